@@ -1,0 +1,67 @@
+# Every target makes the environment it needs; run again, it starts at once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(BIN)/python
+# Two stamps, so that the demo does not wait for the development tools.
+READY := $(VENV)/.ready
+DEV := $(VENV)/.dev
+BENCH := .benchmarks-venv
+
+.PHONY: help demo test check format docs bench accuracy clean
+
+help:
+	@echo "make demo      compare RoLinTS with LinTS where features miss something (under a minute)"
+	@echo "make test      lint, types, layers and tests"
+	@echo "make check     lint, types and layers only"
+	@echo "make format    let ruff format and fix what it can"
+	@echo "make docs      build the documentation into site/"
+	@echo "make bench     time rolin beside other libraries (installs them; some minutes)"
+	@echo "make accuracy  a million updates against extended precision, d up to 1000 (an hour)"
+	@echo "make clean     remove environments and what was built"
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rolin needs Python 3.11 or later, this is " + sys.version)'
+	$(PYTHON) -m venv $(VENV)
+
+$(READY): pyproject.toml | $(VENV)/bin/python
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[cli]"
+	@touch $@
+
+$(DEV): requirements-dev.txt $(READY)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+demo: $(READY)
+	$(RUN) examples/misspecified.py
+
+check: $(DEV)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: check
+	$(BIN)/pytest --numprocesses 2
+
+format: $(DEV)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(DEV)
+	$(BIN)/mkdocs build --strict
+
+$(BENCH)/.ready: pyproject.toml benchmarks/requirements.txt
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -e . -r benchmarks/requirements.txt
+	@touch $@
+
+bench: $(BENCH)/.ready
+	$(BENCH)/bin/python benchmarks/run.py
+
+accuracy: $(DEV)
+	$(RUN) benchmarks/accuracy.py
+
+clean:
+	rm -rf $(VENV) $(BENCH) site out build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

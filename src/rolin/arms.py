@@ -1,0 +1,182 @@
+"""Names of arms, and the rows that hold what is known of them.
+
+Arms are named by strings or integers (in memory, by any hashable). 1, True, 1.0 and
+`np.int64(1)` are one arm, "1" is another. Row 0 belongs to no arm: it is the prior, which all
+unseen arms share, so that asking about new names allocates nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.errors import ArmError
+
+__all__ = ["ArmIndex", "Name", "Named", "PastArm", "canonical"]
+
+Name = Hashable
+_PLAIN = {str, int}
+
+
+class PastArm(NamedTuple):
+    """The name under which the evidence of an earlier life of an arm is kept.
+
+    An arm that comes back without its past is a new arm with an old name. What the old one
+    taught about the coefficients stays, and stays tied to the old one's own effect.
+    """
+
+    name: Name
+    life: int
+
+
+class Named(NamedTuple):
+    """The arms of one question: their names, and the row of each (0 if never seen)."""
+
+    names: Sequence[Name]
+    rows: NDArray[np.int64]  # (K,)
+
+
+def canonical(name: Name) -> Name:
+    """Return the one form of a name: plain `int` for whole numbers, plain `str` for text.
+
+    >>> canonical(np.int64(1)), canonical(True), canonical(1.0), canonical("1")
+    (1, 1, 1, '1')
+    """
+    if type(name) in _PLAIN:
+        return name
+    if isinstance(name, np.generic):
+        name = name.item()
+    try:
+        hash(name)
+    except TypeError:
+        raise ArmError(
+            f"arm {name!r} is a {type(name).__name__}, expected a string, an integer "
+            "or another hashable"
+        ) from None
+    if isinstance(name, str):
+        return str(name)
+    if isinstance(name, float):
+        if name != name:
+            raise ArmError("an arm is named nan, which equals nothing, not even itself")
+        return int(name) if name.is_integer() else name
+    if isinstance(name, int):
+        return int(name)
+    return name
+
+
+class ArmIndex:
+    """Which row belongs to which arm; rows are handed out for ever and never reused."""
+
+    def __init__(self, names: Iterable[Name] = (), removed: Iterable[Name] = ()) -> None:
+        self.names: list[Name] = [canonical(name) for name in names]
+        """Name of every row but row 0, in order of appearance."""
+        self._removed = {canonical(name): 0 for name in removed}
+        self._rows: dict[Name, int] = {}
+        for row, name in enumerate(self.names, start=1):
+            if name in self._rows:
+                raise ArmError(f"arm {name!r} is named twice")
+            if name in self._removed:
+                self._removed[name] = row
+            self._rows[name] = row
+        if missing := [name for name, row in self._removed.items() if row == 0]:
+            raise ArmError(f"arm {missing[0]!r} is removed, but was never there")
+        self._last = Named([], np.empty(0, dtype=np.int64))
+
+    def __len__(self) -> int:
+        """Return the number of rows handed out."""
+        return len(self.names)
+
+    @property
+    def active(self) -> list[Name]:
+        """Arms that have been observed and not removed."""
+        removed = self._removed
+        return [n for n in self.names if n not in removed and not isinstance(n, PastArm)]
+
+    @property
+    def removed(self) -> list[Name]:
+        """Arms that were removed and have not come back."""
+        return list(self._removed)
+
+    def find(self, names: Sequence[Name]) -> Named:
+        """Return the arms of a question, in its order; refuse duplicates and removed arms."""
+        last = self._last
+        # Callers mostly ask about the same arms again. Comparing the names costs a few ns each
+        # (equal objects are not looked into), finding them anew about ten times that.
+        if type(names) is type(last.names) and names == last.names:
+            return last
+        named = self._find(names)
+        # A private copy: the caller may change the list.
+        kept = names if isinstance(names, (range, tuple)) else list(named.names)
+        self._last = Named(kept, named.rows)
+        return named
+
+    def _find(self, names: Sequence[Name]) -> Named:
+        n = len(names)
+        if n == 0:
+            raise ArmError("no arms were given, expected at least one")
+        if isinstance(names, np.ndarray):
+            names = names.tolist()
+        if not isinstance(names, range) and not set(map(type, names)) <= _PLAIN:
+            names = [canonical(name) for name in names]
+        if not isinstance(names, range) and len(set(names)) != n:
+            seen: set[Name] = set()
+            for name in names:
+                if name in seen:
+                    raise ArmError(f"arm {name!r} is given twice, expected every arm once")
+                seen.add(name)
+        if self._removed:
+            for name in names:
+                self.refuse_removed(name)
+        return Named(names, np.fromiter(map(self._rows.get, names, repeat(0)), np.int64, n))
+
+    def refuse_removed(self, name: Name) -> None:
+        """Raise if the arm was removed."""
+        if name in self._removed:
+            raise ArmError(
+                f"arm {name!r} was removed; restore_arm({name!r}) brings it back, with or "
+                "without its past"
+            )
+
+    def row(self, name: Name) -> int:
+        """Return the row of a canonical name, 0 if it has none yet; removed arms keep theirs."""
+        return self._rows.get(name, 0)
+
+    def add(self, name: Name) -> int:
+        """Give a new canonical name the next row."""
+        self.names.append(name)
+        row = self._rows[name] = len(self.names)
+        self._forget_last()
+        return row
+
+    def remove(self, name: Name) -> None:
+        """Take an arm out of the game; its row and name stay."""
+        name = canonical(name)
+        if name not in self._rows:
+            raise ArmError(f"arm {name!r} was never observed, so there is nothing to remove")
+        self.refuse_removed(name)
+        self._removed[name] = self._rows[name]
+        self._forget_last()
+
+    def restore(self, name: Name, *, with_past: bool) -> None:
+        """Bring a removed arm back, either as what it was or as a new arm of the same name."""
+        name = canonical(name)
+        row = self._removed.get(name, 0)
+        if row == 0:
+            raise ArmError(f"arm {name!r} is not among the removed arms: {self.removed!r}")
+        del self._removed[name]
+        if not with_past:
+            life = 1
+            while PastArm(name, life) in self._rows:
+                life += 1
+            past = PastArm(name, life)
+            del self._rows[name]
+            self.names[row - 1] = past
+            self._rows[past] = row
+        self._forget_last()
+
+    def _forget_last(self) -> None:
+        self._last = Named([], np.empty(0, dtype=np.int64))

@@ -1,0 +1,95 @@
+"""Arguments become arrays here, or an error that says what was given and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin.arms import Name
+from rolin.errors import ArmError, InputError, NotFiniteError, ParameterError, ShapeError
+
+__all__ = ["Batch", "as_batch", "as_floats", "as_names", "count_of", "first_not_finite"]
+
+Floats = NDArray[np.float64]
+
+
+class Batch(NamedTuple):
+    """Checked observations."""
+
+    arms: Sequence[Name]  # n
+    contexts: Floats  # (n, d)
+    rewards: Floats  # (n,)
+    weights: Floats  # (n,)
+
+
+def count_of(name: str, value: object, *, least: int = 0) -> int:
+    """Return a whole number of at least `least`."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or int(value) < least:  # type: ignore[call-overload]  # whole says it is an int
+        raise ParameterError(f"{name}={value!r}, expected a whole number of at least {least}")
+    return int(value)  # type: ignore[call-overload, no-any-return]  # the same
+
+
+def as_floats(name: str, value: ArrayLike) -> Floats:
+    """Return a C-contiguous array of float64, sharing memory where it can."""
+    try:
+        return np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{name} is not an array of numbers: {error}") from None
+
+
+def as_names(arms: Iterable[Name]) -> Sequence[Name]:
+    """Return names as a sequence; a single text is refused, since it would be its letters."""
+    if isinstance(arms, (str, bytes)):
+        raise ArmError(f"arms={arms!r} is one text, expected a sequence of names")
+    if isinstance(arms, (list, tuple, range, np.ndarray)):
+        return arms  # type: ignore[return-value]  # an array is a sequence in all but type
+    try:
+        return list(arms)
+    except TypeError:
+        raise ArmError(f"arms={arms!r}, expected a sequence of names") from None
+
+
+def first_not_finite(name: str, values: Floats) -> NotFiniteError:
+    """Return an error that names the first number that cannot be computed with."""
+    bad = np.argwhere(~np.isfinite(values))
+    if not len(bad):
+        return NotFiniteError(
+            f"{name} holds numbers up to {np.abs(values).max():.3g}: too large to compute with"
+        )
+    place = tuple(int(i) for i in bad[0])
+    where = f"[{', '.join(map(str, place))}]" if place else ""
+    return NotFiniteError(f"{name}{where} is {values[place]}, expected finite numbers")
+
+
+def as_batch(
+    arms: Iterable[Name],
+    contexts: ArrayLike,
+    rewards: ArrayLike,
+    weights: ArrayLike | None,
+    n_features: int | None = None,
+) -> Batch:
+    """Check n observations whole, before any of them is used."""
+    names = as_names(arms)
+    n = len(names)
+    x = as_floats("contexts", contexts)
+    if x.ndim == 1 and x.size == 0:
+        x = x.reshape(n, n_features or 0)
+    width = "d" if n_features is None else str(n_features)
+    if x.ndim != 2 or len(x) != n or (n_features is not None and x.shape[1] != n_features):
+        raise ShapeError(f"contexts has shape {x.shape}, expected ({n}, {width})")
+    r = as_floats("rewards", rewards)
+    h = np.ones(n) if weights is None else as_floats("weights", weights)
+    for name, values in (("rewards", r), ("weights", h)):
+        if values.shape != (n,):
+            raise ShapeError(f"{name} has shape {values.shape}, expected ({n},)")
+    for name, values in (("contexts", x), ("rewards", r), ("weights", h)):
+        if not np.isfinite(values).all():
+            raise first_not_finite(name, values)
+    if not (h > 0).all():
+        i = int(np.argmax(~(h > 0)))
+        raise InputError(f"weights[{i}] is {h[i]}, expected a positive number")
+    return Batch(names, x, r, h)

@@ -1,0 +1,70 @@
+"""Everything `rolin` raises on purpose.
+
+    RolinError
+    ├── InputError (ValueError)       an argument of a call; the call changed nothing
+    │   ├── ParameterError            an option has a value it cannot have
+    │   │   └── UnknownOption (TypeError)   there is no option of that name
+    │   ├── ShapeError                an array of the wrong shape or length
+    │   ├── NotFiniteError            NaN, infinity, or a number too large to compute with
+    │   └── ArmError                  names of arms: duplicate, unhashable, removed, none at all
+    ├── MergeError (ValueError)       evidence that cannot be combined
+    ├── StateFileError                a file that is not a state this version can read
+    └── MissingExtra (ImportError)    an optional part is not installed
+
+Messages say what was given and what was expected.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArmError",
+    "InputError",
+    "MergeError",
+    "MissingExtra",
+    "NotFiniteError",
+    "ParameterError",
+    "RolinError",
+    "ShapeError",
+    "StateFileError",
+    "UnknownOption",
+]
+
+
+class RolinError(Exception):
+    """Base of every error that `rolin` raises on purpose."""
+
+
+class InputError(RolinError, ValueError):
+    """An argument of the call is wrong; the call changed nothing."""
+
+
+class ParameterError(InputError):
+    """An option has a value that it cannot have."""
+
+
+class UnknownOption(ParameterError, TypeError):
+    """There is no option of that name."""
+
+
+class ShapeError(InputError):
+    """An array has the wrong shape or length."""
+
+
+class NotFiniteError(InputError):
+    """A number is NaN, infinite, or so large that computing with it would overflow."""
+
+
+class ArmError(InputError):
+    """The names of the arms are wrong: duplicate, unhashable, removed, or none at all."""
+
+
+class MergeError(RolinError, ValueError):
+    """Two pieces of evidence cannot be combined."""
+
+
+class StateFileError(RolinError):
+    """A file is not a state that this version of `rolin` can read."""
+
+
+class MissingExtra(RolinError, ImportError):
+    """An optional part of `rolin` is not installed; the message names the extra."""

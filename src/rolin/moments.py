@@ -1,0 +1,249 @@
+"""Additive evidence: all that a set of observations says, without any prior.
+
+Everything the model needs is a function of sums, which add over shards, processes, machines
+and late batches, and from which the posterior for *any* scales can be rebuilt. They are kept
+**centred within each arm**: raw sums of x x' cancel catastrophically when features are offset.
+
+    N, Σ log h,  C = Σ h (x - x̄_i)(x - x̄_i)',  c = Σ h (x - x̄_i)(r - r̄_i),  q = Σ h (r - r̄_i)²
+    per arm:  H_i = Σ h,  x̄_i,  r̄_i   (weighted means)
+
+Merging two parts adds, per arm, H_a H_b/(H_a + H_b) (x̄_a - x̄_b)(x̄_a - x̄_b)' to C, and likewise
+to c and q (Chan, Golub & LeVeque 1983).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin.arms import ArmIndex, Name, canonical
+from rolin.checks import as_batch
+from rolin.errors import MergeError
+
+__all__ = ["Moments"]
+
+Floats = NDArray[np.float64]
+
+# Rows multiplied at a time: long enough for BLAS, short enough that its plain sums lose nothing.
+_CHUNK = 4096
+# Of an arm's weight, the part that subtraction may leave by rounding alone; less counts as none.
+_ROUNDING = 1e-12
+# How far below zero rounding may push a sum of squares, relative to what it was subtracted from.
+_NEGATIVE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The sums of a set of observations; `a + b` is the evidence of both.
+
+    Use [`zero`][rolin.Moments.zero] and [`of`][rolin.Moments.of] to make one. Its arrays are
+    read-only.
+
+    Parameters
+    ----------
+    count
+        Number N of observations.
+    sum_log_weight
+        Sum of the logarithms of their weights.
+    scatter
+        (d, d): C, the contexts around their arm's mean.
+    cross
+        (d,): c, contexts with rewards around their arm's means.
+    reward_scatter
+        q, the rewards around their arm's mean.
+    arms
+        Names of the arms.
+    weight
+        (K,): H, sum of the weights of each arm.
+    mean_context
+        (K, d): x̄ of each arm.
+    mean_reward
+        (K,): r̄ of each arm.
+
+    Examples
+    --------
+    >>> first = Moments.of(["a", "a", "b"], [[1.0], [3.0], [5.0]], [1.0, 2.0, 0.0])
+    >>> late = Moments.of(["b"], [[7.0]], [1.0])
+    >>> both = first + late
+    >>> both.arms, both.weight.tolist(), both.mean_context[:, 0].tolist()
+    (('a', 'b'), [2.0, 2.0], [2.0, 6.0])
+    >>> (both - late).weight.tolist()
+    [2.0, 1.0]
+    """
+
+    count: float
+    sum_log_weight: float
+    scatter: Floats
+    cross: Floats
+    reward_scatter: float
+    arms: tuple[Name, ...]
+    weight: Floats
+    mean_context: Floats
+    mean_reward: Floats
+
+    def __post_init__(self) -> None:
+        """Make the arrays read-only."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    @property
+    def n_features(self) -> int:
+        """Number d of features."""
+        return self.scatter.shape[0]
+
+    @classmethod
+    def zero(cls, n_features: int) -> Moments:
+        """Return the moments of no observation."""
+        d = n_features
+        return cls(
+            0.0, 0.0, np.zeros((d, d)), np.zeros(d), 0.0, (), np.zeros(0), np.zeros((0, d)),
+            np.zeros(0),
+        )  # fmt: skip  # one line of numbers reads better than nine
+
+    @classmethod
+    def of(
+        cls,
+        arms: Iterable[Name],
+        contexts: ArrayLike,
+        rewards: ArrayLike,
+        weights: ArrayLike | None = None,
+    ) -> Moments:
+        """Return the moments of a batch: n arms, (n, d) contexts, n rewards, n weights."""
+        batch = as_batch(arms, contexts, rewards, weights)
+        x, r, h = batch.contexts, batch.rewards, batch.weights
+        code_of: dict[Name, int] = {}
+        codes = np.fromiter(
+            (code_of.setdefault(canonical(name), len(code_of)) for name in batch.arms),
+            np.int64,
+            len(batch.arms),
+        )
+        k = len(code_of)
+        weight = np.bincount(codes, h, minlength=k)
+        both = np.column_stack([r, x])
+        means = np.zeros((k, both.shape[1]))
+        # Twice, the second time on what is left: then the means carry no error of the sums.
+        for _ in range(2):
+            for j in range(both.shape[1]):
+                left = h * (both[:, j] - means[codes, j])
+                means[:, j] += np.bincount(codes, left, minlength=k) / weight
+        total, dropped = np.zeros((2, both.shape[1], both.shape[1]))
+        for start in range(0, len(r), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            centred = both[part] - means[codes[part]]
+            term = (h[part, None] * centred).T @ centred + dropped
+            before = total
+            total = before + term
+            dropped = term - (total - before)  # Kahan's compensation
+        return cls(
+            float(len(r)),
+            float(np.log(h).sum()),
+            total[1:, 1:].copy(),
+            total[0, 1:].copy(),
+            float(total[0, 0]),
+            tuple(code_of),
+            weight,
+            means[:, 1:].copy(),
+            means[:, 0].copy(),
+        )
+
+    def __add__(self, other: Moments) -> Moments:
+        """Return the evidence of both."""
+        if not isinstance(other, Moments):
+            return NotImplemented
+        self._check_features(other)
+        index = ArmIndex(self.arms)
+        mine = np.array([index.row(name) or index.add(name) for name in other.arms], np.int64) - 1
+        k, d = len(index), self.n_features
+        weight, reward, context = np.zeros(k), np.zeros(k), np.zeros((k, d))
+        weight[: len(self.arms)] = self.weight
+        reward[: len(self.arms)] = self.mean_reward
+        context[: len(self.arms)] = self.mean_context
+        before, added = weight[mine], other.weight
+        pull = added / (before + added)
+        gain = before * pull  # H_a H_b / (H_a + H_b)
+        dx = other.mean_context - context[mine]
+        dr = other.mean_reward - reward[mine]
+        gdx = gain[:, None] * dx
+        weight[mine] += added
+        context[mine] += pull[:, None] * dx
+        reward[mine] += pull * dr
+        return Moments(
+            self.count + other.count,
+            self.sum_log_weight + other.sum_log_weight,
+            self.scatter + other.scatter + gdx.T @ dx,
+            self.cross + other.cross + dr @ gdx,
+            self.reward_scatter + other.reward_scatter + float(gain @ dr**2),
+            tuple(index.names),
+            weight,
+            context,
+            reward,
+        )
+
+    def __sub__(self, other: Moments) -> Moments:
+        """Take back a batch that was added by mistake; the inverse of `+`, up to rounding."""
+        if not isinstance(other, Moments):
+            return NotImplemented
+        self._check_features(other)
+        index = ArmIndex(self.arms)
+        rows = np.array([index.row(name) for name in other.arms], np.int64)
+        if rows.size and rows.min() == 0:
+            name = other.arms[int(rows.argmin())]
+            raise MergeError(f"arm {name!r} is in what is subtracted but not in what it is from")
+        mine = rows - 1
+        total, taken = self.weight[mine], other.weight
+        left = total - taken
+        if left.size and np.min(left + _ROUNDING * total) < 0:
+            worst = int(np.argmin(left))
+            raise MergeError(
+                f"arm {other.arms[worst]!r} has weight {total[worst]:g}, from which "
+                f"{taken[worst]:g} cannot be subtracted"
+            )
+        gone = left <= _ROUNDING * total
+        left[gone] = 0.0
+        # The remaining part b of c = a + b:  x̄_b = x̄_c + (x̄_c - x̄_a) H_a/H_b
+        ratio = np.divide(taken, left, out=np.zeros_like(left), where=~gone)
+        from_taken = self.mean_context[mine] - other.mean_context
+        r_from_taken = self.mean_reward[mine] - other.mean_reward
+        gain = taken * (1.0 + ratio)  # H_a H_b/(H_a + H_b) in units of x̄_c - x̄_a
+        gain[gone] = 0.0
+        weight, context = self.weight.copy(), self.mean_context.copy()
+        reward = self.mean_reward.copy()
+        weight[mine] = left
+        context[mine] += ratio[:, None] * from_taken
+        reward[mine] += ratio * r_from_taken
+        keep = weight > 0.0
+        count = self.count - other.count
+        if not keep.any():
+            return Moments.zero(self.n_features)
+        gdx = gain[:, None] * from_taken
+        scatter = self.scatter - other.scatter - gdx.T @ from_taken
+        reward_scatter = (
+            self.reward_scatter - other.reward_scatter - float(gain @ r_from_taken**2)
+        )
+        before = np.append(np.diag(self.scatter), self.reward_scatter)
+        after = np.append(np.diag(scatter), reward_scatter)
+        if count < 0 or (after < -_NEGATIVE * before).any():
+            raise MergeError("what is subtracted was never part of these moments")
+        return Moments(
+            count,
+            self.sum_log_weight - other.sum_log_weight,
+            scatter,
+            self.cross - other.cross - r_from_taken @ gdx,
+            max(reward_scatter, 0.0),
+            tuple(name for name, kept in zip(self.arms, keep, strict=True) if kept),
+            weight[keep],
+            context[keep],
+            reward[keep],
+        )
+
+    def _check_features(self, other: Moments) -> None:
+        if self.n_features != other.n_features:
+            raise MergeError(
+                f"moments of {self.n_features} features cannot be combined with moments of "
+                f"{other.n_features}"
+            )

@@ -1,0 +1,79 @@
+"""The policies, one file each, and what works on any of them.
+
+A new file in this folder is found by itself: `find` and `load` know its policies by name, and
+the contract checks run over them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from os import PathLike
+
+from rolin import snapshot
+from rolin.errors import MergeError, StateFileError
+from rolin.policies.base import Decision, LinearPolicy
+
+__all__ = ["Decision", "LinearPolicy", "find", "load", "merge"]
+
+
+def find() -> dict[str, type[LinearPolicy]]:
+    """Return every policy of this package, by name.
+
+    >>> sorted(find())[:3]
+    ['Greedy', 'LinTS', 'LinUCB']
+    """
+    found = {}
+    for module in pkgutil.iter_modules(__path__):
+        for name, value in vars(importlib.import_module(f"{__name__}.{module.name}")).items():
+            if inspect.isclass(value) and issubclass(value, LinearPolicy):
+                if not inspect.isabstract(value):
+                    found[name] = value
+    return found
+
+
+def load(path: str | PathLike[str]) -> LinearPolicy:
+    """Return the policy that `policy.save(path)` wrote; it continues exactly as that one would.
+
+    Raises
+    ------
+    StateFileError
+        If the file is damaged, truncated, not a state of `rolin`, or of another version.
+    """
+    state = snapshot.read(path)
+    policies = find()
+    if state.policy not in policies:
+        raise StateFileError(
+            f"{path} holds a {state.policy}, expected one of {', '.join(sorted(policies))}"
+        )
+    return policies[state.policy].from_state(state)
+
+
+def merge(a: LinearPolicy, b: LinearPolicy, *, base: LinearPolicy | None = None) -> LinearPolicy:
+    """Return the policy that one learner would be, had it seen all that `a` and `b` saw.
+
+    Parameters
+    ----------
+    a, b
+        Two policies of the same kind and settings (the seed may differ; that of `a` is kept).
+    base
+        The state that both started from, if they did not start empty; what it had learned is
+        counted once.
+    """
+    for other in (b,) if base is None else (b, base):
+        if type(other) is not type(a):
+            raise MergeError(f"{type(a).__name__} cannot be merged with {type(other).__name__}")
+        ours, theirs = ({**p.settings, "seed": None} for p in (a, other))
+        if different := [name for name in ours if ours[name] != theirs[name]]:
+            name = different[0]
+            raise MergeError(f"{name} differs: {ours[name]!r} and {theirs[name]!r}")
+    news, decisions = b.moments, a.n_decisions + b.n_decisions
+    removed = {*a.removed_arms, *b.removed_arms}
+    if base is not None:
+        started = base.moments
+        _ = a.moments - started  # refuses a base that `a` did not start from
+        news = news - started
+        decisions -= base.n_decisions
+        removed -= {name for name in base.removed_arms if name in a.arms or name in b.arms}
+    return a.with_moments(a.moments + news, removed, max(decisions, 0))

@@ -1,0 +1,340 @@
+"""What all policies of the library share: the calls, their checks, and their state.
+
+A policy is a posterior and a rule that turns it into a choice. The rule is one method,
+`_score`: a number for each arm, drawn from a generator keyed by the decision. So a new policy is
+one new file with one short class.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from difflib import get_close_matches
+from os import PathLike
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin import snapshot
+from rolin.arms import Name
+from rolin.checks import count_of
+from rolin.errors import StateFileError, UnknownOption
+from rolin.model import Numbers, Scales
+from rolin.moments import Moments
+from rolin.policies.question import Question, ask, ask_many, check_top_k
+from rolin.posterior import Posterior, Prediction, Scores, ranking
+from rolin.randomness import Key, KeyedGenerator, fresh_seed
+
+__all__ = ["Decision", "LinearPolicy"]
+
+Floats = NDArray[np.float64]
+
+# Stream of a decision's key that breaks ties; the rule draws from stream 0.
+_TIES = 1
+
+
+class Decision(NamedTuple):
+    """What was decided; `policy.update(decision.arm, decision.context, reward)` learns from it."""
+
+    arm: Name
+    """The chosen arm."""
+    context: Floats
+    """(d,): its context."""
+    ranking: tuple[Name, ...]
+    """The best `top_k` arms, the chosen one first."""
+    contexts: Floats
+    """(top_k, d): the contexts of the ranking."""
+    key: Key
+    """What the draws were keyed by: with the same key and state, the decision is the same."""
+
+
+class LinearPolicy(ABC):
+    """Base of the policies with a Gaussian posterior.
+
+    Parameters
+    ----------
+    n_features
+        Number d of features of a context; 0 for a bandit without context.
+    coef_std
+        Prior standard deviation of the coefficients: one number, or one per feature.
+    coef_mean
+        Prior mean of the coefficients: one number, or one per feature.
+    intercept_std
+        Prior standard deviation of an intercept; `None` for no intercept.
+    intercept_mean
+        Prior mean of the intercept.
+    arm_std
+        Standard deviation of the arms' own effects, which the features miss.
+    noise_std
+        Standard deviation of a reward around its mean.
+    seed
+        A non-negative integer; by default one from the operating system.
+    """
+
+    def __new__(cls, *_args: object, **options: object) -> Self:
+        """Refuse options that there are not, naming those that there are."""
+        known = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+        for name in options:
+            if name not in known:
+                close = get_close_matches(name, known, n=1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                raise UnknownOption(
+                    f"{cls.__name__} has no option {name!r}{hint} Its options: {', '.join(known)}"
+                )
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        *,
+        n_features: int,
+        coef_std: Numbers = 1.0,
+        coef_mean: Numbers = 0.0,
+        intercept_std: float | None = None,
+        intercept_mean: float = 0.0,
+        arm_std: float = 0.5,
+        noise_std: float = 1.0,
+        seed: int | None = None,
+    ) -> None:
+        scales = Scales(
+            noise_std=noise_std,
+            arm_std=arm_std,
+            coef_std=coef_std,  # type: ignore[arg-type]  # Scales makes lists into tuples
+            coef_mean=coef_mean,  # type: ignore[arg-type]  # the same
+            intercept_std=intercept_std,
+            intercept_mean=intercept_mean,
+        )
+        self._random = KeyedGenerator(fresh_seed() if seed is None else seed)
+        self._posterior = self._new_posterior(scales, n_features)
+        self._decisions = 0
+
+    def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
+        return Posterior(scales, n_features)
+
+    @abstractmethod
+    def _score(self, question: Question, key: Key) -> Scores:
+        """Give each arm a number; the highest is chosen."""
+
+    def _score_many(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
+        """Score several questions; a rule that can do it in one pass says so here."""
+        return [self._score(q, key) for q, key in zip(questions, keys, strict=True)]
+
+    # -- deciding ----------------------------------------------------------------------------
+
+    def decide(
+        self,
+        contexts: Mapping[Name, ArrayLike] | ArrayLike,
+        arms: Iterable[Name] | None = None,
+        *,
+        top_k: int | None = None,
+        exclude: Iterable[Name] = (),
+        key: Key | None = None,
+    ) -> Decision:
+        """Choose an arm. A pure read: nothing is learned, and new names take no memory.
+
+        Parameters
+        ----------
+        contexts
+            A mapping from arm to its vector of d features, or a (K, d) array.
+        arms
+            With an array, the K names; by default 0 … K - 1.
+        top_k
+            How many arms to rank; by default only the best one.
+        exclude
+            Arms that must not be chosen now.
+        key
+            What to key the draws by; by default the number of this decision. The same key,
+            state and question give the same answer.
+        """
+        question = ask(self._posterior, contexts, arms, exclude)
+        if top_k is not None:
+            check_top_k(top_k, question)
+        if key is not None:
+            return self._decision(question, self._score(question, key), key, top_k)
+        key = self._decisions
+        decision = self._decision(question, self._score(question, key), key, top_k)
+        self._decisions += 1
+        return decision
+
+    def decide_many(
+        self,
+        contexts: Sequence[Mapping[Name, ArrayLike] | ArrayLike] | NDArray[np.float64],
+        arms: Iterable[Name] | Sequence[Iterable[Name]] | None = None,
+        *,
+        top_k: int | None = None,
+        exclude: Iterable[Name] = (),
+    ) -> list[Decision]:
+        """Make one decision per question, in one pass; the same as `decide` for each in turn.
+
+        Parameters
+        ----------
+        contexts
+            A (B, K, d) array, or a list of what `decide` takes.
+        arms
+            The K names, the same for all questions, or a list with the names of each.
+        top_k, exclude
+            As for `decide`, the same for all questions.
+        """
+        questions = ask_many(self._posterior, contexts, arms, exclude)
+        if top_k is not None:
+            for question in questions:
+                check_top_k(top_k, question)
+        keys = range(self._decisions, self._decisions + len(questions))
+        decisions = [
+            self._decision(question, scores, key, top_k)
+            for question, scores, key in zip(
+                questions, self._score_many(questions, keys), keys, strict=True
+            )
+        ]
+        self._decisions += len(decisions)
+        return decisions
+
+    def _decision(
+        self, question: Question, scores: Scores, key: Key, top_k: int | None
+    ) -> Decision:
+        contexts, (names, _) = question
+        best, values = scores
+        if best >= 0 and (top_k is None or top_k == 1):
+            arm = names[best]
+            chosen = contexts[best : best + 1].copy()
+            return Decision(arm, chosen[0], (arm,), chosen, key)
+        order = ranking(values, top_k or 1, self._random.at(key, _TIES))
+        chosen = contexts[order]
+        ranked = tuple(names[i] for i in order)
+        return Decision(ranked[0], chosen[0], ranked, chosen, key)
+
+    # -- learning ----------------------------------------------------------------------------
+
+    def update(self, arm: Name, context: ArrayLike, reward: float, weight: float = 1.0) -> None:
+        """Learn from the reward of one arm, in O(d²) however many arms there are.
+
+        Parameters
+        ----------
+        arm
+            Its name; an arm appears by being named here.
+        context
+            The (d,) context it was pulled in.
+        reward
+            Higher is better.
+        weight
+            How much the reward counts: its noise variance is noise_std²/weight.
+        """
+        self._posterior.observe(arm, context, reward, weight)
+
+    def update_many(
+        self,
+        arms: Iterable[Name],
+        contexts: ArrayLike,
+        rewards: ArrayLike,
+        weights: ArrayLike | None = None,
+    ) -> None:
+        """Learn from n rewards: the same as `update` one by one, but all of them or none."""
+        self._posterior.observe_many(arms, contexts, rewards, weights)
+
+    def remove_arm(self, arm: Name) -> None:
+        """Take an arm out of the game: offering it again is an error until it is restored.
+
+        What it taught about the coefficients stays, and late rewards for it still teach.
+        """
+        self._posterior.remove_arm(arm)
+
+    def restore_arm(self, arm: Name, *, with_past: bool = True) -> None:
+        """Bring a removed arm back: as what it was, or as a new arm under the old name."""
+        self._posterior.restore_arm(arm, with_past=with_past)
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def predict(
+        self, contexts: Mapping[Name, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
+    ) -> Prediction:
+        """Return mean and standard deviation of each arm's mean reward, as `(mean, std)`."""
+        x, named = ask(self._posterior, contexts, arms, ())
+        return self._posterior.predict(x, named.names)
+
+    @property
+    def posterior(self) -> Posterior:
+        """What is known: coefficients, arm effects, draws, log evidence. Live, not a copy."""
+        return self._posterior
+
+    @property
+    def moments(self) -> Moments:
+        """All evidence so far, without the prior (a copy)."""
+        return self._posterior.moments
+
+    @property
+    def arms(self) -> list[Name]:
+        """Arms that have been observed and not removed."""
+        return self._posterior.arms
+
+    @property
+    def removed_arms(self) -> list[Name]:
+        """Arms that were removed and have not come back."""
+        return self._posterior.removed_arms
+
+    @property
+    def scales(self) -> Scales:
+        """The numbers of the model."""
+        return self._posterior.scales
+
+    @property
+    def n_features(self) -> int:
+        """Number d of features."""
+        return self._posterior.n_features
+
+    @property
+    def seed(self) -> int:
+        """What the draws are keyed by, beside the decision."""
+        return self._random.seed
+
+    @property
+    def n_decisions(self) -> int:
+        """Number of decisions made so far: the key of the next one."""
+        return self._decisions
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options that make this policy again, without what it has learned."""
+        return {"n_features": self.n_features, **asdict(self.scales), "seed": self.seed}
+
+    def __repr__(self) -> str:
+        """Return the call that makes this policy."""
+        options = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        return f"{type(self).__name__}({options})"
+
+    # -- state -------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to one file, atomically; `rolin.load` continues exactly from it."""
+        snapshot.write(
+            path,
+            snapshot.State(
+                policy=type(self).__name__,
+                settings=self.settings,
+                names=self._posterior.names,
+                removed=self._posterior.removed_arms,
+                decisions=self._decisions,
+                arrays=self._posterior.arrays(),
+            ),
+        )
+
+    @classmethod
+    def from_state(cls, state: snapshot.State) -> Self:
+        """Make a policy from what `save` wrote."""
+        try:
+            self = cls(**state.settings)
+            self._decisions = count_of("decisions", state.decisions)
+            self._posterior = type(self._posterior).from_arrays(
+                self.scales, self.n_features, state.names, state.removed, state.arrays
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateFileError(f"the file's parts do not fit together: {error}") from error
+        return self
+
+    def with_moments(self, moments: Moments, removed: Iterable[Name], decisions: int) -> Self:
+        """Return a policy of the same settings that has learned from these moments instead."""
+        other = type(self)(**self.settings)
+        other._posterior = type(self._posterior).of(self.scales, moments, removed=removed)
+        other._decisions = decisions
+        return other

@@ -1,0 +1,26 @@
+"""No exploration at all: Greedy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rolin.policies.base import LinearPolicy
+from rolin.policies.question import Question
+from rolin.posterior import Scores
+from rolin.randomness import Key
+
+__all__ = ["Greedy"]
+
+
+class Greedy(LinearPolicy):
+    """Take the arm with the highest posterior mean: what to serve once exploring is over.
+
+    Parameters
+    ----------
+    n_features, coef_std, coef_mean, intercept_std, intercept_mean, arm_std, noise_std, seed
+        See [`LinearPolicy`][rolin.policies.base.LinearPolicy]. The seed only breaks ties.
+    """
+
+    def _score(self, question: Question, key: Key) -> Scores:
+        x, (_, rows) = question
+        return self._posterior.score(x, rows, np.zeros(len(rows)))

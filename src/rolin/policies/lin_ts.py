@@ -1,0 +1,59 @@
+"""Thompson sampling without arm effects: LinTS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rolin.model import Numbers
+from rolin.policies.rolin_ts import RoLinTS
+from rolin.posterior import Sampling
+
+__all__ = ["LinTS"]
+
+
+class LinTS(RoLinTS):
+    """Linear Thompson sampling: `RoLinTS` with `arm_std = 0`.
+
+    When the features miss something that differs between arms, its regret is linear.
+
+    Parameters
+    ----------
+    n_features, coef_std, coef_mean, intercept_std, intercept_mean, noise_std, sampling, seed
+        As for [`RoLinTS`][rolin.RoLinTS].
+
+    References
+    ----------
+    Agrawal & Goyal, *Thompson Sampling for Contextual Bandits with Linear Payoffs*, ICML 2013
+    (with joint sampling; marginal sampling is the comparison the paper makes).
+    """
+
+    def __init__(
+        self,
+        *,
+        n_features: int,
+        coef_std: Numbers = 1.0,
+        coef_mean: Numbers = 0.0,
+        intercept_std: float | None = None,
+        intercept_mean: float = 0.0,
+        noise_std: float = 1.0,
+        sampling: Sampling = "marginal",
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(
+            n_features=n_features,
+            coef_std=coef_std,
+            coef_mean=coef_mean,
+            intercept_std=intercept_std,
+            intercept_mean=intercept_mean,
+            arm_std=0.0,
+            noise_std=noise_std,
+            sampling=sampling,
+            seed=seed,
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options that make this policy again, without what it has learned."""
+        settings = super().settings
+        del settings["arm_std"]
+        return settings

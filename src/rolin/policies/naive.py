@@ -1,0 +1,240 @@
+"""RoLinTS as one big linear model, inverted every round: the honest reference.
+
+With z_i = (x_i, e_i) and γ = (θ, v) the model is an ordinary Bayesian linear regression in d + K
+dimensions (Section 5.2 of the paper). Nothing here shares a formula with the fast posterior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin.arms import ArmIndex, Name, canonical
+from rolin.checks import as_batch, as_floats, first_not_finite
+from rolin.errors import NotFiniteError, ShapeError
+from rolin.model import Scales
+from rolin.moments import Moments
+from rolin.policies.rolin_ts import RoLinTS
+from rolin.posterior import ArmEffects, Coefficients, Posterior, Scores
+
+__all__ = ["DensePosterior", "NaiveRoLinTS"]
+
+Floats = NDArray[np.float64]
+
+
+class NaiveRoLinTS(RoLinTS):
+    """The same decisions as `RoLinTS` (to rounding), at O((d + K)³) each.
+
+    For checking and for timing, not for use.
+
+    Parameters
+    ----------
+    n_features, coef_std, coef_mean, intercept_std, intercept_mean, arm_std, noise_std
+        As for [`RoLinTS`][rolin.RoLinTS].
+    sampling, seed
+        As for [`RoLinTS`][rolin.RoLinTS].
+    """
+
+    def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
+        return DensePosterior(scales, n_features)
+
+
+class DensePosterior(Posterior):
+    """The posterior from the raw sums Z'HZ, Z'Hr and r'Hr of the (D + K)-dimensional model."""
+
+    def __init__(self, scales: Scales, n_features: int) -> None:
+        super().__init__(scales, n_features)
+        size = self.size
+        self._gram = np.zeros((size, size))  # (D + K, D + K): Z'HZ
+        self._pulled = np.zeros(size)  # (D + K,): Z'Hr
+        self._sums = np.zeros(3)  # N, Σ log h, r'Hr
+
+    @classmethod
+    def of(cls, scales: Scales, moments: Moments, *, removed: Iterable[Name] = ()) -> Self:
+        """Build the raw sums from centred ones."""
+        self = cls(scales, moments.n_features)
+        d, size, k = self.n_features, self.size, len(moments.arms)
+        self._index = ArmIndex(moments.arms, removed)
+        h, x, r = moments.weight, moments.mean_context, moments.mean_reward
+        z = np.column_stack([x, np.ones((k, size - d)), np.eye(k)])  # (K, D + K), one per arm
+        self._gram = (h[:, None] * z).T @ z
+        self._gram[:d, :d] += moments.scatter
+        self._pulled = (h * r) @ z
+        self._pulled[:d] += moments.cross
+        self._sums = np.array(
+            [moments.count, moments.sum_log_weight, moments.reward_scatter + h @ r**2]
+        )
+        return self
+
+    # -- learning ----------------------------------------------------------------------------
+
+    def observe(self, arm: Name, context: ArrayLike, reward: float, weight: float = 1.0) -> None:
+        """Learn from one reward."""
+        x = as_floats("context", context)
+        self.observe_many([arm], x[None], [reward], [weight])
+
+    def observe_many(
+        self,
+        arms: Iterable[Name],
+        contexts: ArrayLike,
+        rewards: ArrayLike,
+        weights: ArrayLike | None = None,
+    ) -> None:
+        """Learn from n rewards; all or none."""
+        batch = as_batch(arms, contexts, rewards, weights, self.n_features)
+        names = [canonical(arm) for arm in batch.arms]
+        new = list(dict.fromkeys(name for name in names if not self._index.row(name)))
+        row_of = {name: len(self._index) + 1 + i for i, name in enumerate(new)}
+        rows = np.array([self._index.row(n) or row_of[n] for n in names], dtype=np.int64)
+        n_rows, r, h = len(self._index) + len(new), batch.rewards, batch.weights
+        z = self._rows(batch.contexts, rows, n_rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram = (h[:, None] * z).T @ z
+            pulled = (h * r) @ z
+            sums = self._sums + [len(r), np.log(h).sum(), h @ r**2]
+            old = len(self._gram)
+            gram[:old, :old] += self._gram
+            pulled[:old] += self._pulled
+        if not (np.isfinite(gram).all() and np.isfinite(pulled).all() and np.isfinite(sums).all()):
+            raise NotFiniteError("context, reward or weight is too large to compute with")
+        self._gram, self._pulled, self._sums = gram, pulled, sums
+        for name in new:
+            self._index.add(name)
+
+    def _rows(self, contexts: Floats, rows: NDArray[np.int64], n_rows: int) -> Floats:
+        """Return z = (x, 1 if there is an intercept, e_i); an unseen arm has no e_i."""
+        n = len(rows)
+        ones = np.ones((n, self.size - self.n_features))
+        return np.column_stack([contexts, ones, np.eye(n_rows + 1)[rows, 1:]])
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def _solve(self) -> tuple[Floats, Floats, float]:
+        """Return mean and covariance of γ, and the log evidence."""
+        noise, arm_std, size = self.scales.noise_std**2, self.scales.arm_std, self.size
+        mean, std = self.scales.prior(self.n_features)
+        # Without arm effects there are no v to infer: the model is the linear one.
+        k = len(self._index) if arm_std > 0 else 0
+        n = size + k
+        prior_mean = np.concatenate([mean, np.zeros(k)])
+        prior_precision = np.concatenate([std**-2, np.full(k, arm_std**-2.0 if k else 0.0)])
+        precision = np.diag(prior_precision) + self._gram[:n, :n] / noise
+        right = prior_precision * prior_mean + self._pulled[:n] / noise
+        covariance = np.linalg.inv(precision)
+        gamma = covariance @ right
+        count, sum_log_weight, square = self._sums
+        log_evidence = -0.5 * (
+            count * np.log(2.0 * np.pi * noise)
+            - sum_log_weight
+            + np.linalg.slogdet(precision)[1]
+            - np.log(prior_precision).sum()
+            + square / noise
+            + prior_mean @ (prior_precision * prior_mean)
+            - right @ gamma
+        )
+        return gamma, covariance, float(log_evidence)
+
+    def _joint(
+        self, contexts: Floats, rows: NDArray[np.int64]
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return z'γ, Z, Z Σ and the prior variance of the unseen arms' effects."""
+        if not np.isfinite(contexts).all():
+            raise first_not_finite("contexts", contexts)
+        gamma, covariance, _ = self._solve()
+        z = self._rows(contexts, rows, len(self._index))[:, : len(gamma)]
+        unseen = np.where(rows == 0, self.scales.arm_std**2, 0.0)
+        return z @ gamma, z, z @ covariance, unseen
+
+    def _predict(
+        self, contexts: Floats, rows: NDArray[np.int64], draws: Floats
+    ) -> tuple[int, Floats]:
+        mean, z, product, unseen = self._joint(contexts, rows)
+        std = np.sqrt(np.maximum((product * z).sum(axis=1) + unseen, 0.0))
+        return self._best(mean + draws * std, np.stack([mean, std]))
+
+    def score_joint(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
+        """Score each arm by a draw from the joint (K, K) covariance of the question's arms."""
+        mean, z, product, unseen = self._joint(contexts, rows)
+        values, axes = np.linalg.eigh(product @ z.T + np.diag(unseen))
+        half = axes * np.sqrt(np.maximum(values, 0.0))
+        best, out = self._best(mean + half @ draws[self.size :], np.zeros((2, len(rows))))
+        return best, out[2]
+
+    def _best(self, scores: Floats, moments: Floats) -> tuple[int, Floats]:
+        order = np.sort(scores)[::-1]
+        tied = len(order) > 1 and order[1] >= order[0] - 1e-13 * abs(order[0])
+        return -1 if tied else int(scores.argmax()), np.vstack([moments, scores])
+
+    @property
+    def count(self) -> float:
+        """Number of observations."""
+        return float(self._sums[0])
+
+    @property
+    def log_evidence(self) -> float:
+        """Log density of all rewards seen, given the contexts and the scales."""
+        return self._solve()[2]
+
+    @property
+    def coefficients(self) -> Coefficients:
+        """Posterior of the coefficients."""
+        gamma, covariance, _ = self._solve()
+        return Coefficients(gamma[: self.size], covariance[: self.size, : self.size])
+
+    @property
+    def moments(self) -> Moments:
+        """All evidence so far, centred from the raw sums (which costs them accuracy)."""
+        d, size = self.n_features, self.size
+        h = np.diag(self._gram)[size:].copy()
+        x = self._gram[size:, :d] / h[:, None]
+        r = self._pulled[size:] / h
+        return Moments(
+            self.count,
+            float(self._sums[1]),
+            self._gram[:d, :d] - (h[:, None] * x).T @ x,
+            self._pulled[:d] - (h * r) @ x,
+            float(self._sums[2] - h @ r**2),
+            tuple(self._index.names),
+            h,
+            x,
+            r,
+        )
+
+    def shrinkage(self, arms: Iterable[Name] | None = None) -> Floats:
+        """Return w of each arm."""
+        return self._fast().shrinkage(arms)
+
+    def arm_effects(self, arms: Iterable[Name] | None = None) -> ArmEffects:
+        """Return the posterior of the arms' effects, by default of all arms seen."""
+        return self._fast().arm_effects(arms)
+
+    def _fast(self) -> Posterior:
+        return Posterior.of(self.scales, self.moments, removed=self._index.removed)
+
+    # -- state -------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, Floats]:
+        """Return the raw sums."""
+        return {"gram": self._gram, "pulled": self._pulled, "sums": self._sums}
+
+    @classmethod
+    def from_arrays(
+        cls,
+        scales: Scales,
+        n_features: int,
+        names: Iterable[Name],
+        removed: Iterable[Name],
+        arrays: Mapping[str, Floats],
+    ) -> Self:
+        """Restore the raw sums exactly."""
+        self = cls(scales, n_features)
+        self._index = ArmIndex(names, removed)
+        n = self.size + len(self._index)
+        for name, shape in (("gram", (n, n)), ("pulled", (n,)), ("sums", (3,))):
+            if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
+                raise ShapeError(f"{name} has shape {arrays[name].shape}, expected {shape}, finite")
+            setattr(self, f"_{name}", np.array(arrays[name]))
+        return self

@@ -1,0 +1,98 @@
+"""Upper confidence bounds with arm effects: RoLinUCB, Algorithm 1 of the paper."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rolin.checks import count_of
+from rolin.errors import ParameterError
+from rolin.model import Numbers
+from rolin.policies.base import LinearPolicy
+from rolin.policies.question import Question
+from rolin.posterior import Scores
+from rolin.randomness import Key
+
+__all__ = ["RoLinUCB"]
+
+
+class RoLinUCB(LinearPolicy):
+    """Take the arm with the highest upper confidence bound μ_i + width · τ_i.
+
+    Parameters
+    ----------
+    horizon
+        With the number n of rounds known, the width is √(2 log n), as in the paper.
+    width
+        A plain number instead. With neither, the width grows with the number t of rewards
+        seen: √(2 log(2 + t)), which is the paper's for a horizon that has just been reached.
+    n_features, coef_std, coef_mean, intercept_std, intercept_mean, arm_std, noise_std, seed
+        See [`LinearPolicy`][rolin.policies.base.LinearPolicy]. The seed only breaks ties.
+
+    References
+    ----------
+    Zhu & Kveton, *Robust Contextual Linear Bandits*, AISTATS 2023, Algorithm 1.
+
+    Examples
+    --------
+    >>> policy = RoLinUCB(n_features=2, horizon=1000, seed=7)
+    >>> policy.decide({"red": [1.0, 0.2], "blue": [0.3, 0.3]}).arm
+    'red'
+    """
+
+    def __init__(
+        self,
+        *,
+        n_features: int,
+        coef_std: Numbers = 1.0,
+        coef_mean: Numbers = 0.0,
+        intercept_std: float | None = None,
+        intercept_mean: float = 0.0,
+        arm_std: float = 0.5,
+        noise_std: float = 1.0,
+        horizon: int | None = None,
+        width: float | None = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(
+            n_features=n_features,
+            coef_std=coef_std,
+            coef_mean=coef_mean,
+            intercept_std=intercept_std,
+            intercept_mean=intercept_mean,
+            arm_std=arm_std,
+            noise_std=noise_std,
+            seed=seed,
+        )
+        if horizon is not None and width is not None:
+            raise ParameterError(f"horizon={horizon!r} and width={width!r}, expected one of them")
+        if horizon is not None:
+            horizon = count_of("horizon", horizon, least=1)
+        if width is not None:
+            try:
+                number = float(width)
+            except (TypeError, ValueError):
+                raise ParameterError(f"width={width!r}, expected a number") from None
+            if not 0.0 <= number < math.inf:
+                raise ParameterError(f"width={width!r}, expected a number of at least 0")
+            width = number
+        self._horizon, self._width = horizon, width
+
+    @property
+    def width(self) -> float:
+        """How many standard deviations the bound lies above the mean, now."""
+        if self._width is not None:
+            return self._width
+        rounds = 2.0 + self._posterior.count if self._horizon is None else self._horizon
+        return math.sqrt(2.0 * math.log(rounds))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options that make this policy again, without what it has learned."""
+        return {**super().settings, "horizon": self._horizon, "width": self._width}
+
+    def _score(self, question: Question, key: Key) -> Scores:
+        x, (_, rows) = question
+        return self._posterior.score(x, rows, np.full(len(rows), self.width))

@@ -1,0 +1,30 @@
+"""Every arm with the same probability: Uniform."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rolin.checks import first_not_finite
+from rolin.policies.base import LinearPolicy
+from rolin.policies.question import Question
+from rolin.posterior import Scores
+from rolin.randomness import Key
+
+__all__ = ["Uniform"]
+
+
+class Uniform(LinearPolicy):
+    """Choose at random, and learn all the same: for the first data, or a control group.
+
+    Parameters
+    ----------
+    n_features, coef_std, coef_mean, intercept_std, intercept_mean, arm_std, noise_std, seed
+        See [`LinearPolicy`][rolin.policies.base.LinearPolicy].
+    """
+
+    def _score(self, question: Question, key: Key) -> Scores:
+        x, _ = question
+        if not np.isfinite(x).all():
+            raise first_not_finite("contexts", x)
+        values = self._random.at(key).random(len(x))
+        return int(values.argmax()), values

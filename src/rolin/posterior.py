@@ -1,0 +1,474 @@
+"""Scales + evidence = posterior: updated in place in O(d²), read by predictions and draws.
+
+The shared coefficients are Gaussian, θ | data ~ N(θ̂, M⁻¹), and given them the arms' effects are
+independent, v_i | θ, data ~ N(w_i (r̄_i - x̄_i'θ), s₀²(1 - w_i)). So one d × d root and one row
+per arm say everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin import kernels
+from rolin.arms import ArmIndex, Name, Named, canonical
+from rolin.checks import as_batch, as_floats, as_names, count_of, first_not_finite
+from rolin.errors import InputError, NotFiniteError, ParameterError, ShapeError
+from rolin.model import Scales
+from rolin.moments import Moments
+from rolin.rebuild import rebuild
+
+__all__ = ["ArmEffects", "Coefficients", "Posterior", "Prediction", "Sampling", "Scores", "check_sampling", "ranking"]
+
+Floats = NDArray[np.float64]
+Sampling = Literal["marginal", "joint"]
+"""How arms are drawn together: independently (the paper's), or with their true correlation."""
+
+# K D² below which one fused loop beats two loops around a BLAS product (measured: at d = 10 they
+# meet near K = 1000, at d = 24 near K = 50).
+_FUSED = 20_000
+_FLOAT64 = np.dtype(np.float64)
+
+
+class Prediction(NamedTuple):
+    """Posterior of each arm's mean reward in its context."""
+
+    mean: Floats  # (K,)
+    std: Floats  # (K,)
+
+
+class Coefficients(NamedTuple):
+    """Posterior of the shared coefficients; with an intercept, it is the last of them."""
+
+    mean: Floats  # (D,)
+    covariance: Floats  # (D, D)
+
+    @property
+    def std(self) -> Floats:
+        """Standard deviation of each coefficient."""
+        return np.sqrt(np.diag(self.covariance))
+
+
+@dataclass(frozen=True)
+class ArmEffects:
+    """Posterior of the arms' effects: what the features do not explain of each.
+
+    The joint covariance is diag(own variance) + loadings loadings', of which only the factors
+    are kept: K × D numbers, not K × K.
+    """
+
+    arms: tuple[Name, ...]
+    mean: Floats  # (K,)
+    own_variance: Floats  # (K,): s₀²(1 - w), what is left even if the coefficients were known
+    loadings: Floats  # (K, D): how each follows the coefficients' uncertainty
+
+    @property
+    def std(self) -> Floats:
+        """Standard deviation of each effect."""
+        return np.sqrt(self.own_variance + (self.loadings**2).sum(axis=1))
+
+    def covariance(self) -> Floats:
+        """Return the joint (K, K) covariance."""
+        return np.diag(self.own_variance) + self.loadings @ self.loadings.T
+
+
+Scores = tuple[int, Floats]
+"""Index of the highest score (negative if there are several), and all (K,) scores."""
+
+
+def ranking(scores: Floats, top_k: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Return the indices of the `top_k` highest, highest first, ties in random order."""
+    lowest = np.partition(scores, -top_k)[-top_k]
+    near = np.flatnonzero(scores >= lowest - kernels.TIE * abs(lowest))
+    near = near[np.argsort(-scores[near], kind="stable")]
+    ordered = scores[near]
+    apart = ordered[:-1] - ordered[1:] > kernels.TIE * np.abs(ordered[:-1])
+    level = np.concatenate([[0], np.cumsum(apart)])
+    return near[np.lexsort((generator.random(len(near)), level))][:top_k]
+
+
+class Posterior:
+    """The running posterior of the robust linear model.
+
+    Parameters
+    ----------
+    scales
+        The model's numbers.
+    n_features
+        Number d of features of a context, the intercept not counted.
+
+    Examples
+    --------
+    >>> posterior = Posterior(Scales(arm_std=1.0), n_features=1)
+    >>> posterior.observe("a", [1.0], 3.0)
+    >>> mean, std = posterior.predict([[1.0], [1.0]], ["a", "never seen"])
+    >>> mean.round(3).tolist(), (std**2).round(3).tolist()
+    ([2.0, 1.0], [0.667, 1.667])
+    """
+
+    def __init__(self, scales: Scales, n_features: int) -> None:
+        d = count_of("n_features", n_features)
+        self.scales = scales
+        self.n_features = d
+        mean, std = scales.prior(d)
+        self._index = ArmIndex()
+        self._arms = np.zeros((8, kernels.CONTEXT + d))
+        self._tails = np.zeros((8, 1 + d))
+        self._coef = mean
+        self._root = np.diag(std)
+        self._scatter = np.zeros((3, 1 + d, 1 + d))
+        self._numbers = np.zeros(6)
+        self._numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
+        self._numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
+
+    @classmethod
+    def of(cls, scales: Scales, moments: Moments, *, removed: Iterable[Name] = ()) -> Posterior:
+        """Build the posterior of any scales from moments: O(K d² + d³)."""
+        d = moments.n_features
+        self = cls(scales, d)
+        self._index = ArmIndex(moments.arms, removed)
+        self._reserve(len(moments.arms))
+        rows = slice(1, 1 + len(moments.arms))
+        self._arms[rows, kernels.WEIGHT] = moments.weight
+        self._arms[rows, kernels.REWARD] = moments.mean_reward
+        self._arms[rows, kernels.CONTEXT :] = moments.mean_context
+        total = self._scatter[0]
+        total[0, 0] = moments.reward_scatter
+        total[1:, 0] = moments.cross
+        total[1:, 1:] = np.tril(moments.scatter)
+        rebuilt = rebuild(scales, moments)
+        self._coef, self._root = rebuilt.coef, rebuilt.root
+        self._numbers[kernels.COUNT] = moments.count
+        self._numbers[kernels.SUM_LOG_WEIGHT] = moments.sum_log_weight
+        self._numbers[kernels.LOG_EVIDENCE] = rebuilt.log_evidence
+        return self
+
+    # -- learning ----------------------------------------------------------------------------
+
+    def observe(
+        self, arm: Name, context: ArrayLike, reward: float, weight: float = 1.0
+    ) -> None:
+        """Learn from one reward, of noise variance σ²/weight, in O(d²) whatever the arms."""
+        x: Floats = context if _is_ready(context) else as_floats("context", context)  # type: ignore[assignment]  # the check says it is one
+        if x.shape != (self.n_features,):
+            raise ShapeError(f"context has shape {x.shape}, expected ({self.n_features},)")
+        try:
+            r, h = float(reward), float(weight)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"reward={reward!r}, weight={weight!r}, expected two numbers"
+            ) from None
+        if not h > 0.0:
+            raise InputError(f"weight={weight!r}, expected a positive number")
+        name = canonical(arm)
+        known = self._index.row(name)
+        row = known or len(self._index) + 1
+        if row >= len(self._arms):
+            self._reserve(row)
+        if not kernels.observe(
+            x, r, h, row,
+            self._arms, self._tails, self._coef, self._root, self._scatter, self._numbers,
+        ):  # fmt: skip
+            raise _not_finite(np.atleast_2d(x), np.array([r]), np.array([h]))
+        if not known:
+            self._index.add(name)
+
+    def observe_many(
+        self,
+        arms: Iterable[Name],
+        contexts: ArrayLike,
+        rewards: ArrayLike,
+        weights: ArrayLike | None = None,
+    ) -> None:
+        """Learn from n rewards, the same as from one after the other; all or none."""
+        batch = as_batch(arms, contexts, rewards, weights, self.n_features)
+        new: dict[Name, int] = {}
+        rows = np.empty(len(batch.arms), dtype=np.int64)
+        for i, arm in enumerate(batch.arms):
+            name = canonical(arm)
+            rows[i] = self._index.row(name) or new.setdefault(
+                name, len(self._index) + len(new) + 1
+            )
+        self._reserve(len(self._index) + len(new))
+        touched = np.unique(rows)
+        kept = [a.copy() for a in (self._coef, self._root, self._scatter, self._numbers)]
+        kept_arms, kept_tails = self._arms[touched], self._tails[touched]
+        done = kernels.observe_many(
+            batch.contexts, batch.rewards, batch.weights, rows,
+            self._arms, self._tails, self._coef, self._root, self._scatter, self._numbers,
+        )  # fmt: skip
+        if done < len(rows):
+            self._coef, self._root, self._scatter, self._numbers = kept
+            self._arms[touched], self._tails[touched] = kept_arms, kept_tails
+            raise _not_finite(batch.contexts, batch.rewards, batch.weights)
+        for name in new:
+            self._index.add(name)
+
+    def remove_arm(self, arm: Name) -> None:
+        """Take an arm out of the game. What it taught about the coefficients stays."""
+        self._index.remove(arm)
+
+    def restore_arm(self, arm: Name, *, with_past: bool = True) -> None:
+        """Bring a removed arm back: as what it was, or as a new arm of the same name."""
+        self._index.restore(arm, with_past=with_past)
+
+    def _reserve(self, last_row: int) -> None:
+        """Make room for rows up to `last_row`, at least doubling, so growth is amortised."""
+        if last_row >= len(self._arms):
+            rows = max(last_row + 1, 2 * len(self._arms))
+            for name in ("_arms", "_tails"):
+                old = getattr(self, name)
+                grown = np.zeros((rows, old.shape[1]))
+                grown[: len(old)] = old
+                setattr(self, name, grown)
+
+    # -- reading -----------------------------------------------------------------------------
+
+    @property
+    def arms(self) -> list[Name]:
+        """Arms that have been observed and not removed, in order of appearance."""
+        return self._index.active
+
+    @property
+    def removed_arms(self) -> list[Name]:
+        """Arms that were removed and have not come back."""
+        return self._index.removed
+
+    @property
+    def count(self) -> float:
+        """Number of observations."""
+        return float(self._numbers[kernels.COUNT])
+
+    @property
+    def log_evidence(self) -> float:
+        """Log density of all rewards seen, given the contexts and the scales."""
+        return float(self._numbers[kernels.LOG_EVIDENCE])
+
+    @property
+    def coefficients(self) -> Coefficients:
+        """Posterior of the coefficients, with their covariance M⁻¹."""
+        return Coefficients(self._coef.copy(), self._root @ self._root.T)
+
+    @property
+    def moments(self) -> Moments:
+        """All evidence so far, without the prior (a copy)."""
+        rows = slice(1, 1 + len(self._index))
+        total = self._scatter[0] + (self._scatter[1] + self._scatter[2])
+        scatter = np.tril(total[1:, 1:])
+        return Moments(
+            self.count,
+            float(self._numbers[kernels.SUM_LOG_WEIGHT]),
+            scatter + np.tril(scatter, -1).T,
+            total[1:, 0].copy(),
+            float(total[0, 0]),
+            tuple(self._index.names),
+            self._arms[rows, kernels.WEIGHT].copy(),
+            self._arms[rows, kernels.CONTEXT :].copy(),
+            self._arms[rows, kernels.REWARD].copy(),
+        )
+
+    def shrinkage(self, arms: Iterable[Name] | None = None) -> Floats:
+        """Return w of each arm: 0 for an unseen one, towards 1 as it is pulled."""
+        evidence = self._weight(self._named(arms).rows) * self.scales.arm_std**2
+        return evidence / (evidence + self.scales.noise_std**2)  # type: ignore[no-any-return]  # NumPy says Any
+
+    def arm_effects(self, arms: Iterable[Name] | None = None) -> ArmEffects:
+        """Return the posterior of the arms' effects, by default of all arms seen."""
+        named = self._named(arms)
+        state = self._arms[named.rows]
+        w = self.shrinkage(arms)
+        mean_context = state[:, kernels.CONTEXT :]
+        if self.scales.has_intercept:
+            mean_context = np.column_stack([mean_context, np.ones(len(w))])
+        own = self.scales.arm_std**2 / (
+            1.0 + state[:, kernels.WEIGHT] * (self.scales.arm_std / self.scales.noise_std) ** 2
+        )
+        return ArmEffects(
+            tuple(named.names),
+            w * (state[:, kernels.REWARD] - mean_context @ self._coef),
+            own,
+            (w[:, None] * mean_context) @ self._root,
+        )
+
+    def predict(self, contexts: ArrayLike, arms: Iterable[Name] | None = None) -> Prediction:
+        """Return mean and standard deviation of each arm's mean reward in its context.
+
+        Eq. (implement-mu) and (implement-tau) of the paper. An unseen arm has the right prior:
+        mean x'θ̂ and variance arm_std² + x'M⁻¹x.
+
+        Parameters
+        ----------
+        contexts
+            (K, d) array, one row per arm.
+        arms
+            Their K names; by default 0 … K - 1.
+        """
+        x = self.as_contexts(contexts)
+        named = self.find(range(len(x)) if arms is None else arms, len(x))
+        out = self._predict(x, named.rows, np.zeros(len(x)))[1]
+        return Prediction(out[0], out[1])
+
+    def draw(
+        self,
+        contexts: ArrayLike,
+        arms: Iterable[Name] | None = None,
+        *,
+        generator: np.random.Generator,
+        size: int = 1,
+        sampling: Sampling = "marginal",
+    ) -> Floats:
+        """Return (size, K) draws of the arms' mean rewards from the posterior.
+
+        Both kinds of sampling give every arm the same distribution, N(mean, std²). Marginal
+        sampling draws the arms independently, as in Algorithm 1 of the paper; joint sampling
+        draws one set of coefficients for all of them, which is the true posterior.
+        """
+        check_sampling(sampling)
+        x = self.as_contexts(contexts)
+        named = self.find(range(len(x)) if arms is None else arms, len(x))
+        if sampling == "marginal":
+            mean, std = self.predict(x, named.names)
+            return mean + std * generator.standard_normal((size, len(x)))
+        return np.array(
+            [
+                self.score_joint(x, named.rows, generator.standard_normal(self.size + len(x)))[1]
+                for _ in range(size)
+            ]
+        ).reshape(size, len(x))
+
+    # -- for policies: rows and arrays that have been checked ---------------------------------
+
+    @property
+    def size(self) -> int:
+        """Number D of coefficients, the intercept included."""
+        return len(self._coef)
+
+    def find(self, arms: Iterable[Name], expected: int) -> Named:
+        """Return the rows of named arms; refuse duplicates and a wrong number of them."""
+        names = as_names(arms)
+        if len(names) != expected:
+            raise ShapeError(f"arms has {len(names)} names, expected {expected}, one per context")
+        return self._index.find(names)
+
+    def as_contexts(self, contexts: ArrayLike) -> Floats:
+        """Return contexts as a (K, d) array; whether they are finite shows when they are used."""
+        x: Floats = contexts if _is_ready(contexts) else as_floats("contexts", contexts)  # type: ignore[assignment]  # the check says it is one
+        if x.ndim != 2 or x.shape[1] != self.n_features:
+            raise ShapeError(f"contexts has shape {x.shape}, expected (K, {self.n_features})")
+        return x
+
+    def score(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
+        """Score each arm by mean + draw * std."""
+        best, out = self._predict(contexts, rows, draws)
+        return best, out[2]
+
+    def score_many(
+        self, contexts: Floats, rows: NDArray[np.int64], draws: Floats, sizes: Iterable[int]
+    ) -> list[Scores]:
+        """Score several questions, one after the other in the arrays, in one pass."""
+        values = self._predict(contexts, rows, draws)[1][2]
+        ends = np.cumsum(list(sizes))
+        return [(kernels.best_of(part), part) for part in np.split(values, ends[:-1])]
+
+    def score_joint(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
+        """Score each arm by a joint draw, made from D + K standard normal numbers."""
+        scores = np.empty(len(rows))
+        best = kernels.score_joint(
+            contexts, rows, draws, self._arms, self._coef, self._root, self._numbers, scores
+        )
+        if best == kernels.NOT_FINITE:
+            raise first_not_finite("contexts", contexts)
+        return best, scores
+
+    def _predict(
+        self, contexts: Floats, rows: NDArray[np.int64], draws: Floats
+    ) -> tuple[int, Floats]:
+        out = np.empty((3, len(rows)))
+        size = len(self._coef)
+        if len(rows) * size * size <= _FUSED:
+            best = kernels.predict_fused(
+                contexts, rows, draws, self._arms, self._coef, self._root, self._numbers, out
+            )
+        else:
+            u = np.empty((2, len(rows), size))
+            kernels.residuals(contexts, rows, self._arms, self._coef, self._numbers, u[0], out)
+            np.matmul(u[0], self._root, out=u[1])
+            best = kernels.spread(u[1], draws, out)
+        if best == kernels.NOT_FINITE:
+            raise first_not_finite("contexts", contexts)
+        return best, out
+
+    def _weight(self, rows: NDArray[np.int64]) -> Floats:
+        return self._arms[rows, kernels.WEIGHT]
+
+    def _named(self, arms: Iterable[Name] | None) -> Named:
+        names = self.arms if arms is None else as_names(arms)
+        if not len(names):
+            return Named([], np.empty(0, dtype=np.int64))
+        return self._index.find(names)
+
+    # -- state -------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, Floats]:
+        """Return the running state as named arrays; with names and scales, it is all there is."""
+        rows = 1 + len(self._index)
+        return {
+            "arms": self._arms[:rows],
+            "tails": self._tails[:rows],
+            "coef": self._coef,
+            "root": self._root,
+            "scatter": self._scatter,
+            "numbers": self._numbers,
+        }
+
+    @classmethod
+    def from_arrays(
+        cls,
+        scales: Scales,
+        n_features: int,
+        names: Iterable[Name],
+        removed: Iterable[Name],
+        arrays: Mapping[str, Floats],
+    ) -> Posterior:
+        """Restore a running state exactly."""
+        self = cls(scales, n_features)
+        self._index = ArmIndex(names, removed)
+        self._reserve(len(self._index))
+        rows = 1 + len(self._index)
+        for name, own in self.arrays().items():
+            given = arrays[name]
+            if given.shape != own.shape or not np.isfinite(given).all():
+                raise ShapeError(f"{name} has shape {given.shape}, expected {own.shape}, finite")
+            if name in ("arms", "tails"):
+                getattr(self, f"_{name}")[:rows] = given
+            else:
+                setattr(self, f"_{name}", np.array(given, dtype=np.float64))
+        return self
+
+    @property
+    def names(self) -> list[Name]:
+        """Name of every row of the state, past lives and removed arms included."""
+        return self._index.names
+
+
+def check_sampling(sampling: str) -> None:
+    """Refuse a kind of sampling that there is not."""
+    if sampling not in get_args(Sampling):
+        raise ParameterError(f"sampling={sampling!r}, expected one of {get_args(Sampling)}")
+
+
+def _is_ready(value: object) -> bool:
+    """Whether the kernels can read an array as it is (native float64 is one object)."""
+    return type(value) is np.ndarray and value.dtype is _FLOAT64 and value.flags.c_contiguous
+
+
+def _not_finite(contexts: Floats, rewards: Floats, weights: Floats) -> NotFiniteError:
+    """Return the error for an observation that the kernel refused."""
+    for name, values in (("context", contexts), ("reward", rewards), ("weight", weights)):
+        if not np.isfinite(values).all():
+            return first_not_finite(name, values)
+    return NotFiniteError("context, reward or weight is too large to compute with")

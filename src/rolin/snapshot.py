@@ -1,0 +1,130 @@
+"""The state of a policy as one safe, versioned file.
+
+The format is safetensors: arrays and a text header, nothing that could run on loading. The
+header holds the settings and a digest of everything, so that damage is found. A file is written
+beside its place and moved there, so that it is either the old one or the new one, never half.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from rolin.arms import Name, PastArm
+from rolin.errors import ArmError, StateFileError
+
+__all__ = ["FORMAT", "VERSION", "State", "read", "write"]
+
+FORMAT = "rolin-state"
+VERSION = 1
+
+Floats = NDArray[np.float64]
+
+
+class State(NamedTuple):
+    """All there is to a policy."""
+
+    policy: str
+    settings: dict[str, Any]
+    names: Sequence[Name]
+    removed: Sequence[Name]
+    decisions: int
+    arrays: Mapping[str, Floats]
+
+
+def write(path: str | PathLike[str], state: State) -> None:
+    """Write a state to a file, atomically and durably."""
+    tensors = {name: np.ascontiguousarray(array) for name, array in state.arrays.items()}
+    # Names go into an array of bytes, not the header, whose size safetensors limits.
+    text = json.dumps([[_encode(n) for n in state.names], [_encode(n) for n in state.removed]])
+    tensors["names"] = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
+    header = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "policy": state.policy,
+        "settings": json.dumps(state.settings),
+        "decisions": str(state.decisions),
+    }
+    header["digest"] = _digest(header, tensors)
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(save(tensors, header))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+    if os.name == "posix":  # the new name itself must reach the disk too
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def read(path: str | PathLike[str]) -> State:
+    """Read a state, or raise `StateFileError` if the file is not a whole one of ours."""
+    try:
+        with safe_open(path, framework="np") as file:
+            header = file.metadata() or {}
+            if header.get("format") != FORMAT:
+                raise StateFileError(f"{path} is a safetensors file, but not a state of rolin")
+            if header.get("version") != str(VERSION):
+                raise StateFileError(
+                    f"{path} has format version {header.get('version')}, expected {VERSION}: "
+                    "it was written by another version of rolin"
+                )
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
+    except (SafetensorError, UnicodeDecodeError) as error:
+        raise StateFileError(f"{path} is not a state of rolin, or is damaged: {error}") from error
+    digest = header.pop("digest", "")
+    if digest != _digest(header, tensors):
+        raise StateFileError(f"{path} is damaged: its content does not match its digest")
+    names, removed = json.loads(tensors.pop("names").tobytes())
+    return State(
+        header["policy"],
+        json.loads(header["settings"]),
+        [_decode(name) for name in names],
+        [_decode(name) for name in removed],
+        int(header["decisions"]),
+        tensors,
+    )
+
+
+def _digest(header: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.blake2b(digest_size=32)
+    digest.update(json.dumps(dict(header), sort_keys=True).encode())
+    for name, array in sorted(tensors.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _encode(name: Name) -> object:
+    if isinstance(name, (str, int)):
+        return name
+    if isinstance(name, PastArm):
+        return {"past": _encode(name.name), "life": name.life}
+    raise ArmError(
+        f"arm {name!r} is a {type(name).__name__}; only arms named by strings or integers "
+        "can be saved"
+    )
+
+
+def _decode(name: Any) -> Name:
+    if isinstance(name, dict):
+        return PastArm(_decode(name["past"]), int(name["life"]))
+    return name  # type: ignore[no-any-return]  # JSON: a string or an integer

@@ -2,6 +2,7 @@
 
 from rolin import errors, theory
 from rolin.errors import RolinError
+from rolin.estimates import ArmEffects, Coefficients, Prediction
 from rolin.model import Scales
 from rolin.moments import Moments
 from rolin.policies import Decision, LinearPolicy, load, merge
@@ -12,7 +13,7 @@ from rolin.policies.naive import NaiveRoLinTS
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.rolin_ucb import RoLinUCB
 from rolin.policies.uniform import Uniform
-from rolin.posterior import ArmEffects, Coefficients, Posterior, Prediction
+from rolin.posterior import Posterior
 
 __version__ = "0.1.0"
 

@@ -118,8 +118,6 @@ class ArmIndex:
         n = len(names)
         if n == 0:
             raise ArmError("no arms were given, expected at least one")
-        if isinstance(names, np.ndarray):
-            names = names.tolist()
         if not isinstance(names, range) and not set(map(type, names)) <= _PLAIN:
             names = [canonical(name) for name in names]
         if not isinstance(names, range) and len(set(names)) != n:

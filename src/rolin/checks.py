@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin.arms import Name
+from rolin.arms import Name, canonical
 from rolin.errors import ArmError, InputError, NotFiniteError, ParameterError, ShapeError
 
-__all__ = ["Batch", "as_batch", "as_floats", "as_names", "count_of", "first_not_finite"]
+__all__ = [
+    "Batch",
+    "as_batch",
+    "as_excluded",
+    "as_floats",
+    "as_names",
+    "count_of",
+    "first_not_finite",
+]
 
 Floats = NDArray[np.float64]
 
@@ -42,15 +50,26 @@ def as_floats(name: str, value: ArrayLike) -> Floats:
 
 
 def as_names(arms: Iterable[Name]) -> Sequence[Name]:
-    """Return names as a sequence; a single text is refused, since it would be its letters."""
-    if isinstance(arms, (str, bytes)):
-        raise ArmError(f"arms={arms!r} is one text, expected a sequence of names")
-    if isinstance(arms, (list, tuple, range, np.ndarray)):
-        return arms  # type: ignore[return-value]  # an array is a sequence in all but type
+    """Return the names of arms as a sequence, in the order of their contexts."""
+    if isinstance(arms, (list, tuple, range)):
+        return arms
+    if isinstance(arms, Set):
+        raise ArmError("arms is a set, which has no order, expected a sequence of names")
+    return _as_list("arms", arms)
+
+
+def as_excluded(exclude: Iterable[Name]) -> set[Name]:
+    """Return the names of arms to leave out, in any order."""
+    return {canonical(name) for name in _as_list("exclude", exclude)}
+
+
+def _as_list(what: str, names: Iterable[Name]) -> list[Name]:
+    if isinstance(names, (str, bytes)):  # its letters would be the names
+        raise ArmError(f"{what}={names!r} is one text, expected a sequence of names")
     try:
-        return list(arms)
+        return list(names.tolist() if isinstance(names, np.ndarray) else names)
     except TypeError:
-        raise ArmError(f"arms={arms!r}, expected a sequence of names") from None
+        raise ArmError(f"{what}={names!r}, expected a sequence of names") from None
 
 
 def first_not_finite(name: str, values: Floats) -> NotFiniteError:

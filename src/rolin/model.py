@@ -111,7 +111,8 @@ class Scales:
     def prior(self, n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return prior mean and standard deviation of all coefficients, the intercept last."""
         columns = []
-        for name, last in (("coef_mean", self.intercept_mean), ("coef_std", self.intercept_std)):
+        last_of = {"coef_mean": self.intercept_mean, "coef_std": self.intercept_std or 0.0}
+        for name, last in last_of.items():
             value = getattr(self, name)
             if isinstance(value, tuple) and len(value) != n_features:
                 raise ShapeError(

@@ -94,7 +94,7 @@ class Moments:
     @property
     def n_features(self) -> int:
         """Number d of features."""
-        return self.scatter.shape[0]
+        return len(self.scatter)
 
     @classmethod
     def zero(cls, n_features: int) -> Moments:
@@ -123,7 +123,7 @@ class Moments:
             len(batch.arms),
         )
         k = len(code_of)
-        weight = np.bincount(codes, h, minlength=k)
+        weight = np.bincount(codes, h, minlength=k).astype(np.float64)
         both = np.column_stack([r, x])
         means = np.zeros((k, both.shape[1]))
         # Twice, the second time on what is left: then the means carry no error of the sums.
@@ -222,9 +222,7 @@ class Moments:
             return Moments.zero(self.n_features)
         gdx = gain[:, None] * from_taken
         scatter = self.scatter - other.scatter - gdx.T @ from_taken
-        reward_scatter = (
-            self.reward_scatter - other.reward_scatter - float(gain @ r_from_taken**2)
-        )
+        reward_scatter = self.reward_scatter - other.reward_scatter - float(gain @ r_from_taken**2)
         before = np.append(np.diag(self.scatter), self.reward_scatter)
         after = np.append(np.diag(scatter), reward_scatter)
         if count < 0 or (after < -_NEGATIVE * before).any():

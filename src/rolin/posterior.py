@@ -8,8 +8,7 @@ per arm say everything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,11 +17,21 @@ from rolin import kernels
 from rolin.arms import ArmIndex, Name, Named, canonical
 from rolin.checks import as_batch, as_floats, as_names, count_of, first_not_finite
 from rolin.errors import InputError, NotFiniteError, ParameterError, ShapeError
+from rolin.estimates import ArmEffects, Coefficients, Prediction
 from rolin.model import Scales
 from rolin.moments import Moments
 from rolin.rebuild import rebuild
 
-__all__ = ["ArmEffects", "Coefficients", "Posterior", "Prediction", "Sampling", "Scores", "check_sampling", "ranking"]
+__all__ = [
+    "ArmEffects",
+    "Coefficients",
+    "Posterior",
+    "Prediction",
+    "Sampling",
+    "Scores",
+    "check_sampling",
+    "ranking",
+]
 
 Floats = NDArray[np.float64]
 Sampling = Literal["marginal", "joint"]
@@ -32,48 +41,6 @@ Sampling = Literal["marginal", "joint"]
 # meet near K = 1000, at d = 24 near K = 50).
 _FUSED = 20_000
 _FLOAT64 = np.dtype(np.float64)
-
-
-class Prediction(NamedTuple):
-    """Posterior of each arm's mean reward in its context."""
-
-    mean: Floats  # (K,)
-    std: Floats  # (K,)
-
-
-class Coefficients(NamedTuple):
-    """Posterior of the shared coefficients; with an intercept, it is the last of them."""
-
-    mean: Floats  # (D,)
-    covariance: Floats  # (D, D)
-
-    @property
-    def std(self) -> Floats:
-        """Standard deviation of each coefficient."""
-        return np.sqrt(np.diag(self.covariance))
-
-
-@dataclass(frozen=True)
-class ArmEffects:
-    """Posterior of the arms' effects: what the features do not explain of each.
-
-    The joint covariance is diag(own variance) + loadings loadings', of which only the factors
-    are kept: K × D numbers, not K × K.
-    """
-
-    arms: tuple[Name, ...]
-    mean: Floats  # (K,)
-    own_variance: Floats  # (K,): s₀²(1 - w), what is left even if the coefficients were known
-    loadings: Floats  # (K, D): how each follows the coefficients' uncertainty
-
-    @property
-    def std(self) -> Floats:
-        """Standard deviation of each effect."""
-        return np.sqrt(self.own_variance + (self.loadings**2).sum(axis=1))
-
-    def covariance(self) -> Floats:
-        """Return the joint (K, K) covariance."""
-        return np.diag(self.own_variance) + self.loadings @ self.loadings.T
 
 
 Scores = tuple[int, Floats]
@@ -126,7 +93,7 @@ class Posterior:
         self._numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
 
     @classmethod
-    def of(cls, scales: Scales, moments: Moments, *, removed: Iterable[Name] = ()) -> Posterior:
+    def of(cls, scales: Scales, moments: Moments, *, removed: Iterable[Name] = ()) -> Self:
         """Build the posterior of any scales from moments: O(K d² + d³)."""
         d = moments.n_features
         self = cls(scales, d)
@@ -149,9 +116,7 @@ class Posterior:
 
     # -- learning ----------------------------------------------------------------------------
 
-    def observe(
-        self, arm: Name, context: ArrayLike, reward: float, weight: float = 1.0
-    ) -> None:
+    def observe(self, arm: Name, context: ArrayLike, reward: float, weight: float = 1.0) -> None:
         """Learn from one reward, of noise variance σ²/weight, in O(d²) whatever the arms."""
         x: Floats = context if _is_ready(context) else as_floats("context", context)  # type: ignore[assignment]  # the check says it is one
         if x.shape != (self.n_features,):
@@ -190,9 +155,7 @@ class Posterior:
         rows = np.empty(len(batch.arms), dtype=np.int64)
         for i, arm in enumerate(batch.arms):
             name = canonical(arm)
-            rows[i] = self._index.row(name) or new.setdefault(
-                name, len(self._index) + len(new) + 1
-            )
+            rows[i] = self._index.row(name) or new.setdefault(name, len(self._index) + len(new) + 1)
         self._reserve(len(self._index) + len(new))
         touched = np.unique(rows)
         kept = [a.copy() for a in (self._coef, self._root, self._scatter, self._numbers)]
@@ -273,8 +236,9 @@ class Posterior:
 
     def shrinkage(self, arms: Iterable[Name] | None = None) -> Floats:
         """Return w of each arm: 0 for an unseen one, towards 1 as it is pulled."""
-        evidence = self._weight(self._named(arms).rows) * self.scales.arm_std**2
-        return evidence / (evidence + self.scales.noise_std**2)  # type: ignore[no-any-return]  # NumPy says Any
+        weight = self._arms[self._named(arms).rows, kernels.WEIGHT]
+        evidence: Floats = weight * self.scales.arm_std**2
+        return evidence / (evidence + self.scales.noise_std**2)
 
     def arm_effects(self, arms: Iterable[Name] | None = None) -> ArmEffects:
         """Return the posterior of the arms' effects, by default of all arms seen."""
@@ -402,9 +366,6 @@ class Posterior:
             raise first_not_finite("contexts", contexts)
         return best, out
 
-    def _weight(self, rows: NDArray[np.int64]) -> Floats:
-        return self._arms[rows, kernels.WEIGHT]
-
     def _named(self, arms: Iterable[Name] | None) -> Named:
         names = self.arms if arms is None else as_names(arms)
         if not len(names):
@@ -433,7 +394,7 @@ class Posterior:
         names: Iterable[Name],
         removed: Iterable[Name],
         arrays: Mapping[str, Floats],
-    ) -> Posterior:
+    ) -> Self:
         """Restore a running state exactly."""
         self = cls(scales, n_features)
         self._index = ArmIndex(names, removed)

@@ -15,17 +15,22 @@ import numpy as np
 
 from rolin.errors import ParameterError
 
-__all__ = ["Key", "KeyedGenerator", "fresh_seed"]
+__all__ = ["Key", "KeyedGenerator", "check_key", "fresh_seed"]
 
 Key = int | str
 """What names a decision: its number, or any text such as an event id."""
-
-_WORD = 2**64
 
 
 def fresh_seed() -> int:
     """Return a seed from the operating system, for policies that were given none."""
     return secrets.randbits(63)
+
+
+def check_key(key: object) -> None:
+    """Refuse what cannot be a key."""
+    whole = isinstance(key, int) and not isinstance(key, bool) and 0 <= key < 2**64
+    if not (whole or isinstance(key, str)):
+        raise ParameterError(f"key={key!r}, expected a text or an integer from 0 to 2**64 - 1")
 
 
 class KeyedGenerator:
@@ -70,11 +75,12 @@ class KeyedGenerator:
         # in the fourth which of the two it is, and the stream.
         if isinstance(key, str):
             digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
-            first, second = int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
+            first, second = (
+                int.from_bytes(digest[:8], "little"),
+                int.from_bytes(digest[8:], "little"),
+            )
             self._position["counter"] = (0, first, second, 2 * stream + 1)
-        elif 0 <= key < _WORD:
-            self._position["counter"] = (0, key, 0, 2 * stream)
         else:
-            raise ParameterError(f"key={key!r}, expected a text or an integer from 0 to 2**64 - 1")
+            self._position["counter"] = (0, key, 0, 2 * stream)
         self._bits.state = self._state  # type: ignore[assignment]  # the stubs want arrays
         return self._generator

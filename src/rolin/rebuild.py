@@ -62,7 +62,7 @@ def rebuild(scales: Scales, moments: Moments) -> Rebuilt:
         if scales.has_intercept:
             rows[:, size] -= prior_mean[d]
         rows *= np.sqrt(moments.weight[part] / (noise * (1.0 + odds[part])))[:, None]
-        triangle = np.linalg.qr(np.vstack([triangle, rows]), mode="r")
+        triangle = _qr(np.vstack([triangle, rows]))
     r, rhs, residual = triangle[:size, :size], triangle[:size, size], triangle[size, size]
 
     # log p(r), docs/maths.md, "Evidence": the determinants, then the quadratic form.
@@ -84,7 +84,7 @@ def rebuild(scales: Scales, moments: Moments) -> Rebuilt:
 def _left_root(scatter: Floats, prior_precision_root: Floats) -> Floats:
     """Return lower-triangular L with L L' = scatter + diag(prior_precision_root²)."""
     try:
-        return np.linalg.cholesky(scatter + np.diag(prior_precision_root**2))
+        return np.asarray(np.linalg.cholesky(scatter + np.diag(prior_precision_root**2)), float)
     except np.linalg.LinAlgError:
         # Rounding has left the scatter a little below zero in a direction where the prior is
         # too weak to lift it: drop what is negative. Scaled to a unit diagonal first, so that
@@ -93,8 +93,13 @@ def _left_root(scatter: Floats, prior_precision_root: Floats) -> Floats:
         scale[scale == 0.0] = 1.0
         values, axes = np.linalg.eigh(scatter / np.outer(scale, scale))
         half = np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T * scale
-        r: Floats = np.linalg.qr(np.vstack([half, np.diag(prior_precision_root)]), mode="r")
-        return r.T
+        return _qr(np.vstack([half, np.diag(prior_precision_root)])).T
+
+
+def _qr(rows: Floats) -> Floats:
+    """Return upper-triangular R with R'R = rows'rows."""
+    r: Floats = np.linalg.qr(rows, mode="r")  # type: ignore[assignment]  # mode "r" gives R alone
+    return r
 
 
 def _solve(triangle: Floats, right: Floats, *, lower: bool = False) -> Floats:

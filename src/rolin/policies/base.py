@@ -22,11 +22,12 @@ from rolin import snapshot
 from rolin.arms import Name
 from rolin.checks import count_of
 from rolin.errors import StateFileError, UnknownOption
+from rolin.estimates import Prediction
 from rolin.model import Numbers, Scales
 from rolin.moments import Moments
 from rolin.policies.question import Question, ask, ask_many, check_top_k
-from rolin.posterior import Posterior, Prediction, Scores, ranking
-from rolin.randomness import Key, KeyedGenerator, fresh_seed
+from rolin.posterior import Posterior, Scores, ranking
+from rolin.randomness import Key, KeyedGenerator, check_key, fresh_seed
 
 __all__ = ["Decision", "LinearPolicy"]
 
@@ -152,6 +153,7 @@ class LinearPolicy(ABC):
         if top_k is not None:
             check_top_k(top_k, question)
         if key is not None:
+            check_key(key)
             return self._decision(question, self._score(question, key), key, top_k)
         key = self._decisions
         decision = self._decision(question, self._score(question, key), key, top_k)

@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from rolin.arms import ArmIndex, Name, canonical
 from rolin.checks import as_batch, as_floats, first_not_finite
 from rolin.errors import NotFiniteError, ShapeError
+from rolin.estimates import ArmEffects, Coefficients
 from rolin.model import Scales
 from rolin.moments import Moments
 from rolin.policies.rolin_ts import RoLinTS
-from rolin.posterior import ArmEffects, Coefficients, Posterior, Scores
+from rolin.posterior import Posterior, Scores
 
 __all__ = ["DensePosterior", "NaiveRoLinTS"]
 
@@ -94,7 +95,7 @@ class DensePosterior(Posterior):
         with np.errstate(over="ignore", invalid="ignore"):
             gram = (h[:, None] * z).T @ z
             pulled = (h * r) @ z
-            sums = self._sums + [len(r), np.log(h).sum(), h @ r**2]
+            sums = self._sums + np.array([len(r), np.log(h).sum(), h @ r**2])
             old = len(self._gram)
             gram[:old, :old] += self._gram
             pulled[:old] += self._pulled
@@ -123,7 +124,7 @@ class DensePosterior(Posterior):
         prior_precision = np.concatenate([std**-2, np.full(k, arm_std**-2.0 if k else 0.0)])
         precision = np.diag(prior_precision) + self._gram[:n, :n] / noise
         right = prior_precision * prior_mean + self._pulled[:n] / noise
-        covariance = np.linalg.inv(precision)
+        covariance = np.asarray(np.linalg.inv(precision), float)
         gamma = covariance @ right
         count, sum_log_weight, square = self._sums
         log_evidence = -0.5 * (

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin.arms import Name, Named, canonical
-from rolin.checks import as_floats, count_of
+from rolin.arms import Name, Named
+from rolin.checks import as_excluded, as_floats, count_of
 from rolin.errors import ArmError, ParameterError, RolinError, ShapeError
 from rolin.posterior import Posterior
 
@@ -34,11 +35,11 @@ def ask(
             raise ParameterError("arms was given beside a mapping, whose keys are the arms")
         x, arms = _from_mapping(contexts, posterior.n_features), list(contexts)
     else:
-        x = posterior.as_contexts(contexts)  # type: ignore[arg-type]  # no mapping any more
+        x = posterior.as_contexts(contexts)
     named = posterior.find(range(len(x)) if arms is None else arms, len(x))
-    if not exclude:
+    if type(exclude) is tuple and not exclude:
         return x, named
-    return _without((x, named), exclude)
+    return _without((x, named), as_excluded(exclude))
 
 
 def ask_many(
@@ -48,14 +49,14 @@ def ask_many(
     exclude: Iterable[Name],
 ) -> list[Question]:
     """Check several questions, before any of them is answered."""
-    if isinstance(contexts, Mapping) or np.ndim(contexts[0] if len(contexts) else [[]]) == 1:
+    if isinstance(contexts, Mapping) or (isinstance(contexts, np.ndarray) and contexts.ndim != 3):
         raise ShapeError("contexts is one question, expected a (B, K, d) array or a list of them")
-    exclude = list(exclude) if not isinstance(exclude, str) else exclude
+    excluded = as_excluded(exclude) or ()
     names: Sequence[Iterable[Name] | None]
     if arms is None:
         names = [None] * len(contexts)
     else:
-        listed = list(arms)
+        listed: list[Any] = list(arms)
         # Lists of names, one per question, or the names themselves (a tuple may be a name).
         if listed and isinstance(listed[0], (list, range, np.ndarray)):
             if len(listed) != len(contexts):
@@ -69,7 +70,7 @@ def ask_many(
     questions = []
     for i in range(len(contexts)):
         try:
-            questions.append(ask(posterior, contexts[i], names[i], exclude))
+            questions.append(ask(posterior, contexts[i], names[i], excluded))
         except RolinError as error:
             raise type(error)(f"question {i}: {error}") from error
     return questions
@@ -100,10 +101,7 @@ def _from_mapping(contexts: Mapping[Name, ArrayLike], n_features: int) -> Floats
     raise ShapeError(f"the contexts do not make a ({len(contexts)}, {n_features}) array")
 
 
-def _without(question: Question, exclude: Iterable[Name]) -> Question:
-    if isinstance(exclude, (str, bytes)):
-        raise ArmError(f"exclude={exclude!r} is one text, expected a collection of names")
-    excluded = {canonical(name) for name in exclude}
+def _without(question: Question, excluded: set[Name]) -> Question:
     contexts, (names, rows) = question
     keep = [k for k, name in enumerate(names) if name not in excluded]
     if not keep:

@@ -1,0 +1,70 @@
+"""Where things stand in the packed arrays, and how kernels are compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "ARM_VARIANCE",
+    "BLOCK",
+    "CAN_CACHE",
+    "CONTEXT",
+    "COUNT",
+    "LATEST",
+    "LOG_EVIDENCE",
+    "NOISE_VARIANCE",
+    "NOT_FINITE",
+    "REWARD",
+    "SUM_LOG_WEIGHT",
+    "TIE",
+    "TIED",
+    "WEIGHT",
+    "Floats",
+    "Rows",
+    "compiled",
+]
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+# Columns of `arms`; `tails` has the columns of `arms` without the weight.
+WEIGHT, REWARD, CONTEXT = 0, 1, 2
+# Entries of `numbers`.
+NOISE_VARIANCE, ARM_VARIANCE, COUNT, SUM_LOG_WEIGHT, LOG_EVIDENCE, LATEST = range(6)
+
+# What a kernel returns in place of the index of the best arm.
+TIED, NOT_FINITE = -1, -2
+# Scores this close, relative to the highest, count as equal: about 1000 roundings, far above
+# what a sum over d features loses, far below any difference that matters.
+TIE = 1e-13
+# Arms predicted at a time by the fused loop: a block's residuals fit the first-level cache.
+BLOCK = 64
+
+# Everything that lets reductions run in vector registers, but neither `nnan` nor `ninf`: with
+# those the compiler may delete the very tests that reject NaN and infinity.
+_FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _can_cache() -> bool:
+    """Whether there is a place to keep compiled code: beside this file, or the user's cache."""
+    try:
+        numba.njit(cache=True)(_can_cache)
+    except RuntimeError:
+        return False
+    return True
+
+
+CAN_CACHE = _can_cache()
+
+
+def compiled(function: _F) -> _F:
+    """Compile on first use, and keep the result on disk where there is a place to write."""
+    decorate: Any = numba.njit(cache=CAN_CACHE, fastmath=_FASTMATH, nogil=True, error_model="numpy")
+    return decorate(function)  # type: ignore[no-any-return]  # it keeps the signature

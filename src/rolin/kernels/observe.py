@@ -1,0 +1,168 @@
+"""Learning from a reward."""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+
+from rolin.kernels.layout import (
+    ARM_VARIANCE,
+    CAN_CACHE,
+    CONTEXT,
+    COUNT,
+    LATEST,
+    LOG_EVIDENCE,
+    NOISE_VARIANCE,
+    REWARD,
+    SUM_LOG_WEIGHT,
+    WEIGHT,
+    Floats,
+    Rows,
+    compiled,
+)
+
+__all__ = ["observe", "observe_many"]
+
+# Terms of the scatter added up plainly before they are carried over with compensation: few
+# enough to lose nothing that counts, many enough to cost nothing that counts.
+_CARRY = 256
+
+_LOG_2PI = math.log(2.0 * math.pi)
+
+
+# Compiled here and now, for the one signature it is used with: a function compiled on the way,
+# from inside a kernel, would inherit the kernel's fastmath, and reassociation turns the error
+# term into zero.
+@numba.njit("UniTuple(float64, 2)(float64, float64)", cache=CAN_CACHE)
+def _two_sum(a: float, b: float) -> tuple[float, float]:
+    """Return s and e with s + e = a + b exactly and s the rounded sum (Knuth 1969, 4.2.2)."""
+    s = a + b
+    bb = s - a
+    return s, (a - (s - bb)) + (b - bb)
+
+
+@compiled
+def observe(
+    context: Floats,  # (d,)
+    reward: float,
+    weight: float,
+    row: int,
+    arms: Floats,
+    tails: Floats,
+    coef: Floats,
+    root: Floats,
+    scatter: Floats,
+    numbers: Floats,
+) -> bool:
+    """Fold one weighted observation into the state, or return False and change nothing.
+
+    The exact positive rank-one step (docs/maths.md, "One pull"), with the arm's values as
+    they were before it:
+
+        u = x - w x̄,  y = r - w r̄,  c = σ²/h + s₀²(1 - w),  M += u u'/c,  b += u y/c
+
+    The root follows by Potter's update S -= β (S f) f', f = S'u, and θ̂ by the gain. O(D²).
+    """
+    d = context.shape[0]
+    size = root.shape[0]
+    noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
+    work = np.zeros((3, size + 1))
+    u, f, step = work[0], work[1], work[2]
+    before = arms[row, WEIGHT]
+    unshrunk = noise / (noise + before * arm_variance)  # 1 - w
+    c = noise / weight + arm_variance * unshrunk
+    after = before + weight
+    pull = weight / after
+    gain = before * pull  # H h / (H + h), the weight of the new scatter
+    # u is formed as (x - x̄) + (1 - w) x̄: no cancellation when w is near 1.
+    finite = True
+    step[0] = (reward - arms[row, REWARD]) - tails[row, 0]
+    for j in range(d):
+        mean = arms[row, CONTEXT + j]
+        step[1 + j] = (context[j] - mean) - tails[row, 1 + j]
+        u[j] = step[1 + j] + unshrunk * mean
+    for j in range(1 + d):
+        # NaN and infinity fail this test too
+        finite &= scatter[0, j, j] + scatter[2, j, j] + gain * step[j] * step[j] < np.inf
+    if size > d:
+        u[d] = unshrunk
+    error = step[0] + unshrunk * arms[row, REWARD]
+    for i in range(size):
+        error -= u[i] * coef[i]
+    # f = S'u, four rows at a time, so that f is read and written a quarter as often
+    for i in range(0, size - 3, 4):
+        u0, u1, u2, u3 = u[i], u[i + 1], u[i + 2], u[i + 3]
+        r0, r1, r2, r3 = root[i], root[i + 1], root[i + 2], root[i + 3]
+        for j in range(size):
+            f[j] += (u0 * r0[j] + u1 * r1[j]) + (u2 * r2[j] + u3 * r3[j])
+    for i in range(size - size % 4, size):
+        u0, r0 = u[i], root[i]
+        for j in range(size):
+            f[j] += u0 * r0[j]
+    total = c
+    for j in range(size):
+        total += f[j] * f[j]
+    scaled = error / total
+    # All the ways to leave the range of doubles. Nothing has been written yet.
+    finite &= 0.0 < c < np.inf and total < np.inf and 1.0 / total < np.inf
+    finite &= after < np.inf and abs(scaled) < np.inf and error * scaled < np.inf
+    if not finite:
+        return False
+
+    numbers[COUNT] += 1.0
+    numbers[SUM_LOG_WEIGHT] += math.log(weight)
+    # log N(y; u'θ̂, c + u'M⁻¹u): the one-step predictive densities multiply to the evidence.
+    numbers[LOG_EVIDENCE] -= 0.5 * (_LOG_2PI + math.log(total) + error * scaled)
+    beta = 1.0 / (total + math.sqrt(c * total))
+    for i in range(size):
+        s = 0.0
+        for j in range(size):
+            s += root[i, j] * f[j]
+        coef[i] += s * scaled
+        s *= beta
+        for j in range(size):
+            root[i, j] -= s * f[j]
+    for i in range(1 + d):
+        t = gain * step[i]
+        for j in range(i + 1):
+            scatter[2, i, j] += t * step[j]
+    numbers[LATEST] += 1.0
+    if numbers[LATEST] == _CARRY:
+        numbers[LATEST] = 0.0
+        for i in range(1 + d):
+            for j in range(i + 1):
+                value, tail = _two_sum(scatter[0, i, j], scatter[1, i, j] + scatter[2, i, j])
+                scatter[0, i, j] = value
+                scatter[1, i, j] = tail
+                scatter[2, i, j] = 0.0
+    arms[row, WEIGHT] = after
+    for j in range(1 + d):
+        mean, tail = _two_sum(arms[row, REWARD + j], tails[row, j] + step[j] * pull)
+        arms[row, REWARD + j] = mean
+        tails[row, j] = tail
+    return True
+
+
+@compiled
+def observe_many(
+    contexts: Floats,  # (n, d)
+    rewards: Floats,  # (n,)
+    weights: Floats,  # (n,)
+    rows: Rows,  # (n,)
+    arms: Floats,
+    tails: Floats,
+    coef: Floats,
+    root: Floats,
+    scatter: Floats,
+    numbers: Floats,
+) -> int:
+    """Fold n observations one by one; return how many went well before the first that did not."""
+    for t in range(rows.shape[0]):
+        if not observe(
+            contexts[t], rewards[t], weights[t], rows[t],
+            arms, tails, coef, root, scatter, numbers,
+        ):  # fmt: skip
+            return t
+    return len(rows)

@@ -1,0 +1,192 @@
+"""Scoring the arms of a question."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rolin.kernels.layout import (
+    ARM_VARIANCE,
+    BLOCK,
+    CONTEXT,
+    NOISE_VARIANCE,
+    NOT_FINITE,
+    REWARD,
+    TIE,
+    TIED,
+    WEIGHT,
+    Floats,
+    Rows,
+    compiled,
+)
+
+__all__ = ["best_of", "predict_fused", "residuals", "score_joint", "spread"]
+
+
+@compiled
+def best_of(scores: Floats) -> int:
+    """Return the index of the one highest score, TIED or NOT_FINITE.
+
+    Scores closer than rounding can tell count as tied: which of two equal arms came out an
+    ulp ahead depends on its place in the array, and chance, not place, must decide there.
+    """
+    best, highest = 0, -np.inf
+    for k in range(scores.shape[0]):
+        if not abs(scores[k]) < np.inf:
+            return NOT_FINITE
+        if scores[k] > highest:
+            best, highest = k, scores[k]
+    close = highest - TIE * abs(highest)
+    for k in range(scores.shape[0]):
+        if scores[k] >= close and k != best:
+            return TIED
+    return best
+
+
+@compiled
+def predict_fused(
+    contexts: Floats,  # (K, d)
+    rows: Rows,  # (K,)
+    draws: Floats,  # (K,)
+    arms: Floats,
+    coef: Floats,
+    root: Floats,
+    numbers: Floats,
+    out: Floats,  # (3, K)
+) -> int:
+    """Predict all arms, score each by mean + draw * std, and return `best_of` of the scores.
+
+    Eq. (implement-mu) and (implement-tau):  μ = w r̄ + u'θ̂,  τ² = s₀²(1 - w) + |S'u|².
+    Mean, standard deviation and score of every arm are written to the rows of `out`.
+    Arms are taken in transposed blocks, so that the vector registers run across arms.
+    """
+    n_arms, d = contexts.shape
+    size = root.shape[0]
+    noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
+    width = min(n_arms, BLOCK)
+    block = np.empty((size + 2, width))
+    variance, f = block[size], block[size + 1]
+    for start in range(0, n_arms, width):
+        n = min(width, n_arms - start)
+        for b in range(n):
+            row = rows[start + b]
+            evidence = arms[row, WEIGHT] * arm_variance
+            unshrunk = noise / (noise + evidence)
+            mean = arms[row, REWARD] * (evidence / (noise + evidence))
+            for j in range(d):
+                xbar = arms[row, CONTEXT + j]
+                u = (contexts[start + b, j] - xbar) + unshrunk * xbar
+                block[j, b] = u
+                mean += u * coef[j]
+            if size > d:
+                block[d, b] = unshrunk
+                mean += unshrunk * coef[d]
+            variance[b] = arm_variance * unshrunk
+            out[0, start + b] = mean
+        for j in range(size):
+            f[:n] = 0.0
+            # four rows of S at a time, so that f is read and written a quarter as often
+            for i in range(0, size - 3, 4):
+                s0, s1, s2, s3 = root[i, j], root[i + 1, j], root[i + 2, j], root[i + 3, j]
+                u0, u1, u2, u3 = block[i], block[i + 1], block[i + 2], block[i + 3]
+                for b in range(n):
+                    f[b] += (s0 * u0[b] + s1 * u1[b]) + (s2 * u2[b] + s3 * u3[b])
+            for i in range(size - size % 4, size):
+                s0, u0 = root[i, j], block[i]
+                for b in range(n):
+                    f[b] += s0 * u0[b]
+            for b in range(n):
+                variance[b] += f[b] * f[b]
+        for b in range(n):
+            std = math.sqrt(variance[b])
+            out[1, start + b] = std
+            # A NaN or an infinity in the context has made the mean one, hence the score.
+            out[2, start + b] = out[0, start + b] + draws[start + b] * std
+    return best_of(out[2])
+
+
+@compiled
+def residuals(
+    contexts: Floats,  # (K, d)
+    rows: Rows,  # (K,)
+    arms: Floats,
+    coef: Floats,
+    numbers: Floats,
+    u: Floats,  # (K, D), written: x - w x̄
+    out: Floats,  # (3, K), written: mean, and the arm's own variance s₀²(1 - w)
+) -> None:
+    """Prepare a prediction whose product U S is left to BLAS (see `spread`)."""
+    n_arms, d = contexts.shape
+    size = u.shape[1]
+    noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
+    for k in range(n_arms):
+        row = rows[k]
+        evidence = arms[row, WEIGHT] * arm_variance
+        unshrunk = noise / (noise + evidence)
+        mean = arms[row, REWARD] * (evidence / (noise + evidence))
+        for j in range(d):
+            xbar = arms[row, CONTEXT + j]
+            value = (contexts[k, j] - xbar) + unshrunk * xbar
+            u[k, j] = value
+            mean += value * coef[j]
+        if size > d:
+            u[k, d] = unshrunk
+            mean += unshrunk * coef[d]
+        out[0, k] = mean
+        out[1, k] = arm_variance * unshrunk
+
+
+@compiled
+def spread(
+    f: Floats,  # (K, D): U S
+    draws: Floats,  # (K,)
+    out: Floats,  # (3, K), as left by `residuals`
+) -> int:
+    """Finish what `residuals` began: standard deviations, scores, and `best_of` of them."""
+    for k in range(f.shape[0]):
+        variance = out[1, k]
+        for j in range(f.shape[1]):
+            variance += f[k, j] * f[k, j]
+        std = math.sqrt(variance)
+        out[1, k] = std
+        out[2, k] = out[0, k] + draws[k] * std
+    return best_of(out[2])
+
+
+@compiled
+def score_joint(
+    contexts: Floats,  # (K, d)
+    rows: Rows,  # (K,)
+    draws: Floats,  # (D + K,)
+    arms: Floats,
+    coef: Floats,
+    root: Floats,
+    numbers: Floats,
+    scores: Floats,  # (K,)
+) -> int:
+    """Draw θ = θ̂ + S z, then every arm's effect given θ, and return `best_of`. O(K d + D²).
+
+    v_i | θ ~ N(w (r̄ - x̄'θ), s₀²(1 - w)), independent over the arms (docs/maths.md).
+    """
+    n_arms, d = contexts.shape
+    size = root.shape[0]
+    noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
+    theta = np.empty(size)
+    for i in range(size):
+        value = coef[i]
+        for j in range(size):
+            value += root[i, j] * draws[j]
+        theta[i] = value
+    for k in range(n_arms):
+        row = rows[k]
+        evidence = arms[row, WEIGHT] * arm_variance
+        unshrunk = noise / (noise + evidence)
+        score = arms[row, REWARD] * (evidence / (noise + evidence))
+        for j in range(d):
+            xbar = arms[row, CONTEXT + j]
+            score += ((contexts[k, j] - xbar) + unshrunk * xbar) * theta[j]
+        if size > d:
+            score += unshrunk * theta[d]
+        scores[k] = score + draws[size + k] * math.sqrt(arm_variance * unshrunk)
+    return best_of(scores)

@@ -1,0 +1,63 @@
+"""The contract of a policy as checks that anyone can run, on our policies or their own.
+
+```python
+from rolin.testing import check_policy
+
+check_policy(MyPolicy)  # called as MyPolicy(n_features=…, seed=…)
+```
+
+What is checked depends on what the policy can do: every policy decides and updates; one with
+`predict` is held to the laws of prediction, one with `save` to exact continuation, one with
+`moments` to merging. To get one test per law, parametrise over `checks_for(make)`.
+"""
+
+from __future__ import annotations
+
+from rolin.testing import deciding, learning, state
+from rolin.testing.capabilities import Decides, MakePolicy, Predicts, Saves
+from rolin.testing.problems import N_FEATURES, Check
+
+__all__ = ["Check", "Decides", "MakePolicy", "Predicts", "Saves", "check_policy", "checks_for"]
+
+
+def check_policy(make: MakePolicy) -> None:
+    """Run every check that applies to the policies `make` makes.
+
+    Examples
+    --------
+    >>> import rolin
+    >>> check_policy(rolin.Greedy)
+    """
+    for check in checks_for(make):
+        check(make)
+
+
+def checks_for(make: MakePolicy) -> list[Check]:
+    """Return the checks that apply, by what the policy can do."""
+    policy = make(n_features=N_FEATURES, seed=0)
+    assert isinstance(policy, Decides), f"{policy!r} lacks decide or update"
+    checks: list[Check] = [
+        deciding.deciding_changes_nothing,
+        deciding.the_same_seed_decides_the_same,
+        deciding.the_same_key_decides_the_same,
+        deciding.mapping_and_array_decide_the_same,
+        deciding.names_have_one_form,
+        deciding.excluded_arms_are_not_chosen,
+        deciding.rankings_are_whole,
+        deciding.ties_are_broken_at_random,
+        deciding.bad_questions_change_nothing,
+        learning.bad_updates_change_nothing,
+    ]
+    if hasattr(policy, "decide_many"):
+        checks += [deciding.many_decisions_are_single_ones]
+    if hasattr(policy, "update_many"):
+        checks += [learning.many_updates_are_single_ones, learning.bad_batches_change_nothing]
+    if hasattr(policy, "remove_arm"):
+        checks += [learning.removed_arms_come_back]
+    if isinstance(policy, Predicts):
+        checks += [learning.predictions_follow_their_arms, learning.a_weight_counts_as_repeats]
+    if isinstance(policy, Saves):
+        checks += [state.a_loaded_policy_continues_exactly]
+    if hasattr(policy, "moments"):
+        checks += [state.merged_learners_are_one_learner]
+    return checks

@@ -1,0 +1,157 @@
+"""Laws of deciding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rolin.testing.capabilities import MakePolicy
+from rolin.testing.problems import N_FEATURES, NAMES, contexts, fingerprint, refused, trained
+
+
+def deciding_changes_nothing(make: MakePolicy) -> None:
+    """`decide` is a pure read, also among names never seen."""
+    policy = trained(make)
+    before = fingerprint(policy)[:-1]
+    for t in range(10):
+        policy.decide(contexts(t), [("new", t, k) for k in range(4)])
+    assert fingerprint(policy)[:-1] == before
+
+
+def the_same_seed_decides_the_same(make: MakePolicy) -> None:
+    """Two policies of the same seed and history are the same."""
+    assert fingerprint(trained(make)) == fingerprint(trained(make))
+
+
+def the_same_key_decides_the_same(make: MakePolicy) -> None:
+    """The key a decision reports, numeric or text, reproduces it."""
+    policy = trained(make)
+    first = policy.decide(contexts(5), NAMES)
+    again = policy.decide(contexts(5), NAMES, key=first.key)
+    assert first.arm == again.arm
+    text = [policy.decide(contexts(5), NAMES, key=f"event-{i}").arm for i in range(20)]
+    assert text == [policy.decide(contexts(5), NAMES, key=f"event-{i}").arm for i in range(20)]
+
+
+def mapping_and_array_decide_the_same(make: MakePolicy) -> None:
+    """A mapping, an array with names, and an array with default names ask the same question."""
+    policy = make(n_features=N_FEATURES, seed=4)
+    x = contexts(1)
+    for key in range(10):
+        array = policy.decide(x, range(4), key=key)
+        default = policy.decide(x, key=key)
+        mapping = policy.decide({k: x[k].tolist() for k in range(4)}, key=key)
+        assert array.arm == default.arm == mapping.arm
+        assert (array.context == x[array.arm]).all()
+        assert (mapping.context == x[mapping.arm]).all()
+
+
+def names_have_one_form(make: MakePolicy) -> None:
+    """1, True, 1.0 and np.int64(1) are one arm, "1" is another."""
+    policy = make(n_features=N_FEATURES, seed=4)
+    x = contexts(1, 2)
+    for name in (1, True, 1.0, np.int64(1)):
+        refused(lambda name=name: policy.decide(x, [1, name]), f"arms [1, {name!r}]")  # type: ignore[misc]  # bound now
+        decision = policy.decide(x[:1], [name])
+        assert decision.arm == 1
+        assert type(decision.arm) is int
+    assert policy.decide(x, [1, "1"]).arm in (1, "1")
+
+
+def excluded_arms_are_not_chosen(make: MakePolicy) -> None:
+    """An excluded arm is never chosen; excluding arms that are not there is harmless."""
+    policy = trained(make)
+    for key in range(20):
+        chosen = policy.decide(contexts(key), NAMES, exclude={"a", 3.0, "elsewhere"}, key=key)
+        assert chosen.arm in ("b", "d")
+        array = np.array(["a", "d"])
+        assert policy.decide(contexts(key), NAMES, exclude=array, key=key).arm in ("b", 3)
+        assert (chosen.context == contexts(key)[NAMES.index(chosen.arm)]).all()
+
+
+def rankings_are_whole(make: MakePolicy) -> None:
+    """A ranking has distinct arms with their contexts, and starts with the decision."""
+    policy = trained(make)
+    for key in range(20):
+        x = contexts(key)
+        best = policy.decide(x, NAMES, key=key)
+        assert best.ranking == (best.arm,)
+        for top_k in (1, 2, 4):
+            ranked = policy.decide(x, NAMES, top_k=top_k, key=key)
+            assert ranked.arm == ranked.ranking[0] == best.arm
+            assert len(set(ranked.ranking)) == len(ranked.ranking) == top_k
+            places = [NAMES.index(arm) for arm in ranked.ranking]
+            assert (ranked.contexts == x[places]).all()
+
+
+def ties_are_broken_at_random(make: MakePolicy) -> None:
+    """Arms that nothing tells apart are all chosen: each about 100 times of 300, ± 6 s.e."""
+    policy = make(n_features=N_FEATURES, seed=5)
+    x = np.tile(contexts(1, 1), (3, 1))
+    chosen = [policy.decide(x, key=key).arm for key in range(300)]
+    for arm in range(3):
+        assert abs(chosen.count(arm) - 100) < 6 * (300 * (1 / 3) * (2 / 3)) ** 0.5
+
+
+def bad_questions_change_nothing(make: MakePolicy) -> None:
+    """A question that makes no sense is refused, and the next decision is what it would be."""
+    policy = trained(make)
+    before = fingerprint(policy)
+    x = contexts(1)
+    for value in (np.nan, np.inf, -np.inf):
+        bad = x.copy()
+        bad[2, 1] = value
+        refused(lambda bad=bad: policy.decide(bad, NAMES), f"a context holding {value}")  # type: ignore[misc]  # bound now
+    questions: dict[str, Callable[[], object]] = {
+        "a vector": lambda: policy.decide(x[0], NAMES),
+        "one feature too many": lambda: policy.decide(np.ones((4, N_FEATURES + 1)), NAMES),
+        "one feature too few": lambda: policy.decide({"a": [0.0] * (N_FEATURES - 1)}),
+        "contexts of different lengths": lambda: policy.decide(
+            {"a": [0.0] * N_FEATURES, "b": [0.0]}
+        ),
+        "text": lambda: policy.decide([["x"] * N_FEATURES], ["a"]),
+        "no arms": lambda: policy.decide(np.empty((0, N_FEATURES))),
+        "an empty mapping": lambda: policy.decide({}),
+        "too few names": lambda: policy.decide(x, ["a", "b"]),
+        "a name twice": lambda: policy.decide(x, ["a", "b", "a", "c"]),
+        "one arm under two forms": lambda: policy.decide(x, [1, 1.0, 2, 3]),
+        "an unhashable name": lambda: policy.decide(x, ["a", "b", ["c"], "d"]),
+        "a name that is not a number": lambda: policy.decide(x, ["a", "b", float("nan"), "d"]),
+        "a set for names": lambda: policy.decide(x, set(NAMES)),
+        "a text for names": lambda: policy.decide(x, "abcd"),
+        "all arms excluded": lambda: policy.decide(x, NAMES, exclude=NAMES),
+        "a number to exclude": lambda: policy.decide(x, NAMES, exclude=3),
+        "a text to exclude": lambda: policy.decide(x, NAMES, exclude="a"),
+        "top_k over the arms": lambda: policy.decide(x, NAMES, top_k=5),
+        "top_k = 0": lambda: policy.decide(x, NAMES, top_k=0),
+        "top_k = 1.5": lambda: policy.decide(x, NAMES, top_k=1.5),
+        "a negative key": lambda: policy.decide(x, NAMES, key=-1),
+    }
+    for what, call in questions.items():
+        refused(call, what)
+    assert fingerprint(policy) == before
+
+
+def many_decisions_are_single_ones(make: MakePolicy) -> None:
+    """`decide_many` is `decide` for each in turn, from arrays and from lists."""
+    x = np.stack([contexts(t) for t in range(8)])
+    single = trained(make)
+    expected = [single.decide(x[t], NAMES).arm for t in range(8)]
+    names = [list(NAMES)] * 8
+    for asked, arms in (
+        (x, NAMES),
+        (list(x), names),
+        ([dict(zip(NAMES, q, strict=True)) for q in x], None),
+    ):
+        many = trained(make)
+        assert [decision.arm for decision in many.decide_many(asked, arms)] == expected
+        assert many.n_decisions == single.n_decisions
+    policy = trained(make)
+    before = fingerprint(policy)
+    bad = x.copy()
+    bad[7, 0, 0] = np.nan
+    refused(lambda: policy.decide_many(bad, NAMES), "a last question holding NaN")
+    refused(lambda: policy.decide_many(x[0], NAMES), "one question in place of many")
+    assert policy.decide_many([]) == []
+    assert fingerprint(policy) == before

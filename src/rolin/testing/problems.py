@@ -1,0 +1,63 @@
+"""Small problems to try a policy on, and what can be seen of it from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.arms import Name
+from rolin.errors import RolinError
+from rolin.testing.capabilities import MakePolicy, Predicts
+
+__all__ = ["NAMES", "N_FEATURES", "Check", "contexts", "fingerprint", "refused", "train", "trained"]
+
+Floats = NDArray[np.float64]
+Check = Callable[[MakePolicy], None]
+"""Raises AssertionError if the policies that the argument makes break a law."""
+
+N_FEATURES = 3
+NAMES: list[Name] = ["a", "b", 3, "d"]
+
+
+def contexts(seed: int, n: int = 4) -> Floats:
+    """Return n contexts that depend on the seed alone."""
+    return np.random.default_rng([seed, n]).uniform(-1, 1, (n, N_FEATURES))
+
+
+def train(policy: Any, rounds: int = 30, start: int = 0) -> Any:
+    """Let a policy play rounds whose contexts and rewards depend on the round alone."""
+    for t in range(start, start + rounds):
+        decision = policy.decide(contexts(t), NAMES)
+        policy.update(decision.arm, decision.context, float(np.sin(7 * t) + decision.context[0]))
+    return policy
+
+
+def trained(make: MakePolicy, seed: int = 1) -> Any:
+    """Make a policy and let it play."""
+    return train(make(n_features=N_FEATURES, seed=seed))
+
+
+def fingerprint(policy: Any) -> list[object]:
+    """Return what can be seen of a policy: predictions where there are any, and decisions."""
+    names = [*NAMES, "never seen"]
+    seen: list[object] = []
+    if isinstance(policy, Predicts):
+        mean, std = policy.predict(contexts(99, 5), names)
+        seen += [mean.tobytes(), std.tobytes()]
+    for key in range(20):
+        seen.append(policy.decide(contexts(99 + key, 5), names, key=key).arm)
+    # the key that comes next shows that no draw was consumed
+    seen.append(getattr(policy, "n_decisions", None))
+    return seen
+
+
+def refused(call: Callable[[], object], what: str) -> None:
+    """Assert that a call is refused with an error of ours."""
+    try:
+        call()
+    except RolinError:
+        return
+    raise AssertionError(f"{what} was accepted, expected a RolinError")

@@ -1,0 +1,40 @@
+"""Laws of merging and saving."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from rolin import policies
+from rolin.testing.capabilities import MakePolicy
+from rolin.testing.problems import N_FEATURES, NAMES, contexts, fingerprint, train, trained
+
+
+def merged_learners_are_one_learner(make: MakePolicy) -> None:
+    """Two learners that started from one state merge to what one learner would have been."""
+    base, left, right, one = (trained(make) for _ in range(4))
+    for t in range(20):
+        x, arm, reward = contexts(500 + t)[0], NAMES[t % 4], float(np.cos(t))
+        (left if t % 2 else right).update(arm, x, reward)
+        one.update(arm, x, reward)
+    right.update("only right", [0.5] * N_FEATURES, 1.0)
+    one.update("only right", [0.5] * N_FEATURES, 1.0)
+    both = policies.merge(left, right, base=base)
+    names = [*NAMES, "only right"]
+    for a, b in zip(
+        both.predict(contexts(1, 5), names), one.predict(contexts(1, 5), names), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def a_loaded_policy_continues_exactly(make: MakePolicy) -> None:
+    """What is loaded decides and learns on, bit for bit, as what was saved."""
+    policy = trained(make)
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "state")
+        policy.save(path)
+        loaded = policies.load(path)
+    assert type(loaded) is type(policy)
+    assert fingerprint(train(loaded, 20, start=30)) == fingerprint(train(policy, 20, start=30))

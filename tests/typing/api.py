@@ -1,0 +1,23 @@
+"""Calls a typed user makes; mypy checks this file, nothing runs it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+import rolin
+
+policy = rolin.RoLinTS(n_features=2, arm_std=0.5, coef_std=[1.0, 2.0], seed=7)
+decision: rolin.Decision = policy.decide({"red": [1.0, 0.2], "blue": [0.3, 0.9]})
+decision = policy.decide(np.ones((2, 2)), arms=["red", "blue"], top_k=1, exclude={"blue"})
+context: NDArray[np.float64] = decision.context
+policy.update(decision.arm, decision.context, 1.0)
+policy.update_many(["red", 1], np.ones((2, 2)), [0.0, 1.0], weights=[1.0, 2.0])
+mean, std = policy.predict(np.ones((2, 2)), arms=["red", "blue"])
+total: rolin.Moments = policy.moments + rolin.Moments.of(["red"], [[1.0, 2.0]], [1.0])
+posterior = rolin.Posterior.of(rolin.Scales(arm_std=0.1), total)
+covariance: NDArray[np.float64] = posterior.coefficients.covariance
+both: rolin.LinearPolicy = rolin.merge(policy, policy, base=policy)
+bound: float = rolin.theory.bayes_regret_bound(
+    n_rounds=100, n_arms=5, n_features=2, context_norm=1.0
+).total

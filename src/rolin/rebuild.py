@@ -41,26 +41,21 @@ def rebuild(scales: Scales, moments: Moments) -> Rebuilt:
     size = len(prior_mean)
     noise = scales.noise_std**2
     odds = moments.weight * (scales.arm_std**2 / noise)  # H s₀²/σ²; 1 - w = 1/(1 + odds)
-    # Measured from the prior mean, the prior mean is zero.
-    shift = prior_mean[:d]
     scatter = np.zeros((size, size))
-    scatter[:d, :d] = moments.scatter
-    cross = np.zeros(size)
-    cross[:d] = moments.cross - moments.scatter @ shift
-    reward_scatter = moments.reward_scatter - shift @ (moments.cross + cross[:d])
+    scatter[:d, :d] = moments.scatter / noise
+    right = prior_mean / prior_std**2
+    right[:d] += moments.cross / noise
 
-    left = _left_root(scatter / noise, 1.0 / prior_std)
+    left = _left_root(scatter, 1.0 / prior_std)
     # One more column for the right-hand side: the triangle then holds R, R θ̂ and the residual.
     triangle = np.zeros((size + 1, size + 1))
     triangle[:size, :size] = left.T
-    triangle[:size, size] = fit = _solve(left, cross / noise, lower=True)
+    triangle[:size, size] = fit = _solve(left, right, lower=True)
     for start in range(0, len(odds), _CHUNK):
         part = slice(start, start + _CHUNK)
         rows = np.ones((len(odds[part]), size + 1))
         rows[:, :d] = moments.mean_context[part]
-        rows[:, size] = moments.mean_reward[part] - moments.mean_context[part] @ shift
-        if scales.has_intercept:
-            rows[:, size] -= prior_mean[d]
+        rows[:, size] = moments.mean_reward[part]
         rows *= np.sqrt(moments.weight[part] / (noise * (1.0 + odds[part])))[:, None]
         triangle = _qr(np.vstack([triangle, rows]))
     r, rhs, residual = triangle[:size, :size], triangle[:size, size], triangle[size, size]
@@ -71,11 +66,11 @@ def rebuild(scales: Scales, moments: Moments) -> Rebuilt:
         - moments.sum_log_weight
         + np.log1p(odds).sum()
         + 2.0 * (np.log(np.abs(np.diag(r))).sum() + np.log(prior_std).sum())
-        + (reward_scatter / noise - fit @ fit)
+        + (moments.reward_scatter / noise + ((prior_mean / prior_std) ** 2).sum() - fit @ fit)
         + residual**2
     )
     return Rebuilt(
-        coef=prior_mean + _solve(r, rhs),
+        coef=_solve(r, rhs),
         root=np.ascontiguousarray(_solve(r, np.eye(size))),
         log_evidence=float(log_evidence),
     )
@@ -105,7 +100,7 @@ def _qr(rows: Floats) -> Floats:
 def _solve(triangle: Floats, right: Floats, *, lower: bool = False) -> Floats:
     if not len(triangle):
         return np.zeros_like(right)
-    from scipy.linalg import solve_triangular  # 0.3 s to import, and only needed here
+    from scipy.linalg import solve_triangular  # 0.2 s to import, and only needed here
 
     solution: Floats = solve_triangular(triangle, right, lower=lower, check_finite=False)
     return solution

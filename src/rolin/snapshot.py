@@ -1,7 +1,7 @@
 """The state of a policy as one safe, versioned file.
 
 The format is safetensors: arrays and a text header, nothing that could run on loading. The
-header holds the settings and a digest of everything, so that damage is found. A file is written
+header (one JSON text) holds the settings and a digest of everything, so that damage is found. A file is written
 beside its place and moved there, so that it is either the old one or the new one, never half.
 """
 
@@ -50,18 +50,17 @@ def write(path: str | PathLike[str], state: State) -> None:
     text = json.dumps([[_encode(n) for n in state.names], [_encode(n) for n in state.removed]])
     tensors["names"] = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
     header = {
-        "format": FORMAT,
-        "version": str(VERSION),
+        "version": VERSION,
         "policy": state.policy,
-        "settings": json.dumps(state.settings),
-        "decisions": str(state.decisions),
+        "settings": state.settings,
+        "decisions": state.decisions,
     }
     header["digest"] = _digest(header, tensors)
     target = Path(path)
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         with part.open("wb") as file:
-            file.write(save(tensors, header))
+            file.write(save(tensors, {FORMAT: json.dumps(header)}))
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, target)
@@ -79,32 +78,32 @@ def read(path: str | PathLike[str]) -> State:
     """Read a state, or raise `StateFileError` if the file is not a whole one of ours."""
     try:
         with safe_open(path, framework="np") as file:
-            header = file.metadata() or {}
-            if header.get("format") != FORMAT:
+            metadata = file.metadata() or {}
+            if FORMAT not in metadata:
                 raise StateFileError(f"{path} is a safetensors file, but not a state of rolin")
-            if header.get("version") != str(VERSION):
+            header = json.loads(metadata[FORMAT])
+            if header["version"] != VERSION:
                 raise StateFileError(
-                    f"{path} has format version {header.get('version')}, expected {VERSION}: "
-                    "it was written by another version of rolin"
+                    f"{path} has format version {header['version']}, expected {VERSION}: it was "
+                    "written by another version of rolin"
                 )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
-    except (SafetensorError, UnicodeDecodeError) as error:
+        if header.pop("digest") != _digest(header, tensors):
+            raise StateFileError(f"{path} is damaged: its content does not match its digest")
+        names, removed = json.loads(tensors.pop("names").tobytes())
+        return State(
+            header["policy"],
+            header["settings"],
+            [_decode(name) for name in names],
+            [_decode(name) for name in removed],
+            header["decisions"],
+            tensors,
+        )
+    except (SafetensorError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise StateFileError(f"{path} is not a state of rolin, or is damaged: {error}") from error
-    digest = header.pop("digest", "")
-    if digest != _digest(header, tensors):
-        raise StateFileError(f"{path} is damaged: its content does not match its digest")
-    names, removed = json.loads(tensors.pop("names").tobytes())
-    return State(
-        header["policy"],
-        json.loads(header["settings"]),
-        [_decode(name) for name in names],
-        [_decode(name) for name in removed],
-        int(header["decisions"]),
-        tensors,
-    )
 
 
-def _digest(header: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) -> str:
+def _digest(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:
     digest = hashlib.blake2b(digest_size=32)
     digest.update(json.dumps(dict(header), sort_keys=True).encode())
     for name, array in sorted(tensors.items()):

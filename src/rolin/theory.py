@@ -70,7 +70,7 @@ def bayes_regret_bound(
     --------
     >>> bound = bayes_regret_bound(n_rounds=3000, n_arms=50, n_features=10, context_norm=10**0.5)
     >>> round(bound.total)
-    8694
+    8856
     """
     n = count_of("n_rounds", n_rounds, least=1)
     k = count_of("n_arms", n_arms, least=1)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 __all__ = [
     "ARM_VARIANCE",
     "BLOCK",
-    "CAN_CACHE",
     "CONTEXT",
     "COUNT",
     "LATEST",
@@ -45,9 +44,11 @@ TIE = 1e-13
 # Arms predicted at a time by the fused loop: a block's residuals fit the first-level cache.
 BLOCK = 64
 
-# Everything that lets reductions run in vector registers, but neither `nnan` nor `ninf`: with
-# those the compiler may delete the very tests that reject NaN and infinity.
-_FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
+# `contract` allows fused multiply-add; the others let sums run in vector registers, in another
+# order. Neither `nnan` nor `ninf`, ever: with those the compiler may delete the very tests that
+# reject NaN and infinity.
+_CONTRACT = {"contract"}
+_REORDER = {"contract", "reassoc", "nsz", "arcp"}
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -61,10 +62,19 @@ def _can_cache() -> bool:
     return True
 
 
-CAN_CACHE = _can_cache()
+_CAN_CACHE = _can_cache()
 
 
-def compiled(function: _F) -> _F:
-    """Compile on first use, and keep the result on disk where there is a place to write."""
-    decorate: Any = numba.njit(cache=CAN_CACHE, fastmath=_FASTMATH, nogil=True, error_model="numpy")
-    return decorate(function)  # type: ignore[no-any-return]  # it keeps the signature
+def compiled(*, reorder: bool) -> Callable[[_F], _F]:
+    """Compile on first use, and keep the result on disk where there is a place to write.
+
+    Without `reorder`, sums are added up in the order in which they are written. A function
+    called by a compiled one inherits its options unless it states its own, so all state theirs.
+    """
+    decorate: Any = numba.njit(
+        cache=_CAN_CACHE,
+        fastmath=_REORDER if reorder else _CONTRACT,
+        nogil=True,
+        error_model="numpy",
+    )
+    return decorate  # type: ignore[no-any-return]  # it keeps the signature

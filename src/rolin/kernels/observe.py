@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
 from rolin.kernels.layout import (
     ARM_VARIANCE,
-    CAN_CACHE,
     CONTEXT,
     COUNT,
     LATEST,
@@ -32,10 +30,7 @@ _CARRY = 256
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
-# Compiled here and now, for the one signature it is used with: a function compiled on the way,
-# from inside a kernel, would inherit the kernel's fastmath, and reassociation turns the error
-# term into zero.
-@numba.njit("UniTuple(float64, 2)(float64, float64)", cache=CAN_CACHE)
+@compiled(reorder=False)
 def _two_sum(a: float, b: float) -> tuple[float, float]:
     """Return s and e with s + e = a + b exactly and s the rounded sum (Knuth 1969, 4.2.2)."""
     s = a + b
@@ -43,7 +38,15 @@ def _two_sum(a: float, b: float) -> tuple[float, float]:
     return s, (a - (s - bb)) + (b - bb)
 
 
-@compiled
+@compiled(reorder=True)
+def _dot(a: Floats, b: Floats) -> float:
+    total = 0.0
+    for i in range(a.shape[0]):
+        total += a[i] * b[i]
+    return total
+
+
+@compiled(reorder=False)
 def observe(
     context: Floats,  # (d,)
     reward: float,
@@ -88,9 +91,7 @@ def observe(
         finite &= scatter[0, j, j] + scatter[2, j, j] + gain * step[j] * step[j] < np.inf
     if size > d:
         u[d] = unshrunk
-    error = step[0] + unshrunk * arms[row, REWARD]
-    for i in range(size):
-        error -= u[i] * coef[i]
+    error = step[0] + unshrunk * arms[row, REWARD] - _dot(u[:size], coef)
     # f = S'u, four rows at a time, so that f is read and written a quarter as often
     for i in range(0, size - 3, 4):
         u0, u1, u2, u3 = u[i], u[i + 1], u[i + 2], u[i + 3]
@@ -101,9 +102,7 @@ def observe(
         u0, r0 = u[i], root[i]
         for j in range(size):
             f[j] += u0 * r0[j]
-    total = c
-    for j in range(size):
-        total += f[j] * f[j]
+    total = c + _dot(f[:size], f[:size])
     scaled = error / total
     # All the ways to leave the range of doubles. Nothing has been written yet.
     finite &= 0.0 < c < np.inf and total < np.inf and 1.0 / total < np.inf
@@ -117,9 +116,7 @@ def observe(
     numbers[LOG_EVIDENCE] -= 0.5 * (_LOG_2PI + math.log(total) + error * scaled)
     beta = 1.0 / (total + math.sqrt(c * total))
     for i in range(size):
-        s = 0.0
-        for j in range(size):
-            s += root[i, j] * f[j]
+        s = _dot(root[i], f[:size])
         coef[i] += s * scaled
         s *= beta
         for j in range(size):
@@ -145,7 +142,7 @@ def observe(
     return True
 
 
-@compiled
+@compiled(reorder=False)
 def observe_many(
     contexts: Floats,  # (n, d)
     rewards: Floats,  # (n,)

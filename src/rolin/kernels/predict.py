@@ -24,7 +24,7 @@ from rolin.kernels.layout import (
 __all__ = ["best_of", "predict_fused", "residuals", "score_joint", "spread"]
 
 
-@compiled
+@compiled(reorder=True)
 def best_of(scores: Floats) -> int:
     """Return the index of the one highest score, TIED or NOT_FINITE.
 
@@ -44,7 +44,7 @@ def best_of(scores: Floats) -> int:
     return best
 
 
-@compiled
+@compiled(reorder=True)
 def predict_fused(
     contexts: Floats,  # (K, d)
     rows: Rows,  # (K,)
@@ -106,7 +106,7 @@ def predict_fused(
     return best_of(out[2])
 
 
-@compiled
+@compiled(reorder=True)
 def residuals(
     contexts: Floats,  # (K, d)
     rows: Rows,  # (K,)
@@ -137,7 +137,7 @@ def residuals(
         out[1, k] = arm_variance * unshrunk
 
 
-@compiled
+@compiled(reorder=True)
 def spread(
     f: Floats,  # (K, D): U S
     draws: Floats,  # (K,)
@@ -154,7 +154,7 @@ def spread(
     return best_of(out[2])
 
 
-@compiled
+@compiled(reorder=True)
 def score_joint(
     contexts: Floats,  # (K, d)
     rows: Rows,  # (K,)

@@ -9,6 +9,19 @@ import numpy as np
 from rolin.testing.capabilities import MakePolicy
 from rolin.testing.problems import N_FEATURES, NAMES, contexts, fingerprint, refused, trained
 
+__all__ = [
+    "bad_questions_change_nothing",
+    "deciding_changes_nothing",
+    "excluded_arms_are_not_chosen",
+    "many_decisions_are_single_ones",
+    "mapping_and_array_decide_the_same",
+    "names_have_one_form",
+    "rankings_are_whole",
+    "the_same_key_decides_the_same",
+    "the_same_seed_decides_the_same",
+    "ties_are_broken_at_random",
+]
+
 
 def deciding_changes_nothing(make: MakePolicy) -> None:
     """`decide` is a pure read, also among names never seen."""

@@ -10,6 +10,15 @@ from rolin.arms import Name
 from rolin.testing.capabilities import MakePolicy, Predicts
 from rolin.testing.problems import N_FEATURES, NAMES, contexts, fingerprint, refused, trained
 
+__all__ = [
+    "a_weight_counts_as_repeats",
+    "bad_batches_change_nothing",
+    "bad_updates_change_nothing",
+    "many_updates_are_single_ones",
+    "predictions_follow_their_arms",
+    "removed_arms_come_back",
+]
+
 
 def bad_updates_change_nothing(make: MakePolicy) -> None:
     """An update that makes no sense is refused and leaves no trace, not even a new arm."""

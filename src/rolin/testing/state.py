@@ -11,6 +11,11 @@ from rolin import policies
 from rolin.testing.capabilities import MakePolicy
 from rolin.testing.problems import N_FEATURES, NAMES, contexts, fingerprint, train, trained
 
+__all__ = [
+    "a_loaded_policy_continues_exactly",
+    "merged_learners_are_one_learner",
+]
+
 
 def merged_learners_are_one_learner(make: MakePolicy) -> None:
     """Two learners that started from one state merge to what one learner would have been."""

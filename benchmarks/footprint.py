@@ -1,0 +1,147 @@
+"""Sections f and g: what it takes to start, and to remember."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from time import time
+
+import numpy as np
+from compare import arm_names
+from report import Section, Target, number, table
+
+import rolin
+
+Step = Callable[[], None]
+
+# Each program prints the moment at which it was done; its start is taken before it is started.
+_PROGRAMS = {
+    "an empty program": "",
+    "import numpy": "import numpy",
+    "import numba": "import numba",
+    "import rolin": "import rolin",
+    "first decision": (
+        "import numpy, rolin\n"
+        "policy = rolin.RoLinTS(n_features=10, seed=0)\n"
+        "decision = policy.decide(numpy.ones((50, 10)), [f'a{i}' for i in range(50)])"
+    ),
+    "first decision and update": (
+        "import numpy, rolin\n"
+        "policy = rolin.RoLinTS(n_features=10, seed=0)\n"
+        "decision = policy.decide(numpy.ones((50, 10)), [f'a{i}' for i in range(50)])\n"
+        "policy.update(decision.arm, decision.context, 1.0)"
+    ),
+}
+
+
+def start_up(repeats: int, step: Step) -> Section:
+    """Section f: fresh processes, compiled kernels already on disk."""
+    for program in _PROGRAMS.values():
+        _seconds(program)  # compiles what is not there yet, and reads the files once
+    found: dict[str, list[float]] = {name: [] for name in _PROGRAMS}
+    for _ in range(repeats):
+        for name, program in _PROGRAMS.items():
+            found[name].append(_seconds(program))
+        step()
+    medians = {name: float(np.median(times)) for name, times in found.items()}
+    importing = medians["import rolin"] - medians["an empty program"]
+    rows = [[name, number(1000 * seconds)] for name, seconds in medians.items()]
+    return Section(
+        "f. Process start, kernel cache warm",
+        [
+            f"From the start of a fresh process to the end of the program, median of {repeats}. "
+            "`import rolin` alone is that less an empty program."
+        ],
+        [table(["program", "ms"], rows)],
+        [
+            Target("import rolin", 1, importing, at_least=False, unit="s"),
+            Target("process start to first decision", 2, medians["first decision"], False, "s"),
+        ],
+        dict(found),
+    )
+
+
+def _seconds(program: str) -> float:
+    code = f"{program}\nimport time\nprint(time.time())"
+    # A user's Python keeps its bytecode; without it, every start would compile all sources.
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    start = time()
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=env
+    )
+    return float(done.stdout.split()[-1]) - start
+
+
+def memory(step: Step) -> Section:
+    """Section g: new names cost nothing, an arm that was updated costs a row."""
+    decisions, n_arms, d = 2000, 50, 10
+    policy = rolin.RoLinTS(n_features=d, seed=0)
+    contexts = np.random.default_rng(0).uniform(-1, 1, (n_arms, d))
+
+    def ask(first: int, last: int) -> None:
+        for t in range(first, last):
+            policy.decide(contexts, [f"new-{t}-{k}" for k in range(n_arms)])
+
+    ask(0, 200)
+    gc.collect()
+    resident = _resident()
+    tracemalloc.start()
+    ask(200, 400)  # what tracing itself needs is there after this
+    before = _traced()
+    ask(400, 400 + decisions)
+    grown = _traced() - before
+    tracemalloc.stop()
+    resident = _resident() - resident
+    step()
+
+    many = 100_000
+    names, contexts = arm_names(many), np.random.default_rng(0).uniform(-1, 1, (many, d))
+    tracemalloc.start()
+    before = _traced()
+    policy = rolin.RoLinTS(n_features=d, seed=0)
+    for i, name in enumerate(names):
+        policy.update(name, contexts[i], 1.0)
+    per_arm = (_traced() - before) / many
+    tracemalloc.stop()
+    step()
+
+    rows = [
+        [
+            f"growth in {decisions:,} decisions among {n_arms} new names each, traced",
+            f"{grown:,} B",
+        ],
+        ["the same, resident memory of the process (rough)", f"{resident / 1024:,.0f} KiB"],
+        [
+            f"per arm, {many:,} arms seen, d = {d}, the names themselves not counted",
+            f"{per_arm:.0f} B",
+        ],
+    ]
+    per_name = grown / (decisions * n_arms)
+    return Section(
+        "g. Memory",
+        [
+            "Arrays double when they are full, so an arm takes up to twice its 2 d + 3 numbers "
+            f"({8 * (2 * d + 3)} B at d = {d}), plus its place among the names."
+        ],
+        [table(["what", "measured"], rows)],
+        [Target("deciding among new names takes no memory", 1, per_name, False, "B per new name")],
+        {"grown": grown, "resident": resident, "per_arm": per_arm},
+    )
+
+
+def _traced() -> int:
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+def _resident() -> int:
+    """Resident bytes of this process, 0 where the system does not say."""
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        return 0
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

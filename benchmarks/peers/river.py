@@ -1,0 +1,47 @@
+"""river: a Bayesian linear regression per arm, all given one shared context."""
+
+from __future__ import annotations
+
+import numpy as np
+from river.bandit import LinUCBDisjoint
+
+from peers.base import Contender, Floats
+
+
+class River(Contender):
+    """Upper confidence bounds. `burn_in` is left alone: in this version it is passed on wrongly."""
+
+    name = "river LinUCBDisjoint"
+    models = "per arm, one shared context"
+
+    def build(self, n_features: int, seed: int) -> None:
+        """Make the policy."""
+        self._policy = LinUCBDisjoint(seed=seed)
+
+    def warm(self, contexts: Floats, rewards: Floats) -> None:
+        """See every arm once."""
+        for name, context, reward in zip(self.names, contexts, rewards.tolist(), strict=True):
+            self._policy.update(name, self._features(context), reward)
+
+    def prepare(self, contexts: Floats) -> dict[int, float]:
+        """Return the context as the dictionary that river takes."""
+        return self._features(contexts[0])
+
+    def decide(self, question: dict[int, float]) -> str:
+        """Pull."""
+        return self._policy.pull(self.names, question)  # type: ignore[no-any-return]  # untyped
+
+    def index(self, question: dict[int, float], answer: str) -> int:
+        """Look the name up."""
+        return self.number[answer]
+
+    def update(self, question: dict[int, float], answer: str, reward: float) -> None:
+        """Learn one reward."""
+        self._policy.update(answer, question, reward)
+
+    @staticmethod
+    def _features(context: np.ndarray) -> dict[int, float]:
+        return dict(enumerate(context.tolist()))
+
+
+CONTENDERS = [River]

@@ -1,0 +1,82 @@
+"""`rolin` itself, and its own honest reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rolin
+from peers.base import Contender, Floats
+
+
+class RolinMarginal(Contender):
+    """The base of comparison: the paper's Algorithm 1."""
+
+    name = "rolin RoLinTS, marginal"
+    models = "shared linear + arm effects"
+    peer = "rolin"
+
+    def build(self, n_features: int, seed: int) -> None:
+        """Make the policy."""
+        self.policy: rolin.LinearPolicy = rolin.RoLinTS(n_features=n_features, seed=seed)
+
+    def warm(self, contexts: Floats, rewards: Floats) -> None:
+        """See every arm once."""
+        self.policy.update_many(self.names, contexts, rewards)
+
+    def decide(self, question: Floats) -> rolin.Decision:
+        """Float64 array, the same named arms in every call."""
+        return self.policy.decide(question, self.names)
+
+    def index(self, question: Any, answer: rolin.Decision) -> int:
+        """Look the name up."""
+        return self.number[answer.arm]  # type: ignore[index]  # names are strings here
+
+    def update(self, question: Any, answer: rolin.Decision, reward: float) -> None:
+        """Learn from the decision."""
+        self.policy.update(answer.arm, answer.context, reward)
+
+
+class RolinJoint(RolinMarginal):
+    """One draw of the coefficients for all arms."""
+
+    name = "rolin RoLinTS, joint"
+
+    def build(self, n_features: int, seed: int) -> None:
+        """Make the policy."""
+        self.policy = rolin.RoLinTS(n_features=n_features, sampling="joint", seed=seed)
+
+
+class RolinUCB(RolinMarginal):
+    """Upper confidence bounds."""
+
+    name = "rolin RoLinUCB"
+
+    def build(self, n_features: int, seed: int) -> None:
+        """Make the policy."""
+        self.policy = rolin.RoLinUCB(n_features=n_features, seed=seed)
+
+
+class RolinLinTS(RolinMarginal):
+    """Without arm effects."""
+
+    name = "rolin LinTS"
+    models = "shared linear, no arm effect"
+
+    def build(self, n_features: int, seed: int) -> None:
+        """Make the policy."""
+        self.policy = rolin.LinTS(n_features=n_features, seed=seed)
+
+
+class RolinNaive(RolinMarginal):
+    """The same model inverted whole in every round."""
+
+    name = "rolin NaiveRoLinTS"
+    models = "shared linear + arm effects, O((d + K)³)"
+    peer = "reference"
+
+    def build(self, n_features: int, seed: int) -> None:
+        """Make the policy."""
+        self.policy = rolin.NaiveRoLinTS(n_features=n_features, seed=seed)
+
+
+CONTENDERS = [RolinMarginal, RolinJoint, RolinUCB, RolinLinTS, RolinNaive]

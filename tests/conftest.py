@@ -1,0 +1,31 @@
+"""Shared fixtures, and how property tests are run."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Deadlines measure the machine, not the code; the first call of a kernel compiles it.
+settings.register_profile(
+    "rolin",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+)
+settings.load_profile("rolin")
+
+
+@pytest.fixture
+def seed() -> int:
+    """The seed of a test. Tests promise to pass for every seed from 0 to 99."""
+    return int(os.environ.get("ROLIN_TEST_SEED", "42"))
+
+
+@pytest.fixture
+def rng(seed: int) -> np.random.Generator:
+    """A generator for the data of a test."""
+    return np.random.default_rng(seed)

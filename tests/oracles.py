@@ -1,0 +1,167 @@
+"""Slow, plain answers to compare the fast ones with. They share no formula with the library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import multivariate_normal
+
+from rolin import Scales
+
+Array = NDArray[np.float64]
+LONG = np.longdouble  # 64 bits of mantissa on x86
+
+
+@dataclass
+class History:
+    """Observations: arms as integers from 0, contexts, rewards, weights."""
+
+    arms: NDArray[np.int64]
+    x: Array
+    r: Array
+    h: Array
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+        return int(self.arms.max(initial=-1)) + 1
+
+
+def random_history(
+    rng: np.random.Generator, n: int, n_arms: int, d: int, weighted: bool = True
+) -> History:
+    """Observations without structure; laws must hold for any."""
+    return History(
+        rng.integers(0, n_arms, n),
+        rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-1, 1, d) + rng.normal(size=d),
+        rng.normal(size=n) * 3 + 1,
+        rng.uniform(0.2, 3.0, n) if weighted else np.ones(n),
+    )
+
+
+class Dense:
+    """The posterior of γ = (θ, intercept?, v_1 … v_K) by conditioning one big Gaussian.
+
+    The rewards are r = Zγ + ε, so (γ, r) is jointly Gaussian; the posterior is the textbook
+    conditional, with the n × n covariance of the rewards.
+    """
+
+    def __init__(self, scales: Scales, history: History, n_arms: int) -> None:
+        d = history.x.shape[1]
+        mean, std = scales.prior(d)
+        self.size = len(mean)
+        self.scales = scales
+        prior_mean = np.concatenate([mean, np.zeros(n_arms)])
+        prior = np.diag(np.concatenate([std**2, np.full(n_arms, scales.arm_std**2)]))
+        z = self.z(history.x, history.arms, n_arms)
+        noise = np.diag(scales.noise_std**2 / history.h)
+        self.reward_mean = z @ prior_mean
+        self.reward_covariance = z @ prior @ z.T + noise
+        gain = np.linalg.solve(self.reward_covariance, z @ prior).T
+        self.mean = prior_mean + gain @ (history.r - self.reward_mean)
+        self.covariance = prior - gain @ z @ prior
+        self.log_evidence = (
+            multivariate_normal(self.reward_mean, self.reward_covariance).logpdf(history.r)
+            if len(history.r)
+            else 0.0
+        )
+        self.n_arms = n_arms
+
+    def z(self, x: Array, arms: NDArray[np.int64], n_arms: int) -> Array:
+        """Return the augmented features (x, 1?, e_i)."""
+        ones = np.ones((len(x), self.size - x.shape[1]))
+        return np.column_stack([x, ones, np.eye(n_arms)[arms]])
+
+    def predict(self, x: Array, arms: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Return mean and joint covariance of the arms' mean rewards."""
+        z = self.z(x, arms, self.n_arms)
+        return z @ self.mean, z @ self.covariance @ z.T
+
+
+class Exact:
+    """The posterior of θ from raw data in extended precision.
+
+    Features, rewards and weights must be dyadic: integers times powers of two, and their
+    products small enough that BLAS adds them without rounding. So all sums are exact, and only
+    the algebra after them rounds, in long double.
+    """
+
+    def __init__(self, scales: Scales, history: History) -> None:
+        x, d = history.x, history.x.shape[1]
+        noise, arm_variance = LONG(scales.noise_std) ** 2, LONG(scales.arm_std) ** 2
+        prior_mean, prior_std = scales.prior(d)
+        m = np.diag(LONG(1) / prior_std.astype(LONG) ** 2)
+        b = prior_mean / prior_std.astype(LONG) ** 2
+        shift = x[0]  # exact, and keeps the products small
+        self.w, self.xbar, self.rbar = [], [], []
+        for arm in range(history.n_arms):
+            own = history.arms == arm
+            xi, ri, hi = x[own] - shift, history.r[own], history.h[own]
+            hx = hi[:, None] * xi
+            gram, cross, sums = hx.T @ xi, ri @ hx, hx.sum(axis=0)
+            assert_exact(xi, ri, hi)
+            total_h, total_r = LONG(hi.sum()), LONG(hi @ ri)
+            xbar = sums.astype(LONG) / total_h
+            rbar = total_r / total_h
+            c = gram.astype(LONG) - np.outer(sums.astype(LONG), xbar)
+            cr = cross.astype(LONG) - sums.astype(LONG) * rbar
+            full = xbar + shift
+            keep = noise / (noise + total_h * arm_variance)  # 1 - w
+            m = m + (c + total_h * keep * np.outer(full, full)) / noise
+            b = b + (cr + total_h * keep * full * rbar) / noise
+            self.w.append(1 - keep)
+            self.xbar.append(full)
+            self.rbar.append(rbar)
+        self.noise, self.arm_variance = noise, arm_variance
+        self.left = cholesky(m)
+        self.coef = back_solve(self.left.T, forward_solve(self.left, b))
+
+    def predict(self, x: Array, arms: NDArray[np.int64]) -> tuple[NDArray[LONG], NDArray[LONG]]:
+        """Return mean and standard deviation of each arm's mean reward."""
+        w = np.array([self.w[i] for i in arms])
+        u = x - w[:, None] * np.array([self.xbar[i] for i in arms])
+        mean = w * np.array([self.rbar[i] for i in arms]) + u @ self.coef
+        half = forward_solve(self.left, u.T)
+        return mean, np.sqrt(self.arm_variance * (1 - w) + (half**2).sum(axis=0))
+
+
+def whole_numbers(values: Array) -> float:
+    """Return the largest magnitude of the values, counted in their common last bit."""
+    quantum = 2.0**30
+    while not np.array_equal(values / quantum, np.round(values / quantum)):
+        quantum /= 2
+        assert quantum > 2.0**-60, "not dyadic"
+    return float(np.abs(values / quantum).max(initial=0.0))
+
+
+def assert_exact(x: Array, r: Array, h: Array) -> None:
+    """Assert that no sum of products h x x', h x r or h r² needs more than 53 bits."""
+    columns = [whole_numbers(column) for column in (*x.T, r, np.ones(1))]
+    assert max(columns) ** 2 * whole_numbers(h) * len(r) < 2.0**53
+
+
+def cholesky(m: NDArray[LONG]) -> NDArray[LONG]:
+    """Lower-triangular L with L L' = m, in extended precision."""
+    left = np.zeros_like(m)
+    for i in range(len(m)):
+        left[i, i] = np.sqrt(m[i, i] - (left[i, :i] ** 2).sum())
+        left[i + 1 :, i] = (m[i + 1 :, i] - left[i + 1 :, :i] @ left[i, :i]) / left[i, i]
+    return left
+
+
+def forward_solve(left: NDArray[LONG], right: NDArray[LONG]) -> NDArray[LONG]:
+    """Solve L y = right."""
+    y = np.zeros(right.shape, LONG)
+    for i in range(len(left)):
+        y[i] = (right[i] - left[i, :i] @ y[:i]) / left[i, i]
+    return y
+
+
+def back_solve(upper: NDArray[LONG], right: NDArray[LONG]) -> NDArray[LONG]:
+    """Solve U y = right."""
+    y = np.zeros(right.shape, LONG)
+    for i in reversed(range(len(upper))):
+        y[i] = (right[i] - upper[i, i + 1 :] @ y[i + 1 :]) / upper[i, i]
+    return y

@@ -1,0 +1,141 @@
+"""Numerical health: a million updates on hard features, against exact sums of the raw data.
+
+All numbers are dyadic, so the oracle's sums are exact and its algebra runs in extended
+precision (`oracles.Exact`). The bound of 1e-9 holds for the running posterior and for the one
+rebuilt from its moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from oracles import Exact, History
+from rolin import Moments, Posterior, Scales
+
+Array = NDArray[np.float64]
+N = 1_000_000
+
+
+def grid(rng: np.random.Generator, *shape: int) -> Array:
+    """Dyadic numbers in [-1, 1]."""
+    return rng.integers(-64, 65, shape) / 64.0
+
+
+def plain(rng: np.random.Generator, arms: Array, d: int) -> Array:
+    """Features on [-1, 1]."""
+    return grid(rng, len(arms), d)
+
+
+def offset(rng: np.random.Generator, arms: Array, d: int) -> Array:
+    """Like a year, or the position in a long list: a large offset, a small spread."""
+    return 2048.0 + grid(rng, len(arms), d)
+
+
+def far_offset(rng: np.random.Generator, arms: Array, d: int) -> Array:
+    """Offset by a million times the spread."""
+    return 2.0**20 + grid(rng, len(arms), d)
+
+
+def fixed(rng: np.random.Generator, arms: Array, d: int) -> Array:
+    """Features that never change, one vector per arm."""
+    return (8.0 + grid(rng, int(arms.max()) + 1, d))[arms]
+
+
+def badly_scaled(rng: np.random.Generator, arms: Array, d: int) -> Array:
+    """Scales from 2⁻²⁰ to 2²⁰."""
+    return grid(rng, len(arms), d) * 2.0 ** np.round(np.linspace(-20, 20, d))
+
+
+def collinear(rng: np.random.Generator, arms: Array, d: int) -> Array:
+    """One feature is another, one is three times another, one a sum, one nearly another."""
+    x = grid(rng, len(arms), d)
+    x[:, 1] = x[:, 0]
+    x[:, 3] = 3 * x[:, 2]
+    x[:, 5] = x[:, 4] + x[:, 6]
+    x[:, 8] = x[:, 7] + grid(rng, len(arms)) * 2.0**-10
+    return x
+
+
+def one_hot(rng: np.random.Generator, arms: Array, d: int) -> Array:
+    """Indicators that add up to one."""
+    return np.eye(d)[rng.integers(0, d, len(arms))]
+
+
+def constant(rng: np.random.Generator, arms: Array, d: int) -> Array:
+    """Some features are the same number for ever."""
+    x = grid(rng, len(arms), d)
+    x[:, :2] = [1.0, 0.125]
+    return x
+
+
+def drifting(rng: np.random.Generator, arms: Array, d: int) -> Array:
+    """Features that wander from 0 to 1024."""
+    return np.floor(np.linspace(0, 1024, len(arms)))[:, None] + grid(rng, len(arms), d)
+
+
+FEATURES = [
+    plain, offset, far_offset, fixed, badly_scaled, collinear, one_hot, constant, drifting
+]  # fmt: skip
+
+
+def errors_of(posterior: Posterior, exact: Exact, rng: np.random.Generator, x: Array) -> float:
+    """The largest relative error of coefficients, predicted means and standard deviations."""
+    arms = rng.integers(0, len(exact.w), 200)
+    contexts = x[rng.integers(0, len(x), 200)]
+    mean, std = exact.predict(contexts, arms)
+    found = [posterior.predict(contexts[i : i + 1], [int(arms[i])]) for i in range(200)]
+    got_mean = np.array([p.mean[0] for p in found])
+    got_std = np.array([p.std[0] for p in found])
+    coef = posterior.coefficients.mean
+    return float(
+        max(
+            np.linalg.norm((coef - exact.coef).astype(float)) / np.linalg.norm(exact.coef.astype(float)),
+            # a mean near zero is known to its standard deviation, not to its own digits
+            np.max(np.abs(got_mean - mean) / (np.abs(mean) + std)),
+            np.max(np.abs(got_std / std - 1)),
+        )
+    )  # fmt: skip
+
+
+def check(features: Callable[..., Array], n: int, d: int, seed: int, *, lonely: bool) -> None:
+    """Run n updates and compare; with `lonely`, all arms but one are pulled once."""
+    rng = np.random.default_rng(seed)
+    arms = np.arange(n) % 20
+    if lonely:
+        arms[20:] = 7
+    x = features(rng, arms, d)
+    theta = np.round(rng.normal(size=d) * 64) / 64 / np.maximum(np.abs(x).max(axis=0), 1)
+    effects = rng.normal(size=20)
+    signal = x @ theta + effects[arms] + rng.normal(size=n)
+    history = History(arms, x, np.round(signal * 256) / 256, rng.integers(1, 5, n) / 2.0)
+    scales = Scales(arm_std=0.75, noise_std=1.25, coef_std=1.5, coef_mean=0.25)
+    exact = Exact(scales, history)
+    posterior = Posterior(scales, d)
+    for part in np.array_split(np.arange(n), 10):
+        posterior.observe_many(arms[part].tolist(), x[part], history.r[part], history.h[part])
+    batch = Moments.of(arms.tolist(), x, history.r, history.h)
+    assert errors_of(posterior, exact, rng, x) < 1e-9
+    assert errors_of(Posterior.of(scales, posterior.moments), exact, rng, x) < 1e-9
+    assert errors_of(Posterior.of(scales, batch), exact, rng, x) < 1e-9
+
+
+@pytest.mark.parametrize("features", FEATURES)
+def test_a_million_updates(features: Callable[..., Array], seed: int) -> None:
+    """D = 10, 20 arms of 50 000 pulls each."""
+    check(features, N, 10, seed, lonely=False)
+
+
+@pytest.mark.parametrize("features", [plain, offset, constant])
+def test_one_arm_with_a_million_pulls(features: Callable[..., Array], seed: int) -> None:
+    """One arm has nearly all pulls, nineteen have one."""
+    check(features, N, 10, seed, lonely=True)
+
+
+@pytest.mark.parametrize(("d", "n"), [(1, N), (2, N), (30, 300_000), (100, 50_000), (1000, 3_000)])
+def test_dimensions(d: int, n: int, seed: int) -> None:
+    """From 1 to 1000 features; `make accuracy` runs a million updates of the large ones too."""
+    check(offset, n, d, seed, lonely=False)

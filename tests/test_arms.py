@@ -1,0 +1,107 @@
+"""Names of arms and the rows behind them."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import rolin
+from rolin import errors
+from rolin.arms import ArmIndex, PastArm, canonical
+
+
+def test_a_name_has_one_form() -> None:
+    """Whole numbers become int, text becomes str, other hashables stay."""
+    assert [canonical(n) for n in (1, True, 1.0, np.int64(1), np.float32(1.0))] == [1] * 5
+    assert {type(canonical(n)) for n in (True, 1.0, np.int8(1))} == {int}
+    assert type(canonical(np.str_("a"))) is str
+    assert canonical(1.5) == 1.5
+    assert canonical(("a", 1)) == ("a", 1)
+    assert canonical("1") == "1"
+
+
+def test_the_last_question_is_remembered_by_value() -> None:
+    """A list that the caller changes is looked at again, and new arms are noticed."""
+    index = ArmIndex(["a", "b"])
+    names = ["a", "c"]
+    assert index.find(names).rows.tolist() == [1, 0]
+    names[1] = "b"
+    assert index.find(names).rows.tolist() == [1, 2]
+    assert index.find(["a", "c"]).rows.tolist() == [1, 0]
+    index.add("c")
+    assert index.find(["a", "c"]).rows.tolist() == [1, 3]
+    assert index.find(("a", "c")).rows.tolist() == [1, 3]
+
+
+def test_lives() -> None:
+    """An arm can come back as a new one many times; every past life keeps its row."""
+    index = ArmIndex(["a"])
+    for life in (1, 2):
+        index.remove("a")
+        index.restore("a", with_past=False)
+        assert index.row("a") == 0
+        index.add("a")
+        assert index.row(PastArm("a", life)) == life
+    assert index.names == [PastArm("a", 1), PastArm("a", 2), "a"]
+    assert index.active == ["a"]
+
+
+def test_arms_can_be_added_for_ever() -> None:
+    """Growth is amortised: 2^15 new arms, of which each is found again."""
+    policy = rolin.RoLinTS(n_features=1, seed=0)
+    n = 2**15
+    for i in range(n):
+        policy.update(i, [1.0], float(i))
+    assert len(policy.arms) == n
+    moments = policy.moments
+    np.testing.assert_array_equal(moments.mean_reward, np.arange(n))
+    np.testing.assert_array_equal(moments.weight, 1.0)
+
+
+def test_deciding_among_new_names_takes_no_memory() -> None:
+    """20 000 names that were never seen leave nothing behind."""
+    policy = rolin.RoLinTS(n_features=2, seed=0)
+    x = np.ones((100, 2))
+    policy.decide(x, [f"warm {k}" for k in range(100)])
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for t in range(200):
+            policy.decide(x, [f"{t}-{k}" for k in range(100)])
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert policy.arms == []
+    assert grown < 50_000  # the last question's names, about 10 kB
+
+
+@pytest.mark.parametrize("sampling", ["marginal", "joint"])
+def test_nothing_grows_with_the_square_of_the_arms(sampling: str) -> None:
+    """With K = 20 000 and d = 4, no call allocates more than a few K × d arrays."""
+    k, d = 20_000, 4
+    policy = rolin.RoLinTS(n_features=d, sampling=sampling, seed=0)  # type: ignore[arg-type]
+    x = np.random.default_rng(0).normal(size=(k, d))
+    policy.update_many(range(k), x, x[:, 0])
+    policy.decide(x)
+    tracemalloc.start()
+    try:
+        policy.decide(x)
+        policy.predict(x)
+        policy.decide(x, top_k=5)
+        policy.posterior.arm_effects()
+        rolin.Posterior.of(policy.scales, policy.moments)
+        policy.update(3, x[0], 1.0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 30 * k * d * 8  # 19 MB; K × d × d would be 2.6 MB per copy, K × K 3.2 GB
+
+
+def test_an_unknown_arm_cannot_be_removed_from_an_index() -> None:
+    """An index made from names and removals must make sense."""
+    with pytest.raises(errors.ArmError, match="arm 'b' is removed, but was never there"):
+        ArmIndex(["a"], ["b"])
+    with pytest.raises(errors.ArmError, match="arm 'a' is named twice"):
+        ArmIndex(["a", "a"])

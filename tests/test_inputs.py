@@ -1,0 +1,140 @@
+"""What users see when an argument is wrong: what was given, and what was expected."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rolin
+from rolin import errors
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_features": -1}, "n_features=-1, expected a whole number of at least 0"),
+        ({"n_features": 2.0}, "n_features=2.0, expected a whole number of at least 0"),
+        ({"noise_std": 0.0}, "noise_std=0.0, expected a positive number"),
+        ({"noise_std": -1}, "noise_std=-1, expected a positive number"),
+        ({"noise_std": np.nan}, "noise_std=nan, expected a positive number"),
+        ({"noise_std": "loud"}, "noise_std='loud', expected a positive number"),
+        ({"arm_std": -0.1}, "arm_std=-0.1, expected zero or a positive number"),
+        ({"arm_std": np.inf}, "arm_std=inf, expected zero or a positive number"),
+        ({"coef_std": 0}, "coef_std=0, expected a positive number"),
+        ({"coef_std": [1.0, -2.0]}, "coef_std[1]=-2.0, expected a positive number"),
+        ({"coef_std": [1.0]}, "coef_std has 1 numbers, expected one or n_features=2"),
+        ({"coef_std": [[1.0, 2.0]]}, "coef_std has shape (1, 2), expected a number or a list"),
+        ({"coef_mean": [0.0] * 3}, "coef_mean has 3 numbers, expected one or n_features=2"),
+        ({"coef_mean": np.inf}, "coef_mean=inf, expected a finite number"),
+        ({"intercept_std": 0.0}, "intercept_std=0.0, expected a positive number"),
+        ({"intercept_mean": None}, "intercept_mean=None, expected a number"),
+        ({"sampling": "both"}, "sampling='both', expected one of ('marginal', 'joint')"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    """Every option says what was wrong with it."""
+    with pytest.raises(errors.RolinError, match=re.escape(message)):
+        rolin.RoLinTS(**{"n_features": 2, **options})
+
+
+def test_unknown_options_name_the_known_ones() -> None:
+    """A misspelt option is refused with a hint; it is also a TypeError, as Python's own is."""
+    with pytest.raises(errors.UnknownOption) as caught:
+        rolin.RoLinTS(n_features=2, arm_sdt=0.5)  # type: ignore[call-arg]
+    assert "RoLinTS has no option 'arm_sdt'; did you mean arm_std?" in str(caught.value)
+    assert "sampling, seed" in str(caught.value)
+    assert isinstance(caught.value, TypeError)
+    with pytest.raises(errors.UnknownOption, match="LinTS has no option 'arm_std'"):
+        rolin.LinTS(n_features=2, arm_std=0.5)  # type: ignore[call-arg]
+
+
+def test_ucb_takes_a_horizon_or_a_width() -> None:
+    """Not both, and neither below its range."""
+    with pytest.raises(errors.ParameterError, match="horizon=10 and width=2, expected one of"):
+        rolin.RoLinUCB(n_features=1, horizon=10, width=2)
+    with pytest.raises(errors.ParameterError, match="horizon=0, expected a whole number"):
+        rolin.RoLinUCB(n_features=1, horizon=0)
+    with pytest.raises(errors.ParameterError, match="width=-1, expected a number of at least 0"):
+        rolin.RoLinUCB(n_features=1, width=-1)
+    with pytest.raises(errors.ParameterError, match="width='wide', expected a number"):
+        rolin.LinUCB(n_features=1, width="wide")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: p.decide(np.ones((5, 3))), "contexts has shape (5, 3), expected (K, 2)"),
+        (lambda p: p.decide([[1.0, 2.0], [1.0]]), "contexts is not an array of numbers"),
+        (lambda p: p.decide({"a": [1.0]}), "the context of arm 'a' has shape (1,), expected (2,)"),
+        (lambda p: p.decide({"a": [1.0, "x"]}), "the context of arm 'a' is not an array of numbers"),
+        (lambda p: p.decide({"a": [1.0, 2.0]}, ["a"]), "arms was given beside a mapping"),
+        (lambda p: p.decide([[1.0, np.nan]]), "contexts[0, 1] is nan, expected finite numbers"),
+        (lambda p: p.decide([[1e308, 1e308]] * 2), "contexts holds numbers up to 1e+308: too large"),
+        (lambda p: p.decide(np.ones((2, 2)), ["a"]), "arms has 1 names, expected 2, one per context"),
+        (lambda p: p.decide(np.ones((2, 2)), ["a", "a"]), "arm 'a' is given twice"),
+        (lambda p: p.decide(np.ones((2, 2)), [1, True]), "arm 1 is given twice"),
+        (lambda p: p.decide(np.ones((2, 2)), ["a", []]), "arm [] is a list, expected a string, an"),
+        (lambda p: p.decide(np.ones((2, 2)), {"a", "b"}), "arms is a set, which has no order"),
+        (lambda p: p.decide(np.empty((0, 2))), "no arms were given, expected at least one"),
+        (lambda p: p.decide(np.ones((2, 2)), top_k=3), "top_k=3, expected at most 2"),
+        (lambda p: p.decide(np.ones((2, 2)), exclude=[0, 1]), "all 2 arms are excluded"),
+        (lambda p: p.decide_many(np.ones((2, 2))), "contexts is one question, expected a (B, K, d)"),
+        (lambda p: p.decide_many([np.ones((2, 2)), np.ones((2, 3))]), "question 1: contexts has"),
+        (
+            lambda p: p.decide_many(np.ones((3, 2, 2)), [["a", "b"]]),
+            "arms has 1 lists of names, expected 3, one per question",
+        ),
+        (lambda p: p.update("a", [1.0], 1.0), "context has shape (1,), expected (2,)"),
+        (lambda p: p.update("a", [1.0, np.inf], 1.0), "context[0, 1] is inf"),
+        (lambda p: p.update("a", [1.0, 1.0], None), "reward=None, weight=1.0, expected two numbers"),
+        (lambda p: p.update("a", [1.0, 1.0], 1.0, 0), "weight=0, expected a positive number"),
+        (lambda p: p.update("a", [1e160, 1.0], 1.0), "is too large to compute with"),
+        (lambda p: p.update_many(["a"], [[1.0, 1.0]], [1.0, 2.0]), "rewards has shape (2,), expected"),
+        (lambda p: p.predict(np.ones((1, 2)), "a"), "arms='a' is one text, expected a sequence"),
+        (lambda p: p.remove_arm("z"), "arm 'z' was never observed"),
+        (lambda p: p.restore_arm("z"), "arm 'z' is not among the removed arms: []"),
+    ],
+)  # fmt: skip
+def test_messages(call: Any, message: str) -> None:
+    """The message of each refusal, word for word where it matters."""
+    policy = rolin.RoLinTS(n_features=2, seed=0)
+    with pytest.raises(errors.RolinError, match=re.escape(message)):
+        call(policy)
+
+
+def test_errors_are_ordinary_ones_too() -> None:
+    """A wrong argument is a ValueError, so that callers need not know our classes."""
+    with pytest.raises(ValueError, match="expected"):
+        rolin.RoLinTS(n_features=2).decide(np.ones((2, 3)))
+
+
+def test_inputs_are_not_kept_or_changed(rng: np.random.Generator) -> None:
+    """What the caller does with its arrays afterwards changes neither decision nor state."""
+    policy = rolin.RoLinTS(n_features=2, seed=0)
+    x = rng.normal(size=(3, 2))
+    given = x.copy()
+    decision = policy.decide(x)
+    policy.update(decision.arm, decision.context, 1.0)
+    before = policy.predict(given)
+    np.testing.assert_array_equal(x, given)
+    context = decision.context.copy()
+    x[:] = 7.0
+    np.testing.assert_array_equal(decision.context, context)
+    np.testing.assert_array_equal(policy.predict(given).mean, before.mean)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, ">f8"])
+def test_any_array_of_numbers_will_do(dtype: Any, order: Any) -> None:
+    """Other types, byte orders and memory layouts give the same decision."""
+    x = np.array([[1, 0], [0, 1], [2, 2]])
+    expected = rolin.RoLinTS(n_features=2, seed=0).decide(x.astype(float)).arm
+    given = np.asarray(x, dtype=dtype, order=order)
+    policy = rolin.RoLinTS(n_features=2, seed=0)
+    assert policy.decide(given).arm == expected
+    policy.update("a", given[0], 1.0)
+    policy.update("a", given[:, 0][:2], 1.0)
+    policy.update_many(["a"] * 3, given, given[:, 0])

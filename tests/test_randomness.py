@@ -1,0 +1,55 @@
+"""Keyed draws: reproducible, independent of order, different for different keys."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rolin
+from rolin import errors
+from rolin.randomness import KeyedGenerator
+
+
+def test_draws_depend_on_the_key_alone() -> None:
+    """Neither the order of the keys nor how much was drawn before matters."""
+    draws = KeyedGenerator(11)
+    first = {key: draws.at(key).standard_normal(7) for key in (0, 1, "a", 2**64 - 1)}
+    draws.at(3).integers(0, 10, 5, dtype=np.uint32)  # leaves half a word behind
+    for key in reversed(list(first)):
+        np.testing.assert_array_equal(draws.at(key).standard_normal(7), first[key])
+
+
+def test_keys_streams_and_seeds_are_distinct() -> None:
+    """Any two of them give different draws, the text "1" and the number 1 included."""
+    seen = [
+        KeyedGenerator(seed).at(key, stream).random()
+        for seed in (0, 1, 2**80)
+        for key in (0, 1, 2, "1", "", "1 ")
+        for stream in (0, 1)
+    ]
+    assert len(set(seen)) == len(seen) == 36
+
+
+def test_it_is_numpys_philox() -> None:
+    """The draws are those of NumPy's own generator at that key and counter."""
+    draws = KeyedGenerator(5)
+    words = np.random.SeedSequence(5).generate_state(2, np.uint64)
+    bits = np.random.Philox(counter=[0, 9, 0, 2], key=words)
+    expected = np.random.Generator(bits).standard_normal(100)
+    np.testing.assert_array_equal(draws.at(9, stream=1).standard_normal(100), expected)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "7", True])
+def test_bad_seeds(seed: object) -> None:
+    """A seed is a non-negative integer."""
+    with pytest.raises(errors.ParameterError, match="expected a non-negative integer or None"):
+        rolin.RoLinTS(n_features=1, seed=seed)  # type: ignore[arg-type]
+
+
+def test_without_a_seed_policies_differ_and_can_be_repeated() -> None:
+    """The seed from the operating system is kept, so that a run can be repeated."""
+    one, two = rolin.RoLinTS(n_features=1), rolin.RoLinTS(n_features=1)
+    assert one.seed != two.seed
+    again = rolin.RoLinTS(**one.settings)
+    x = np.ones((50, 1))
+    assert [one.decide(x).arm for _ in range(20)] == [again.decide(x).arm for _ in range(20)]

@@ -1,0 +1,169 @@
+"""Theorem 1: its value, every inequality of its proof on random states, and measured regret."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import rolin
+from oracles import Dense, History
+from rolin import Scales, errors
+from rolin.theory import bayes_regret_bound
+
+
+def test_by_hand() -> None:
+    """N = 100, K = 3, d = 1, L = 1, all scales 1.
+
+    σ_max² = 1 + 1 = 2. c = log(1 + 2 · 100/4)/log 3 = log 51/log 3 = 3.5789, c (d + K) = 14.3157.
+    Learning: √2 √(2 · 14.3157 · 100 · log 100) = √(4 · 14.3157 · 460.517) = 162.389.
+    Failure: √(2/π) √2 · 3 = 6/√π = 3.3851.
+    """
+    bound = bayes_regret_bound(n_rounds=100, n_arms=3, n_features=1, context_norm=1.0, arm_std=1.0)
+    assert bound.max_std == pytest.approx(math.sqrt(2))
+    assert bound.information == pytest.approx(4 * math.log(51) / math.log(3))
+    assert bound.information == pytest.approx(14.3157, abs=1e-4)
+    assert bound.learning == pytest.approx(162.389, abs=1e-3)
+    assert bound.failure == pytest.approx(6 / math.sqrt(math.pi))
+    assert bound.total == bound.learning + bound.failure
+
+
+def test_limits() -> None:
+    """Nothing uncertain, nothing regretted; bad sizes are refused."""
+    size = {"n_rounds": 10, "n_arms": 2, "n_features": 0}
+    assert bayes_regret_bound(**size, context_norm=0.0, arm_std=0.0).total == 0.0  # type: ignore[arg-type]
+    with pytest.raises(errors.ParameterError, match="n_rounds=0, expected a whole number"):
+        bayes_regret_bound(n_rounds=0, n_arms=1, n_features=1, context_norm=1.0)
+    with pytest.raises(errors.ParameterError, match="context_norm=-1"):
+        bayes_regret_bound(n_rounds=1, n_arms=1, n_features=1, context_norm=-1)
+    with pytest.raises(errors.ParameterError, match="expected one number: the theorem has one λ"):
+        bayes_regret_bound(n_rounds=1, n_arms=1, n_features=1, context_norm=1.0, coef_std=(1.0,))  # type: ignore[arg-type]
+
+
+class Run:
+    """A random play of n rounds, with the dense posterior before every round."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.d, self.k, self.n = int(rng.integers(1, 4)), int(rng.integers(2, 6)), 25
+        self.scales = Scales(
+            arm_std=float(rng.uniform(0, 2)),
+            coef_std=float(rng.uniform(0.3, 2)),
+            noise_std=float(rng.uniform(0.3, 2)),
+        )
+        x = rng.uniform(-1, 1, (self.n, self.k, self.d))
+        arms = rng.integers(0, self.k, self.n)
+        pulled = x[np.arange(self.n), arms]
+        rewards = rng.normal(size=self.n)
+        self.norm = float(np.linalg.norm(x, axis=2).max())
+        self.variances = []  # of the pulled arm, round by round
+        self.all_variances = []
+        self.prior_variances = []
+        for t in range(self.n):
+            history = History(arms[:t], pulled[:t], rewards[:t], np.ones(t))
+            dense = Dense(self.scales, history, self.k)
+            covariance = dense.predict(x[t], np.arange(self.k))[1]
+            self.all_variances.append(np.diag(covariance))
+            self.variances.append(covariance[arms[t], arms[t]])
+        empty = History(arms[:0], pulled[:0], rewards[:0], np.ones(0))
+        prior = Dense(self.scales, empty, self.k)
+        for t in range(self.n):
+            self.prior_variances.append(np.diag(prior.predict(x[t], np.arange(self.k))[1]))
+        last = Dense(self.scales, History(arms, pulled, rewards, np.ones(self.n)), self.k)
+        self.log_det_ratio = (
+            np.linalg.slogdet(prior.covariance)[1] - np.linalg.slogdet(last.covariance)[1]
+        )
+        self.bound = bayes_regret_bound(
+            n_rounds=self.n, n_arms=self.k, n_features=self.d, context_norm=self.norm,
+            coef_std=self.scales.coef_std, arm_std=self.scales.arm_std,  # type: ignore[arg-type]  # one number
+            noise_std=self.scales.noise_std,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(30))
+def test_every_inequality_of_the_proof(case: int, seed: int) -> None:
+    """On random plays, in the order of Section 5.2 and Appendix B.5."""
+    run = Run(np.random.default_rng([seed, case]))
+    variances = np.array(run.variances)
+    noise, max_variance = run.scales.noise_std**2, run.bound.max_std**2
+    # τ² never exceeds its prior value, and that never exceeds σ_max² = σ₀² + L²/λ
+    assert (np.array(run.all_variances) <= np.array(run.prior_variances) * (1 + 1e-9)).all()
+    assert (np.array(run.prior_variances) <= max_variance * (1 + 1e-9)).all()
+    # x ≤ u/log(1 + u) · log(1 + x) on [0, u]
+    c1 = max_variance / math.log1p(max_variance / noise)
+    logs = np.log1p(variances / noise)
+    assert (variances <= c1 * logs * (1 + 1e-9)).all()
+    # the logarithms telescope to a ratio of determinants (for σ₀ > 0, where it exists)
+    if run.scales.arm_std > 0:
+        assert logs.sum() == pytest.approx(run.log_det_ratio, rel=1e-6)
+    # which trace and arithmetic-geometric mean bound
+    size = run.d + run.k
+    assert logs.sum() <= size * math.log1p(max_variance * run.n / (noise * size)) * (1 + 1e-9)
+    # so the sum of the variances is at most σ_max² times the information
+    assert variances.sum() <= max_variance * run.bound.information * (1 + 1e-9)
+    # and Cauchy-Schwarz gives the learning term
+    width = math.sqrt(2 * math.log(run.n))
+    assert width * np.sqrt(variances).sum() <= run.bound.learning * (1 + 1e-9)
+
+
+def test_the_residual_can_be_longer_than_any_context() -> None:
+    """The proof uses ‖x - w x̄‖ ≤ L, which fails when x and x̄ point apart; τ² ≤ σ_max² survives.
+
+    After many pulls at x̄ = 1 with σ₀ large, w ≈ 1; in context -1 the residual is ≈ -2, L = 1.
+    """
+    posterior = rolin.Posterior(Scales(arm_std=10.0, noise_std=1.0), n_features=1)
+    posterior.observe_many(["a"] * 5, np.ones((5, 1)), np.zeros(5))
+    w = posterior.shrinkage(["a"])[0]
+    assert abs(-1 - w * 1.0) > 1.9
+    assert posterior.predict([[-1.0]], ["a"]).std[0] ** 2 <= 10.0**2 + 1.0
+
+
+def test_marginal_sampling_falls_outside_the_proof() -> None:
+    """The proof needs pulled and best arm to be identically distributed given the past.
+
+    Three unseen arms without effects of their own, in contexts 1, 1 and -1 of one coefficient:
+    their means are θ, θ, -θ, so the best is one of the first two with probability 1/2. Joint
+    sampling pulls it with that probability. Independent draws pull each arm with probability
+    1/3, so the first two with 2/3.
+    """
+    x = np.array([[1.0], [1.0], [-1.0]])
+    n = 20_000
+    for sampling, expected in (("joint", 1 / 2), ("marginal", 2 / 3)):
+        policy = rolin.LinTS(n_features=1, sampling=sampling, seed=1)  # type: ignore[arg-type]
+        share = np.mean([policy.decide(x, key=key).arm != 2 for key in range(n)])
+        assert abs(share - expected) < 6 * math.sqrt(expected * (1 - expected) / n)
+
+
+@pytest.mark.parametrize("make", ["joint", "ucb"])
+def test_measured_regret_is_below_the_bound(make: str, seed: int) -> None:
+    """K = 10, d = 3, n = 500, 20 worlds from the prior: mean + 6 standard errors below the bound."""
+    n, k, d, runs = 500, 10, 3, 20
+    bound = bayes_regret_bound(n_rounds=n, n_arms=k, n_features=d, context_norm=math.sqrt(d))
+    regrets = []
+    for run in range(runs):
+        rng = np.random.default_rng([seed, run])
+        theta, v = rng.normal(size=d), 0.5 * rng.normal(size=k)
+        policy = (
+            rolin.RoLinTS(n_features=d, sampling="joint", seed=run)
+            if make == "joint"
+            else rolin.RoLinUCB(n_features=d, horizon=n, seed=run)
+        )
+        regret = 0.0
+        for _ in range(n):
+            x = rng.uniform(-1, 1, (k, d))
+            means = x @ theta + v
+            decision = policy.decide(x)
+            arm = int(decision.arm)  # type: ignore[call-overload]  # arms are 0 … k - 1 here
+            regret += means.max() - means[arm]
+            policy.update(arm, decision.context, means[arm] + rng.normal())
+        regrets.append(regret)
+    assert np.mean(regrets) + 6 * np.std(regrets) / math.sqrt(runs) < bound.total
+
+
+def test_failure_term_is_a_gaussian_tail() -> None:
+    """∫_z^∞ u φ(u) du = φ(z): with z = √(2 log n) it is φ(0)/n, of which the term is 2 K n σ_max."""
+    n, k = 50, 4
+    bound = bayes_regret_bound(n_rounds=n, n_arms=k, n_features=2, context_norm=1.0)
+    tail = norm.pdf(math.sqrt(2 * math.log(n)))
+    assert bound.failure == pytest.approx(2 * k * n * tail * bound.max_std)

@@ -49,7 +49,7 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 
 docs: $(DEV)
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 $(BENCH)/.ready: pyproject.toml benchmarks/requirements.txt
 	$(PYTHON) -m venv $(BENCH)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import cycle
 from time import perf_counter_ns
 
+import floors
 import numpy as np
 import peers
 from numpy.typing import NDArray
@@ -70,7 +71,8 @@ def side_by_side(n_arms: int, engine: float, python: float, plan: Plan, step: St
         c.name: rounds_of(c(names, 10, np.random.default_rng(1)), World(n_arms, 10))
         for c in classes
     }
-    times = interleave(tasks, plan, step)
+    least = floors.tasks(n_arms, 10)
+    times = interleave(tasks | least, plan, step)
     base = times[RolinMarginal.name]
     rows = [
         [
@@ -99,13 +101,23 @@ def side_by_side(n_arms: int, engine: float, python: float, plan: Plan, step: St
         f"a. Decide + update, K = {n_arms}, d = 10",
         [
             "Public calls, the same named arms in every call, float64 arrays, every arm seen, one "
-            "thread. `ratio` is to the first row, turn by turn. Per-arm models learn nothing about one arm from "
+            "thread. `ratio` is to the first row, turn by turn; `noise` is half the interquartile "
+            "range. Per-arm models learn nothing about one arm from "
             "another, and get one shared context vector, which is what they take. For Vowpal "
             "Wabbit only `predict` and `learn` on pre-parsed examples are timed: writing the "
             "examples, sampling from the probabilities and labelling are left out."
         ],
-        [table(header, rows)],
-        raw={c.name: raw(times[c.name]) for c in classes},
+        [
+            table(header, rows),
+            table(
+                ["the floor of this machine", "µs", "ratio"],
+                [
+                    [name, number(times[name].micro), number(times[name].over(base))]
+                    for name in least
+                ],
+            ),
+        ],
+        raw={name: raw(timing) for name, timing in times.items()},
     )
     section.notes += [f"Not run: {name} ({why})." for name, why in missing.items()]
     for kind, hold in (("engine", engine), ("Python", python)):

@@ -62,3 +62,15 @@ def empty_call(n_features: int) -> Task:
     cube, numbers = np.zeros((3, n_features, n_features)), np.zeros(6)
     arms, tails = np.zeros((8, n_features + 2)), np.zeros((8, n_features + 1))
     return loop(partial(_nothing, vector, 0.5, 1.0, 3, arms, tails, vector, matrix, cube, numbers))
+
+
+def tasks(n_arms: int, n_features: int) -> dict[str, Task]:
+    """Return all of them for one size, by name."""
+    return {
+        "one X @ theta": product(n_arms, n_features),
+        "two X @ theta": two_products(n_arms, n_features),
+        "one X @ A": square_product(n_arms, n_features),
+        "K normal draws": normal_draws(n_arms),
+        "one d × d matrix-vector product": matrix_vector(n_features),
+        "an empty compiled call": empty_call(n_features),
+    }

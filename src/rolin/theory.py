@@ -60,7 +60,7 @@ def bayes_regret_bound(
     It holds for `RoLinUCB(horizon=n_rounds)` and `RoLinTS(sampling="joint")`. The proof does not
     cover marginal sampling, the paper's own Algorithm 1: it needs the pulled arm and the best
     arm to be identically distributed given the past. It is also loose: at the size of the
-    paper's Figure 1 it is about a hundred times the regret that is seen.
+    paper's Figure 1 it is about thirty times the regret that is seen.
 
     References
     ----------

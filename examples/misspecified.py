@@ -1,0 +1,152 @@
+"""What happens to a linear bandit when its features miss something.
+
+Fifty arms with ten features each. The mean reward is linear in the features, except that every
+arm also has an effect of its own (standard deviation 0.5) that no feature shows. LinTS assumes
+that there is none; RoLinTS learns it. Run with `make demo`, or with options:
+
+    python examples/misspecified.py --runs 100 --rounds 3000 --out out
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+import rolin
+
+matplotlib.use("Agg")  # a file is wanted, not a window
+import matplotlib.pyplot as plt
+
+Array = NDArray[np.float64]
+
+N_ARMS, N_FEATURES, ARM_STD = 50, 10, 0.5
+CHECK_EVERY = 50  # rounds between looks at the predictions
+POLICIES: dict[str, Callable[[int], rolin.LinearPolicy]] = {
+    "LinTS": lambda seed: rolin.LinTS(n_features=N_FEATURES, seed=seed),
+    "RoLinTS": lambda seed: rolin.RoLinTS(n_features=N_FEATURES, arm_std=ARM_STD, seed=seed),
+}
+# Told apart in print and by the colour-blind (Okabe & Ito), and by dashes.
+COLOURS = {"LinTS": "#D55E00", "RoLinTS": "#0072B2"}
+
+
+@dataclass
+class Trace:
+    """What one run showed."""
+
+    regret: Array  # (rounds,) summed up
+    error: Array  # root mean square error of all arms' predictions, at the checks
+    claimed: Array  # the same as the policy itself expects it
+
+
+def play(policy: rolin.LinearPolicy, rounds: int, run: int) -> Trace:
+    """Play one world; the same run gives every policy the same world, contexts and noise."""
+    rng = np.random.default_rng(run)
+    theta = rng.normal(size=N_FEATURES)
+    effects = ARM_STD * rng.normal(size=N_ARMS)
+    regret, error, claimed = np.empty(rounds), [], []
+    for t in range(rounds):
+        contexts = rng.uniform(-1, 1, (N_ARMS, N_FEATURES))
+        means = contexts @ theta + effects
+        noise = rng.normal()
+        decision = policy.decide(contexts)
+        arm = int(str(decision.arm))
+        policy.update(arm, decision.context, means[arm] + noise)
+        regret[t] = means.max() - means[arm]
+        if (t + 1) % CHECK_EVERY == 0:
+            mean, std = policy.predict(contexts)
+            error.append(np.sqrt(np.mean((mean - means) ** 2)))
+            claimed.append(np.sqrt(np.mean(std**2)))
+    return Trace(np.cumsum(regret), np.array(error), np.array(claimed))
+
+
+def figure(traces: dict[str, list[Trace]], rounds: int, path: Path) -> None:
+    """Draw regret, and the error that each policy makes and expects."""
+    plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    fig, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.1), layout="constrained")
+    checks = np.arange(1, rounds // CHECK_EVERY + 1) * CHECK_EVERY
+    for name, runs in traces.items():
+        regret = np.array([trace.regret for trace in runs])
+        mean, error = regret.mean(axis=0), regret.std(axis=0) / math.sqrt(len(runs))
+        colour = COLOURS[name]
+        t = np.arange(1, rounds + 1)
+        left.plot(t, mean, color=colour, label=name)
+        left.fill_between(t, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.2, lw=0)
+        left.annotate(name, (rounds, mean[-1]), (4, 0), textcoords="offset points", color=colour,
+                      va="center")  # fmt: skip
+        made = np.mean([trace.error for trace in runs], axis=0)
+        claimed = np.mean([trace.claimed for trace in runs], axis=0)
+        right.plot(checks, made, color=colour, label=f"{name}: error it makes")
+        right.plot(checks, claimed, color=colour, ls="--", label=f"{name}: error it expects")
+    left.set(xlabel="round", ylabel="regret", xlim=(0, rounds), ylim=(0, None))
+    left.set_title("The linear bandit never stops losing …", loc="left", fontsize=10)
+    right.set(
+        xlabel="round", ylabel="error of predicted mean rewards", xlim=(0, rounds), ylim=(0, None)
+    )
+    right.set_title("… and does not know it", loc="left", fontsize=10)
+    right.legend(frameon=False, fontsize=8)
+    fig.savefig(path, dpi=200)
+    plt.close(fig)
+
+
+def main() -> None:
+    """Play, print a table, draw a figure."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
+    parser.add_argument("--runs", type=int, default=30, help="worlds to play (default 30)")
+    parser.add_argument("--rounds", type=int, default=3000, help="rounds of each (default 3000)")
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder of the figure")
+    options = parser.parse_args()
+    if options.runs < 2 or options.rounds < 2 * CHECK_EVERY:
+        parser.error(f"at least 2 runs and {2 * CHECK_EVERY} rounds are needed")
+
+    console = Console()
+    traces: dict[str, list[Trace]] = {name: [] for name in POLICIES}
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("playing", total=options.runs * len(POLICIES))
+        for run in range(options.runs):
+            for name, make in POLICIES.items():
+                traces[name].append(play(make(run), options.rounds, run))
+                progress.advance(task)
+
+    table = Table(
+        title=f"{N_ARMS} arms, {N_FEATURES} features, arm effects of std {ARM_STD} that no feature "
+        f"shows; {options.rounds} rounds, {options.runs} runs"
+    )
+    for heading in ("policy", "regret", "± s.e.", "last quarter", "error made", "error expected"):
+        table.add_column(heading, justify="left" if heading == "policy" else "right")
+    quarter = options.rounds // 4
+    for name, runs in traces.items():
+        final = np.array([trace.regret[-1] for trace in runs])
+        late = np.mean([trace.regret[-1] - trace.regret[-1 - quarter] for trace in runs])
+        table.add_row(
+            name,
+            f"{final.mean():.0f}",
+            f"{final.std(ddof=1) / math.sqrt(len(final)):.0f}",
+            f"{late:.0f}",
+            f"{np.mean([trace.error[-1] for trace in runs]):.3f}",
+            f"{np.mean([trace.claimed[-1] for trace in runs]):.3f}",
+        )
+    console.print(table)
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / "misspecified.png"
+    figure(traces, options.rounds, path)
+    console.print(f"Figure: {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Everything that README and docs show is true: their code runs, their commands exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rolin import policies
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LANGUAGES = {"python", "sh", "text"}
+
+
+def blocks(page: Path, language: str) -> list[tuple[int, str]]:
+    """The code blocks of a page in one language, with the line where each starts."""
+    text = page.read_text()
+    return [
+        (text[: found.start()].count("\n") + 2, found[2])
+        for found in BLOCK.finditer(text)
+        if found[1] == language
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python blocks of a page run in order, as if pasted into one session."""
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for line, code in blocks(page, "python"):
+        exec(compile("\n" * (line - 1) + code, page, "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_exist(page: Path) -> None:
+    """Every `make` target that a page names is in the Makefile, and every language is known."""
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = page.read_text()
+    named = set(re.findall(r"`make ([a-z]+)`", text))
+    for _, code in blocks(page, "sh"):
+        named |= set(re.findall(r"^(?:[A-Z_]+=\S+ )?make ([a-z]+)", code, re.MULTILINE))
+    assert named <= targets
+    assert {found[1] for found in BLOCK.finditer(text)} <= LANGUAGES
+
+
+def test_links_lead_somewhere() -> None:
+    """Relative links of the README and the contributor guide point at files that exist."""
+    for page in ROOT.glob("*.md"):
+        for link in re.findall(r"\]\(([^)#:\s]+)\)", page.read_text()):
+            assert (ROOT / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_readme_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """The ten lines are ten lines, and find that recipes are worth about one more."""
+    ((_, code),) = blocks(ROOT / "README.md", "python")
+    statements = [line for line in code.splitlines() if line and not line.startswith("import")]
+    assert len(statements) <= 10
+    exec(code, {})
+    effects = {name: float(value) for name, value in re.findall(
+        r"'(\w+)': (?:np\.float64\()?(-?[\d.]+)", capsys.readouterr().out
+    )}  # fmt: skip
+    assert 0.6 < effects["recipes"] - effects["election"] < 1.4
+
+
+def test_every_policy_and_option_is_documented() -> None:
+    """Every policy is on its page and in the tutorial's table."""
+    page = (ROOT / "docs/api/policies.md").read_text()
+    tutorial = (ROOT / "docs/tutorial.md").read_text()
+    for name in policies.find():
+        assert f"::: rolin.{name}\n" in page
+        assert f"[rolin.{name}]" in tutorial
+
+
+def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
+    """`mkdocs build --strict` fails on any warning: broken links, missing pages, bad references."""
+    run = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"],
+        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert "WARNING" not in run.stderr
+    html = (tmp_path / "site/maths/index.html").read_text()
+    assert "<math" in html
+    assert "FORMULA" not in html
+    # the pages load nothing from elsewhere
+    for page in (tmp_path / "site").rglob("*.html"):
+        assert not re.findall(r'(?:src|href)="https?://[^"]+\.(?:js|css|woff2?)"', page.read_text())
+
+
+def test_the_demo_runs(tmp_path: Path) -> None:
+    """A small demo prints its table and saves its figure where it says."""
+    run = subprocess.run(
+        [sys.executable, ROOT / "examples/misspecified.py", "--runs", "2", "--rounds", "200",
+         "--out", tmp_path / "figures"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert "RoLinTS" in run.stdout
+    assert "Figure:" in run.stdout
+    assert (tmp_path / "figures/misspecified.png").stat().st_size > 10_000

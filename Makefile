@@ -41,8 +41,9 @@ check: $(DEV)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# Two workers on two cores: more threads of BLAS would only get in each other's way.
 test: check
-	$(BIN)/pytest --numprocesses 2
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
 
 format: $(DEV)
 	$(BIN)/ruff format .

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
-from rolin import Scales
+from rolin import Posterior, Scales
 
 Array = NDArray[np.float64]
 LONG = np.longdouble  # 64 bits of mantissa on x86
@@ -88,31 +89,38 @@ class Exact:
     the algebra after them rounds, in long double.
     """
 
-    def __init__(self, scales: Scales, history: History) -> None:
-        x, d = history.x, history.x.shape[1]
+    def __init__(self, scales: Scales, history: Iterable[History], n_arms: int) -> None:
+        """Add up the parts of a history (which may be too long to hold) and solve."""
+        grams, pulls = None, np.zeros(n_arms)
+        for part in history:
+            # (x, r, 1) measured from an exact offset, which keeps the products small
+            z = np.column_stack([part.x, part.r, np.ones(len(part.r))])
+            if grams is None:
+                grams = np.zeros((n_arms, z.shape[1], z.shape[1]))
+                shift = np.append(part.x[0], [0.0, 0.0])
+            z -= shift
+            pulls += np.bincount(part.arms, minlength=n_arms)
+            for arm in np.unique(part.arms):
+                own = part.arms == arm
+                assert_exact(z[own], part.h[own], pulls[arm])
+                grams[arm] += (part.h[own, None] * z[own]).T @ z[own]
+        assert grams is not None
+        d = len(shift) - 2
         noise, arm_variance = LONG(scales.noise_std) ** 2, LONG(scales.arm_std) ** 2
         prior_mean, prior_std = scales.prior(d)
         m = np.diag(LONG(1) / prior_std.astype(LONG) ** 2)
         b = prior_mean / prior_std.astype(LONG) ** 2
-        shift = x[0]  # exact, and keeps the products small
         self.w, self.xbar, self.rbar = [], [], []
-        for arm in range(history.n_arms):
-            own = history.arms == arm
-            xi, ri, hi = x[own] - shift, history.r[own], history.h[own]
-            hx = hi[:, None] * xi
-            gram, cross, sums = hx.T @ xi, ri @ hx, hx.sum(axis=0)
-            assert_exact(xi, ri, hi)
-            total_h, total_r = LONG(hi.sum()), LONG(hi @ ri)
-            xbar = sums.astype(LONG) / total_h
-            rbar = total_r / total_h
-            c = gram.astype(LONG) - np.outer(sums.astype(LONG), xbar)
-            cr = cross.astype(LONG) - sums.astype(LONG) * rbar
-            full = xbar + shift
-            keep = noise / (noise + total_h * arm_variance)  # 1 - w
-            m = m + (c + total_h * keep * np.outer(full, full)) / noise
-            b = b + (cr + total_h * keep * full * rbar) / noise
+        for gram in grams:
+            total = LONG(gram[-1, -1])
+            sums = gram[-1].astype(LONG)
+            centred = gram.astype(LONG) - np.outer(sums, sums) / total
+            xbar, rbar = sums[:d] / total + shift[:d], sums[d] / total
+            keep = noise / (noise + total * arm_variance)  # 1 - w
+            m = m + (centred[:d, :d] + total * keep * np.outer(xbar, xbar)) / noise
+            b = b + (centred[:d, d] + total * keep * xbar * rbar) / noise
             self.w.append(1 - keep)
-            self.xbar.append(full)
+            self.xbar.append(xbar)
             self.rbar.append(rbar)
         self.noise, self.arm_variance = noise, arm_variance
         self.left = cholesky(m)
@@ -126,20 +134,37 @@ class Exact:
         half = forward_solve(self.left, u.T)
         return mean, np.sqrt(self.arm_variance * (1 - w) + (half**2).sum(axis=0))
 
+    def error_of(self, posterior: Posterior, contexts: Array) -> float:
+        """Return the largest relative error of coefficients, means and standard deviations."""
+        coef = posterior.coefficients.mean
+        worst = [_norm(coef - self.coef) / _norm(self.coef)]
+        for k, x in enumerate(contexts):
+            arm = k % len(self.w)
+            (mean,), (std,) = self.predict(x[None], np.array([arm]))
+            (got_mean,), (got_std,) = posterior.predict(x[None], [arm])
+            # a mean near zero is known to its standard deviation, not to its own digits
+            worst += [abs(got_mean - mean) / (abs(mean) + std), abs(got_std / std - 1)]
+        return float(max(worst))
+
+
+def _norm(values: NDArray[LONG]) -> float:
+    return float(np.sqrt((values**2).sum()))
+
 
 def whole_numbers(values: Array) -> float:
     """Return the largest magnitude of the values, counted in their common last bit."""
-    quantum = 2.0**30
-    while not np.array_equal(values / quantum, np.round(values / quantum)):
-        quantum /= 2
-        assert quantum > 2.0**-60, "not dyadic"
-    return float(np.abs(values / quantum).max(initial=0.0))
+    values = values[values != 0]
+    if not len(values):
+        return 0.0
+    mantissa, exponent = np.frexp(values)
+    whole = (mantissa * 2.0**53).astype(np.int64)
+    last_bit = np.ldexp((whole & -whole).astype(np.float64), exponent - 53).min()
+    return float(np.abs(values).max() / last_bit)
 
 
-def assert_exact(x: Array, r: Array, h: Array) -> None:
-    """Assert that no sum of products h x x', h x r or h r² needs more than 53 bits."""
-    columns = [whole_numbers(column) for column in (*x.T, r, np.ones(1))]
-    assert max(columns) ** 2 * whole_numbers(h) * len(r) < 2.0**53
+def assert_exact(z: Array, h: Array, n: float) -> None:
+    """Assert that no sum of n products h z z' needs more than 53 bits."""
+    assert max(whole_numbers(column) for column in z.T) ** 2 * whole_numbers(h) * n < 2.0**53
 
 
 def cholesky(m: NDArray[LONG]) -> NDArray[LONG]:

@@ -18,6 +18,7 @@ from rolin import Moments, Posterior, Scales
 
 Array = NDArray[np.float64]
 N = 1_000_000
+SCALES = Scales(arm_std=0.75, noise_std=1.25, coef_std=1.5, coef_mean=0.25)
 
 
 def grid(rng: np.random.Generator, *shape: int) -> Array:
@@ -82,25 +83,6 @@ FEATURES = [
 ]  # fmt: skip
 
 
-def errors_of(posterior: Posterior, exact: Exact, rng: np.random.Generator, x: Array) -> float:
-    """The largest relative error of coefficients, predicted means and standard deviations."""
-    arms = rng.integers(0, len(exact.w), 200)
-    contexts = x[rng.integers(0, len(x), 200)]
-    mean, std = exact.predict(contexts, arms)
-    found = [posterior.predict(contexts[i : i + 1], [int(arms[i])]) for i in range(200)]
-    got_mean = np.array([p.mean[0] for p in found])
-    got_std = np.array([p.std[0] for p in found])
-    coef = posterior.coefficients.mean
-    return float(
-        max(
-            np.linalg.norm((coef - exact.coef).astype(float)) / np.linalg.norm(exact.coef.astype(float)),
-            # a mean near zero is known to its standard deviation, not to its own digits
-            np.max(np.abs(got_mean - mean) / (np.abs(mean) + std)),
-            np.max(np.abs(got_std / std - 1)),
-        )
-    )  # fmt: skip
-
-
 def check(features: Callable[..., Array], n: int, d: int, seed: int, *, lonely: bool) -> None:
     """Run n updates and compare; with `lonely`, all arms but one are pulled once."""
     rng = np.random.default_rng(seed)
@@ -109,18 +91,20 @@ def check(features: Callable[..., Array], n: int, d: int, seed: int, *, lonely: 
         arms[20:] = 7
     x = features(rng, arms, d)
     theta = np.round(rng.normal(size=d) * 64) / 64 / np.maximum(np.abs(x).max(axis=0), 1)
-    effects = rng.normal(size=20)
-    signal = x @ theta + effects[arms] + rng.normal(size=n)
+    signal = x @ theta + rng.normal(size=20)[arms] + rng.normal(size=n)
     history = History(arms, x, np.round(signal * 256) / 256, rng.integers(1, 5, n) / 2.0)
-    scales = Scales(arm_std=0.75, noise_std=1.25, coef_std=1.5, coef_mean=0.25)
-    exact = Exact(scales, history)
-    posterior = Posterior(scales, d)
+    exact = Exact(SCALES, [history], 20)
+    posterior = Posterior(SCALES, d)
     for part in np.array_split(np.arange(n), 10):
         posterior.observe_many(arms[part].tolist(), x[part], history.r[part], history.h[part])
     batch = Moments.of(arms.tolist(), x, history.r, history.h)
-    assert errors_of(posterior, exact, rng, x) < 1e-9
-    assert errors_of(Posterior.of(scales, posterior.moments), exact, rng, x) < 1e-9
-    assert errors_of(Posterior.of(scales, batch), exact, rng, x) < 1e-9
+    contexts = x[rng.integers(0, n, 200)]
+    for found in (
+        posterior,
+        Posterior.of(SCALES, posterior.moments),
+        Posterior.of(SCALES, batch),
+    ):
+        assert exact.error_of(found, contexts) < 1e-9
 
 
 @pytest.mark.parametrize("features", FEATURES)

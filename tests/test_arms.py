@@ -46,6 +46,7 @@ def test_lives() -> None:
         assert index.row(PastArm("a", life)) == life
     assert index.names == [PastArm("a", 1), PastArm("a", 2), "a"]
     assert index.active == ["a"]
+    assert PastArm("a", 1) != ("a", 1)  # a tuple may be a name too
 
 
 def test_arms_can_be_added_for_ever() -> None:

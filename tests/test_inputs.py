@@ -20,7 +20,7 @@ from rolin import errors
         ({"noise_std": 0.0}, "noise_std=0.0, expected a positive number"),
         ({"noise_std": -1}, "noise_std=-1, expected a positive number"),
         ({"noise_std": np.nan}, "noise_std=nan, expected a positive number"),
-        ({"noise_std": "loud"}, "noise_std='loud', expected a positive number"),
+        ({"noise_std": "1.0"}, "noise_std='1.0', expected a number"),
         ({"arm_std": -0.1}, "arm_std=-0.1, expected zero or a positive number"),
         ({"arm_std": np.inf}, "arm_std=inf, expected zero or a positive number"),
         ({"coef_std": 0}, "coef_std=0, expected a positive number"),
@@ -57,9 +57,9 @@ def test_ucb_takes_a_horizon_or_a_width() -> None:
         rolin.RoLinUCB(n_features=1, horizon=10, width=2)
     with pytest.raises(errors.ParameterError, match="horizon=0, expected a whole number"):
         rolin.RoLinUCB(n_features=1, horizon=0)
-    with pytest.raises(errors.ParameterError, match="width=-1, expected a number of at least 0"):
+    with pytest.raises(errors.ParameterError, match=r"width=-1.0, expected a number of at least"):
         rolin.RoLinUCB(n_features=1, width=-1)
-    with pytest.raises(errors.ParameterError, match="width='wide', expected a number"):
+    with pytest.raises(errors.InputError, match="width='wide', expected a number"):
         rolin.LinUCB(n_features=1, width="wide")  # type: ignore[arg-type]
 
 
@@ -89,7 +89,7 @@ def test_ucb_takes_a_horizon_or_a_width() -> None:
         ),
         (lambda p: p.update("a", [1.0], 1.0), "context has shape (1,), expected (2,)"),
         (lambda p: p.update("a", [1.0, np.inf], 1.0), "context[0, 1] is inf"),
-        (lambda p: p.update("a", [1.0, 1.0], None), "reward=None, weight=1.0, expected two numbers"),
+        (lambda p: p.update("a", [1.0, 1.0], None), "reward=None, expected a number"),
         (lambda p: p.update("a", [1.0, 1.0], 1.0, 0), "weight=0, expected a positive number"),
         (lambda p: p.update("a", [1e160, 1.0], 1.0), "is too large to compute with"),
         (lambda p: p.update_many(["a"], [[1.0, 1.0]], [1.0, 2.0]), "rewards has shape (2,), expected"),
@@ -133,6 +133,7 @@ def test_any_array_of_numbers_will_do(dtype: Any, order: Any) -> None:
     x = np.array([[1, 0], [0, 1], [2, 2]])
     expected = rolin.RoLinTS(n_features=2, seed=0).decide(x.astype(float)).arm
     given = np.asarray(x, dtype=dtype, order=order)
+    given.flags.writeable = False  # as pandas hands out
     policy = rolin.RoLinTS(n_features=2, seed=0)
     assert policy.decide(given).arm == expected
     policy.update("a", given[0], 1.0)

@@ -8,6 +8,7 @@ unseen arms share, so that asking about new names allocates nothing.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
 
@@ -22,7 +23,8 @@ Name = Hashable
 _PLAIN = {str, int}
 
 
-class PastArm(NamedTuple):
+@dataclass(frozen=True)
+class PastArm:
     """The name under which the evidence of an earlier life of an arm is kept.
 
     An arm that comes back without its past is a new arm with an old name. What the old one
@@ -106,8 +108,11 @@ class ArmIndex:
         last = self._last
         # Callers mostly ask about the same arms again. Comparing the names costs a few ns each
         # (equal objects are not looked into), finding them anew about ten times that.
-        if type(names) is type(last.names) and names == last.names:
-            return last
+        try:
+            if type(names) is type(last.names) and names == last.names:
+                return last
+        except ValueError:  # an array among the names, which `canonical` will refuse by name
+            pass
         named = self._find(names)
         # A private copy: the caller may change the list.
         kept = names if isinstance(names, (range, tuple)) else list(named.names)

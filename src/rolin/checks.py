@@ -19,9 +19,12 @@ __all__ = [
     "as_names",
     "count_of",
     "first_not_finite",
+    "is_ready",
+    "number_of",
 ]
 
 Floats = NDArray[np.float64]
+_FLOAT64 = np.dtype(np.float64)  # one object, so that it can be compared by identity
 
 
 class Batch(NamedTuple):
@@ -41,12 +44,34 @@ def count_of(name: str, value: object, *, least: int = 0) -> int:
     return int(value)  # type: ignore[call-overload, no-any-return]  # the same
 
 
-def as_floats(name: str, value: ArrayLike) -> Floats:
-    """Return a C-contiguous array of float64, sharing memory where it can."""
+def number_of(name: str, value: object) -> float:
+    """Return a number as a float; a text that looks like one is still a text."""
     try:
-        return np.ascontiguousarray(value, dtype=np.float64)
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        return float(value)  # type: ignore[arg-type]  # whatever the user gave
+    except (TypeError, ValueError):
+        raise InputError(f"{name}={value!r}, expected a number") from None
+
+
+def is_ready(value: object) -> bool:
+    """Whether kernels can read an array as it is: contiguous, aligned and writable float64.
+
+    (Nothing writes to it, but a read-only array is another type to them, compiled anew.)
+    """
+    return type(value) is np.ndarray and value.dtype is _FLOAT64 and value.flags.carray
+
+
+def as_floats(name: str, value: ArrayLike) -> Floats:
+    """Return an array that `is_ready`, sharing memory where it can."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biufO":
+            raise TypeError(f"its type is {array.dtype}")
+        ready: Floats = np.require(array, np.float64, ["C_CONTIGUOUS", "ALIGNED", "WRITEABLE"])
     except (TypeError, ValueError) as error:
         raise ShapeError(f"{name} is not an array of numbers: {error}") from None
+    return ready
 
 
 def as_names(arms: Iterable[Name]) -> Sequence[Name]:

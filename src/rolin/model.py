@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin.checks import number_of
 from rolin.errors import ParameterError, ShapeError
 
 __all__ = ["Scales"]
@@ -27,21 +28,15 @@ Numbers = float | Sequence[float] | NDArray[np.float64]
 
 def _scale(name: str, value: object, *, zero: bool = False) -> float:
     """Return a positive number (or zero, where allowed) or say what was wrong with it."""
-    expected = "zero or a positive number" if zero else "a positive number"
-    try:
-        number = float(value)  # type: ignore[arg-type]  # whatever the user gave
-    except (TypeError, ValueError):
-        raise ParameterError(f"{name}={value!r}, expected {expected}") from None
+    number = number_of(name, value)
     if not (_SMALLEST <= number <= _LARGEST or (zero and number == 0.0)):
+        expected = "zero or a positive number" if zero else "a positive number"
         raise ParameterError(f"{name}={value!r}, expected {expected} (1e-150 to 1e150)")
     return number
 
 
 def _mean(name: str, value: object) -> float:
-    try:
-        number = float(value)  # type: ignore[arg-type]  # whatever the user gave
-    except (TypeError, ValueError):
-        raise ParameterError(f"{name}={value!r}, expected a number") from None
+    number = number_of(name, value)
     if not math.isfinite(number):
         raise ParameterError(f"{name}={value!r}, expected a finite number")
     return number

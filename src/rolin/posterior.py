@@ -15,7 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin import kernels
 from rolin.arms import ArmIndex, Name, Named, canonical
-from rolin.checks import as_batch, as_floats, as_names, count_of, first_not_finite
+from rolin.checks import (
+    as_batch,
+    as_floats,
+    as_names,
+    count_of,
+    first_not_finite,
+    is_ready,
+    number_of,
+)
 from rolin.errors import InputError, NotFiniteError, ParameterError, ShapeError
 from rolin.estimates import ArmEffects, Coefficients, Prediction
 from rolin.model import Scales
@@ -40,7 +48,6 @@ Sampling = Literal["marginal", "joint"]
 # K D² below which one fused loop beats two loops around a BLAS product (measured: at d = 10 they
 # meet near K = 1000, at d = 24 near K = 50).
 _FUSED = 20_000
-_FLOAT64 = np.dtype(np.float64)
 
 
 Scores = tuple[int, Floats]
@@ -118,15 +125,11 @@ class Posterior:
 
     def observe(self, arm: Name, context: ArrayLike, reward: float, weight: float = 1.0) -> None:
         """Learn from one reward, of noise variance σ²/weight, in O(d²) whatever the arms."""
-        x: Floats = context if _is_ready(context) else as_floats("context", context)  # type: ignore[assignment]  # the check says it is one
+        x: Floats = context if is_ready(context) else as_floats("context", context)  # type: ignore[assignment]  # the check says it is one
         if x.shape != (self.n_features,):
             raise ShapeError(f"context has shape {x.shape}, expected ({self.n_features},)")
-        try:
-            r, h = float(reward), float(weight)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"reward={reward!r}, weight={weight!r}, expected two numbers"
-            ) from None
+        r = reward if type(reward) is float else number_of("reward", reward)
+        h = weight if type(weight) is float else number_of("weight", weight)
         if not h > 0.0:
             raise InputError(f"weight={weight!r}, expected a positive number")
         name = canonical(arm)
@@ -320,7 +323,7 @@ class Posterior:
 
     def as_contexts(self, contexts: ArrayLike) -> Floats:
         """Return contexts as a (K, d) array; whether they are finite shows when they are used."""
-        x: Floats = contexts if _is_ready(contexts) else as_floats("contexts", contexts)  # type: ignore[assignment]  # the check says it is one
+        x: Floats = contexts if is_ready(contexts) else as_floats("contexts", contexts)  # type: ignore[assignment]  # the check says it is one
         if x.ndim != 2 or x.shape[1] != self.n_features:
             raise ShapeError(f"contexts has shape {x.shape}, expected (K, {self.n_features})")
         return x
@@ -420,11 +423,6 @@ def check_sampling(sampling: str) -> None:
     """Refuse a kind of sampling that there is not."""
     if sampling not in get_args(Sampling):
         raise ParameterError(f"sampling={sampling!r}, expected one of {get_args(Sampling)}")
-
-
-def _is_ready(value: object) -> bool:
-    """Whether the kernels can read an array as it is (native float64 is one object)."""
-    return type(value) is np.ndarray and value.dtype is _FLOAT64 and value.flags.c_contiguous
 
 
 def _not_finite(contexts: Floats, rewards: Floats, weights: Floats) -> NotFiniteError:

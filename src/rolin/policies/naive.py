@@ -24,6 +24,8 @@ from rolin.posterior import Posterior, Scores
 __all__ = ["DensePosterior", "NaiveRoLinTS"]
 
 Floats = NDArray[np.float64]
+# In place of the index of the best arm: whoever asks has to rank the scores.
+_UNRANKED = -1
 
 
 class NaiveRoLinTS(RoLinTS):
@@ -154,20 +156,14 @@ class DensePosterior(Posterior):
     ) -> tuple[int, Floats]:
         mean, z, product, unseen = self._joint(contexts, rows)
         std = np.sqrt(np.maximum((product * z).sum(axis=1) + unseen, 0.0))
-        return self._best(mean + draws * std, np.stack([mean, std]))
+        return _UNRANKED, np.stack([mean, std, mean + draws * std])
 
     def score_joint(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
         """Score each arm by a draw from the joint (K, K) covariance of the question's arms."""
         mean, z, product, unseen = self._joint(contexts, rows)
         values, axes = np.linalg.eigh(product @ z.T + np.diag(unseen))
         half = axes * np.sqrt(np.maximum(values, 0.0))
-        best, out = self._best(mean + half @ draws[self.size :], np.zeros((2, len(rows))))
-        return best, out[2]
-
-    def _best(self, scores: Floats, moments: Floats) -> tuple[int, Floats]:
-        order = np.sort(scores)[::-1]
-        tied = len(order) > 1 and order[1] >= order[0] - 1e-13 * abs(order[0])
-        return -1 if tied else int(scores.argmax()), np.vstack([moments, scores])
+        return _UNRANKED, mean + half @ draws[self.size :]
 
     @property
     def count(self) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rolin.checks import count_of
+from rolin.checks import count_of, number_of
 from rolin.errors import ParameterError
 from rolin.model import Numbers
 from rolin.policies.base import LinearPolicy
@@ -71,13 +71,9 @@ class RoLinUCB(LinearPolicy):
         if horizon is not None:
             horizon = count_of("horizon", horizon, least=1)
         if width is not None:
-            try:
-                number = float(width)
-            except (TypeError, ValueError):
-                raise ParameterError(f"width={width!r}, expected a number") from None
-            if not 0.0 <= number < math.inf:
+            width = number_of("width", width)
+            if not 0.0 <= width < math.inf:
                 raise ParameterError(f"width={width!r}, expected a number of at least 0")
-            width = number
         self._horizon, self._width = horizon, width
 
     @property

@@ -123,7 +123,8 @@ def bad_questions_change_nothing(make: MakePolicy) -> None:
         "contexts of different lengths": lambda: policy.decide(
             {"a": [0.0] * N_FEATURES, "b": [0.0]}
         ),
-        "text": lambda: policy.decide([["x"] * N_FEATURES], ["a"]),
+        "text": lambda: policy.decide([["1"] * N_FEATURES], ["a"]),
+        "an array as name": lambda: policy.decide(x, [np.ones(2), "b", "c", "d"]),
         "no arms": lambda: policy.decide(np.empty((0, N_FEATURES))),
         "an empty mapping": lambda: policy.decide({}),
         "too few names": lambda: policy.decide(x, ["a", "b"]),

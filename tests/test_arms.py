@@ -41,9 +41,9 @@ def test_lives() -> None:
     for life in (1, 2):
         index.remove("a")
         index.restore("a", with_past=False)
-        assert index.row("a") == 0
+        assert "a" not in index.row_of
         index.add("a")
-        assert index.row(PastArm("a", life)) == life
+        assert index.row_of[PastArm("a", life)] == life
     assert index.names == [PastArm("a", 1), PastArm("a", 2), "a"]
     assert index.active == ["a"]
     assert PastArm("a", 1) != ("a", 1)  # a tuple may be a name too

@@ -88,7 +88,7 @@ def test_ucb_takes_a_horizon_or_a_width() -> None:
             "arms has 1 lists of names, expected 3, one per question",
         ),
         (lambda p: p.update("a", [1.0], 1.0), "context has shape (1,), expected (2,)"),
-        (lambda p: p.update("a", [1.0, np.inf], 1.0), "context[0, 1] is inf"),
+        (lambda p: p.update("a", [1.0, np.inf], 1.0), "context[1] is inf"),
         (lambda p: p.update("a", [1.0, 1.0], None), "reward=None, expected a number"),
         (lambda p: p.update("a", [1.0, 1.0], 1.0, 0), "weight=0, expected a positive number"),
         (lambda p: p.update("a", [1e160, 1.0], 1.0), "is too large to compute with"),

@@ -26,9 +26,9 @@ class Packed(NamedTuple):
     """A state in the kernels' layout, with arbitrary content."""
 
     arms: Array
-    tails: Array
+    tails: NDArray[np.float32]
     coef: Array
-    root: Array
+    factor: Array
     scatter: Array
     numbers: Array
 
@@ -43,9 +43,9 @@ def packed(rng: np.random.Generator, rows: int, d: int, intercept: bool) -> Pack
     numbers[[kernels.NOISE_VARIANCE, kernels.ARM_VARIANCE]] = rng.uniform(0.2, 3, 2)
     return Packed(
         arms,
-        np.zeros((rows, 1 + d)),
+        np.zeros((rows, 1 + d), dtype=np.float32),
         rng.normal(size=size),
-        rng.normal(size=(size, size)) / max(size, 1) ** 0.5,
+        np.tril(rng.normal(size=(size, size))) / max(size, 1) ** 0.5,
         np.zeros((3, 1 + d, 1 + d)),
         numbers,
     )
@@ -63,7 +63,7 @@ def oracle(state: Packed, x: Array, rows: NDArray[np.int64]) -> tuple[Array, Arr
     u = x - w[:, None] * xbar
     own = arm_variance * (1 - w)
     mean = w * state.arms[rows, kernels.REWARD] + u @ state.coef
-    covariance = state.root @ state.root.T
+    covariance = state.factor.T @ state.factor
     return u, own, mean, own + np.einsum("ki,ij,kj->k", u, covariance, u)
 
 
@@ -83,32 +83,32 @@ def test_predictions(k: int, d: int, intercept: bool, rng: np.random.Generator) 
     scores = mean + draws * np.sqrt(variance)
     out = np.empty((3, k))
     best = kernels.predict_fused(
-        x, rows, draws, state.arms, state.coef, state.root, state.numbers, out
+        x, rows, draws, state.arms, state.coef, state.factor, state.numbers, out
     )
     np.testing.assert_allclose(out, [mean, np.sqrt(variance), scores], rtol=1e-10, atol=1e-12)
     assert best == scores.argmax() or best == kernels.TIED
     own, again = np.empty((k, d + intercept)), np.empty((3, k))
     kernels.residuals(x, rows, state.arms, state.coef, state.numbers, own, again)
     np.testing.assert_allclose(own, u, rtol=1e-12, atol=1e-12)
-    assert kernels.spread(own @ state.root, draws, again) == best
+    assert kernels.spread(own @ state.factor.T, draws, again) == best
     np.testing.assert_allclose(again, out, rtol=1e-12, atol=1e-12)
 
 
 @SHAPES
 def test_joint_scores(k: int, d: int, intercept: bool, rng: np.random.Generator) -> None:
-    """A joint draw is u'θ + w r̄ + √(s₀²(1 - w)) z with θ = θ̂ + S z."""
+    """A joint draw is u'θ + w r̄ + √(s₀²(1 - w)) z with θ = θ̂ + T'z."""
     state = packed(rng, 1 + k, d, intercept)
     rows = rng.integers(0, k + 1, k)
     size = d + intercept
     x, draws = rng.normal(size=(k, d)), rng.normal(size=size + k)
     u, own, mean, _ = oracle(state, x, rows)
-    theta = state.coef + state.root @ draws[:size]
+    theta = state.coef + state.factor.T @ draws[:size]
     expected = mean + u @ (theta - state.coef) + np.sqrt(own) * draws[size:]
-    scores = np.empty(k)
+    out = np.empty((1, k))
     best = kernels.score_joint(
-        x, rows, draws, state.arms, state.coef, state.root, state.numbers, scores
+        x, rows, draws, state.arms, state.coef, state.factor, state.numbers, out
     )
-    np.testing.assert_allclose(scores, expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(out[0], expected, rtol=1e-10, atol=1e-12)
     assert best == expected.argmax()
 
 
@@ -121,11 +121,13 @@ def test_observing(k: int, d: int, intercept: bool, rng: np.random.Generator) ->
     u, own, mean, variance = (a[0] for a in oracle(before, x[None], np.array([row])))
     assert kernels.observe(x, reward, weight, row, *state)
     c = before.numbers[kernels.NOISE_VARIANCE] / weight + own
-    precision = np.linalg.inv(before.root @ before.root.T) if d + intercept else np.zeros((0, 0))
+    precision = (
+        np.linalg.inv(before.factor.T @ before.factor) if d + intercept else np.zeros((0, 0))
+    )
     y = reward - (mean - u @ before.coef)
     after = precision + np.outer(u, u) / c
     np.testing.assert_allclose(
-        after @ (state.root @ state.root.T), np.eye(len(u)), atol=1e-7, rtol=1e-7
+        after @ (state.factor.T @ state.factor), np.eye(len(u)), atol=1e-7, rtol=1e-7
     )
     np.testing.assert_allclose(
         after @ state.coef, precision @ before.coef + u * y / c, rtol=1e-7, atol=1e-7
@@ -169,12 +171,12 @@ def test_what_is_not_finite_is_found(value: float, where: str, rng: np.random.Ge
     x = rng.normal(size=(7, 5))
     x[(0, 0) if where == "first" else (6, 4)] = value
     rows, out = np.arange(1, 8), np.empty((3, 7))
-    common = (state.arms, state.coef, state.root, state.numbers)
+    common = (state.arms, state.coef, state.factor, state.numbers)
     assert kernels.predict_fused(x, rows, np.zeros(7), *common, out) == kernels.NOT_FINITE
     u = np.empty((7, 6))
     kernels.residuals(x, rows, state.arms, state.coef, state.numbers, u, out)
-    assert kernels.spread(u @ state.root, np.zeros(7), out) == kernels.NOT_FINITE
-    assert kernels.score_joint(x, rows, np.zeros(13), *common, out[2]) == kernels.NOT_FINITE
+    assert kernels.spread(u @ state.factor.T, np.zeros(7), out) == kernels.NOT_FINITE
+    assert kernels.score_joint(x, rows, np.zeros(13), *common, out[:1]) == kernels.NOT_FINITE
     before = Packed(*(a.copy() for a in state))
     bad = x[0] if where == "first" else x[6]
     good = rng.normal(size=5)
@@ -193,6 +195,8 @@ def test_near_ties_are_ties() -> None:
         assert kernels.best_of(scores) == 1
     assert kernels.best_of(np.array([0.0, -0.0])) == kernels.TIED
     assert kernels.best_of(np.array([-3.0])) == 0
+    each = kernels.best_of_each(np.array([1.0, 2.0, 5.0, 5.0, 9.0, np.nan]), np.array([2, 4, 5, 6]))
+    assert each.tolist() == [1, kernels.TIED, 0, kernels.NOT_FINITE]
 
 
 def test_the_kernels_also_pass_interpreted() -> None:

@@ -190,8 +190,9 @@ def test_fused_and_blas_paths_agree(
     posterior = fed(scales, history)
     x = rng.normal(size=(n_arms, d))
     results = []
-    for limit in (0, 10**9):
+    for limit in (-1, 10**9):
         monkeypatch.setattr(posterior_module, "_FUSED", limit)
+        monkeypatch.setattr(posterior_module, "_FUSED_SIZE", limit)
         results.append(posterior.predict(x))
     np.testing.assert_allclose(results[0].mean, results[1].mean, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(results[0].std, results[1].std, rtol=1e-12)

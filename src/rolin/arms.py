@@ -77,13 +77,14 @@ class ArmIndex:
         self.names: list[Name] = [canonical(name) for name in names]
         """Name of every row but row 0, in order of appearance."""
         self._removed = {canonical(name): 0 for name in removed}
-        self._rows: dict[Name, int] = {}
+        self.row_of: dict[Name, int] = {}
+        """Row of every name; equal names of any type (1, True, 1.0) find the same."""
         for row, name in enumerate(self.names, start=1):
-            if name in self._rows:
+            if name in self.row_of:
                 raise ArmError(f"arm {name!r} is named twice")
             if name in self._removed:
                 self._removed[name] = row
-            self._rows[name] = row
+            self.row_of[name] = row
         if missing := [name for name, row in self._removed.items() if row == 0]:
             raise ArmError(f"arm {missing[0]!r} is removed, but was never there")
         self._last = Named([], np.empty(0, dtype=np.int64))
@@ -134,7 +135,7 @@ class ArmIndex:
         if self._removed:
             for name in names:
                 self.refuse_removed(name)
-        return Named(names, np.fromiter(map(self._rows.get, names, repeat(0)), np.int64, n))
+        return Named(names, np.fromiter(map(self.row_of.get, names, repeat(0)), np.int64, n))
 
     def refuse_removed(self, name: Name) -> None:
         """Raise if the arm was removed."""
@@ -144,24 +145,20 @@ class ArmIndex:
                 "without its past"
             )
 
-    def row(self, name: Name) -> int:
-        """Return the row of a canonical name, 0 if it has none yet; removed arms keep theirs."""
-        return self._rows.get(name, 0)
-
     def add(self, name: Name) -> int:
         """Give a new canonical name the next row."""
         self.names.append(name)
-        row = self._rows[name] = len(self.names)
+        row = self.row_of[name] = len(self.names)
         self._forget_last()
         return row
 
     def remove(self, name: Name) -> None:
         """Take an arm out of the game; its row and name stay."""
         name = canonical(name)
-        if name not in self._rows:
+        if name not in self.row_of:
             raise ArmError(f"arm {name!r} was never observed, so there is nothing to remove")
         self.refuse_removed(name)
-        self._removed[name] = self._rows[name]
+        self._removed[name] = self.row_of[name]
         self._forget_last()
 
     def restore(self, name: Name, *, with_past: bool) -> None:
@@ -173,12 +170,12 @@ class ArmIndex:
         del self._removed[name]
         if not with_past:
             life = 1
-            while PastArm(name, life) in self._rows:
+            while PastArm(name, life) in self.row_of:
                 life += 1
             past = PastArm(name, life)
-            del self._rows[name]
+            del self.row_of[name]
             self.names[row - 1] = past
-            self._rows[past] = row
+            self.row_of[past] = row
         self._forget_last()
 
     def _forget_last(self) -> None:

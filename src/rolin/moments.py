@@ -157,7 +157,12 @@ class Moments:
             return NotImplemented
         self._check_features(other)
         index = ArmIndex(self.arms)
-        mine = np.array([index.row(name) or index.add(name) for name in other.arms], np.int64) - 1
+        mine = (
+            np.array(
+                [index.row_of.get(name, 0) or index.add(name) for name in other.arms], np.int64
+            )
+            - 1
+        )
         k, d = len(index), self.n_features
         weight, reward, context = np.zeros(k), np.zeros(k), np.zeros((k, d))
         weight[: len(self.arms)] = self.weight
@@ -190,7 +195,7 @@ class Moments:
             return NotImplemented
         self._check_features(other)
         index = ArmIndex(self.arms)
-        rows = np.array([index.row(name) for name in other.arms], np.int64)
+        rows = np.array([index.row_of.get(name, 0) for name in other.arms], np.int64)
         if rows.size and rows.min() == 0:
             name = other.arms[int(rows.argmin())]
             raise MergeError(f"arm {name!r} is in what is subtracted but not in what it is from")

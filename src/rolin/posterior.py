@@ -1,14 +1,14 @@
 """Scales + evidence = posterior: updated in place in O(d²), read by predictions and draws.
 
 The shared coefficients are Gaussian, θ | data ~ N(θ̂, M⁻¹), and given them the arms' effects are
-independent, v_i | θ, data ~ N(w_i (r̄_i - x̄_i'θ), s₀²(1 - w_i)). So one d × d root and one row
-per arm say everything.
+independent, v_i | θ, data ~ N(w_i (r̄_i - x̄_i'θ), s₀²(1 - w_i)). So one d × d triangle and one
+row per arm say everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal, Self, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,24 +45,33 @@ Floats = NDArray[np.float64]
 Sampling = Literal["marginal", "joint"]
 """How arms are drawn together: independently (the paper's), or with their true correlation."""
 
-# K D² below which one fused loop beats two loops around a BLAS product (measured: at d = 10 they
-# meet near K = 1000, at d = 24 near K = 50).
-_FUSED = 20_000
+# D and K D² up to which one fused loop beats two loops around a BLAS product (measured).
+_FUSED_SIZE = 20
+_FUSED = 80_000
 
 
 Scores = tuple[int, Floats]
-"""Index of the highest score (negative if there are several), and all (K,) scores."""
+"""Index of the highest score (negative if there are several), and a table of K columns whose last
+row holds all scores."""
 
 
 def ranking(scores: Floats, top_k: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """Return the indices of the `top_k` highest, highest first, ties in random order."""
-    lowest = np.partition(scores, -top_k)[-top_k]
+    kept = min(top_k + 1, len(scores))  # one more, to see whether the last place is tied
+    near = np.argpartition(scores, -kept)[-kept:]
+    near = near[np.argsort(-scores[near])]
+    if not _tied(scores[near]).any():
+        return near[:top_k]
+    lowest = scores[near[top_k - 1]]
     near = np.flatnonzero(scores >= lowest - kernels.TIE * abs(lowest))
-    near = near[np.argsort(-scores[near], kind="stable")]
-    ordered = scores[near]
-    apart = ordered[:-1] - ordered[1:] > kernels.TIE * np.abs(ordered[:-1])
-    level = np.concatenate([[0], np.cumsum(apart)])
+    near = near[np.argsort(-scores[near])]
+    level = np.concatenate([[0], np.cumsum(~_tied(scores[near]))])
     return near[np.lexsort((generator.random(len(near)), level))][:top_k]
+
+
+def _tied(ordered: Floats) -> NDArray[np.bool_]:
+    """Whether each score is as good as the one before it."""
+    return ordered[:-1] - ordered[1:] <= kernels.TIE * np.abs(ordered[:-1])
 
 
 class Posterior:
@@ -88,12 +97,13 @@ class Posterior:
         d = count_of("n_features", n_features)
         self.scales = scales
         self.n_features = d
+        self._shape = (d,)  # of a context
         mean, std = scales.prior(d)
         self._index = ArmIndex()
         self._arms = np.zeros((8, kernels.CONTEXT + d))
-        self._tails = np.zeros((8, 1 + d))
+        self._tails = np.zeros((8, 1 + d), dtype=np.float32)
         self._coef = mean
-        self._root = np.diag(std)
+        self._factor = np.diag(std)
         self._scatter = np.zeros((3, 1 + d, 1 + d))
         self._numbers = np.zeros(6)
         self._numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
@@ -115,7 +125,7 @@ class Posterior:
         total[1:, 0] = moments.cross
         total[1:, 1:] = np.tril(moments.scatter)
         rebuilt = rebuild(scales, moments)
-        self._coef, self._root = rebuilt.coef, rebuilt.root
+        self._coef, self._factor = rebuilt.coef, rebuilt.factor
         self._numbers[kernels.COUNT] = moments.count
         self._numbers[kernels.SUM_LOG_WEIGHT] = moments.sum_log_weight
         self._numbers[kernels.LOG_EVIDENCE] = rebuilt.log_evidence
@@ -125,25 +135,36 @@ class Posterior:
 
     def observe(self, arm: Name, context: ArrayLike, reward: float, weight: float = 1.0) -> None:
         """Learn from one reward, of noise variance σ²/weight, in O(d²) whatever the arms."""
-        x: Floats = context if is_ready(context) else as_floats("context", context)  # type: ignore[assignment]  # the check says it is one
-        if x.shape != (self.n_features,):
-            raise ShapeError(f"context has shape {x.shape}, expected ({self.n_features},)")
+        x: Any = context if is_ready(context) else as_floats("context", context)
+        if x.shape != self._shape:
+            raise ShapeError(f"context has shape {x.shape}, expected {self._shape}")
         r = reward if type(reward) is float else number_of("reward", reward)
         h = weight if type(weight) is float else number_of("weight", weight)
         if not h > 0.0:
             raise InputError(f"weight={weight!r}, expected a positive number")
+        try:
+            row = self._index.row_of.get(arm, 0)
+        except TypeError:  # unhashable, as `canonical` will say
+            row = 0
+        if not row:
+            self._observe_new(arm, x, r, h)
+        elif not kernels.observe(
+            x, r, h, row,
+            self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
+        ):  # fmt: skip
+            raise _not_finite(x, r, h)
+
+    def _observe_new(self, arm: Name, x: Floats, r: float, h: float) -> None:
+        """Learn from the first reward of an arm; it gets its row only if all goes well."""
         name = canonical(arm)
-        known = self._index.row(name)
-        row = known or len(self._index) + 1
-        if row >= len(self._arms):
-            self._reserve(row)
+        row = len(self._index) + 1
+        self._reserve(row)
         if not kernels.observe(
             x, r, h, row,
-            self._arms, self._tails, self._coef, self._root, self._scatter, self._numbers,
+            self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
         ):  # fmt: skip
-            raise _not_finite(np.atleast_2d(x), np.array([r]), np.array([h]))
-        if not known:
-            self._index.add(name)
+            raise _not_finite(x, r, h)
+        self._index.add(name)
 
     def observe_many(
         self,
@@ -158,17 +179,19 @@ class Posterior:
         rows = np.empty(len(batch.arms), dtype=np.int64)
         for i, arm in enumerate(batch.arms):
             name = canonical(arm)
-            rows[i] = self._index.row(name) or new.setdefault(name, len(self._index) + len(new) + 1)
+            rows[i] = self._index.row_of.get(name, 0) or new.setdefault(
+                name, len(self._index) + len(new) + 1
+            )
         self._reserve(len(self._index) + len(new))
         touched = np.unique(rows)
-        kept = [a.copy() for a in (self._coef, self._root, self._scatter, self._numbers)]
+        kept = [a.copy() for a in (self._coef, self._factor, self._scatter, self._numbers)]
         kept_arms, kept_tails = self._arms[touched], self._tails[touched]
         done = kernels.observe_many(
             batch.contexts, batch.rewards, batch.weights, rows,
-            self._arms, self._tails, self._coef, self._root, self._scatter, self._numbers,
+            self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
         )  # fmt: skip
         if done < len(rows):
-            self._coef, self._root, self._scatter, self._numbers = kept
+            self._coef, self._factor, self._scatter, self._numbers = kept
             self._arms[touched], self._tails[touched] = kept_arms, kept_tails
             raise _not_finite(batch.contexts, batch.rewards, batch.weights)
         for name in new:
@@ -188,7 +211,7 @@ class Posterior:
             rows = max(last_row + 1, 2 * len(self._arms))
             for name in ("_arms", "_tails"):
                 old = getattr(self, name)
-                grown = np.zeros((rows, old.shape[1]))
+                grown = np.zeros((rows, old.shape[1]), dtype=old.dtype)
                 grown[: len(old)] = old
                 setattr(self, name, grown)
 
@@ -217,7 +240,7 @@ class Posterior:
     @property
     def coefficients(self) -> Coefficients:
         """Posterior of the coefficients, with their covariance M⁻¹."""
-        return Coefficients(self._coef.copy(), self._root @ self._root.T)
+        return Coefficients(self._coef.copy(), self._factor.T @ self._factor)
 
     @property
     def moments(self) -> Moments:
@@ -258,7 +281,7 @@ class Posterior:
             tuple(named.names),
             w * (state[:, kernels.REWARD] - mean_context @ self._coef),
             own,
-            (w[:, None] * mean_context) @ self._root,
+            (w[:, None] * mean_context) @ self._factor.T,
         )
 
     def predict(self, contexts: ArrayLike, arms: Iterable[Name] | None = None) -> Prediction:
@@ -274,9 +297,8 @@ class Posterior:
         arms
             Their K names; by default 0 … K - 1.
         """
-        x = self.as_contexts(contexts)
-        named = self.find(range(len(x)) if arms is None else arms, len(x))
-        out = self._predict(x, named.rows, np.zeros(len(x)))[1]
+        x, named = self.question(contexts, arms)
+        _, out = self.score(x, named.rows, np.zeros(len(x)))
         return Prediction(out[0], out[1])
 
     def draw(
@@ -295,14 +317,13 @@ class Posterior:
         draws one set of coefficients for all of them, which is the true posterior.
         """
         check_sampling(sampling)
-        x = self.as_contexts(contexts)
-        named = self.find(range(len(x)) if arms is None else arms, len(x))
+        x, named = self.question(contexts, arms)
         if sampling == "marginal":
             mean, std = self.predict(x, named.names)
             return mean + std * generator.standard_normal((size, len(x)))
         return np.array(
             [
-                self.score_joint(x, named.rows, generator.standard_normal(self.size + len(x)))[1]
+                self.score_joint(x, named.rows, generator.standard_normal(self.size + len(x)))[1][0]
                 for _ in range(size)
             ]
         ).reshape(size, len(x))
@@ -314,57 +335,54 @@ class Posterior:
         """Number D of coefficients, the intercept included."""
         return len(self._coef)
 
-    def find(self, arms: Iterable[Name], expected: int) -> Named:
-        """Return the rows of named arms; refuse duplicates and a wrong number of them."""
-        names = as_names(arms)
-        if len(names) != expected:
-            raise ShapeError(f"arms has {len(names)} names, expected {expected}, one per context")
-        return self._index.find(names)
-
-    def as_contexts(self, contexts: ArrayLike) -> Floats:
-        """Return contexts as a (K, d) array; whether they are finite shows when they are used."""
-        x: Floats = contexts if is_ready(contexts) else as_floats("contexts", contexts)  # type: ignore[assignment]  # the check says it is one
-        if x.ndim != 2 or x.shape[1] != self.n_features:
-            raise ShapeError(f"contexts has shape {x.shape}, expected (K, {self.n_features})")
-        return x
+    def question(self, contexts: ArrayLike, arms: Iterable[Name] | None) -> tuple[Floats, Named]:
+        """Check contexts and arms; whether the contexts are finite shows when they are used."""
+        x: Any = contexts if is_ready(contexts) else as_floats("contexts", contexts)
+        shape = x.shape
+        if len(shape) != 2 or shape[1] != self.n_features:
+            raise ShapeError(f"contexts has shape {shape}, expected (K, {self.n_features})")
+        if arms is None:
+            return x, self._index.find(range(shape[0]))
+        names = arms if type(arms) is list else as_names(arms)
+        if len(names) != shape[0]:
+            raise ShapeError(f"arms has {len(names)} names, expected {shape[0]}, one per context")
+        return x, self._index.find(names)
 
     def score(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
-        """Score each arm by mean + draw * std."""
-        best, out = self._predict(contexts, rows, draws)
-        return best, out[2]
+        """Score each arm by mean + draw * std; the table's rows are mean, std and score."""
+        n, size = len(rows), len(self._coef)
+        out = np.empty((3, n))
+        if size <= _FUSED_SIZE and n * size * size <= _FUSED:
+            best = kernels.predict_fused(
+                contexts, rows, draws, self._arms, self._coef, self._factor, self._numbers, out
+            )
+        else:
+            u = np.empty((2, n, size))
+            kernels.residuals(contexts, rows, self._arms, self._coef, self._numbers, u[0], out)
+            np.matmul(u[0], self._factor.T, out=u[1])
+            best = kernels.spread(u[1], draws, out)
+        if best == kernels.NOT_FINITE:
+            raise first_not_finite("contexts", contexts)
+        return best, out
 
     def score_many(
-        self, contexts: Floats, rows: NDArray[np.int64], draws: Floats, sizes: Iterable[int]
+        self, contexts: Floats, rows: NDArray[np.int64], draws: Floats, sizes: Sequence[int]
     ) -> list[Scores]:
         """Score several questions, one after the other in the arrays, in one pass."""
-        values = self._predict(contexts, rows, draws)[1][2]
-        ends = np.cumsum(list(sizes))
-        return [(kernels.best_of(part), part) for part in np.split(values, ends[:-1])]
+        _, out = self.score(contexts, rows, draws)
+        ends = np.cumsum(sizes)
+        best = kernels.best_of_each(out[2], ends)
+        return [
+            (b, out[:, end - n : end])
+            for b, n, end in zip(best.tolist(), sizes, ends.tolist(), strict=True)
+        ]
 
     def score_joint(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
         """Score each arm by a joint draw, made from D + K standard normal numbers."""
-        scores = np.empty(len(rows))
+        out = np.empty((1, len(rows)))
         best = kernels.score_joint(
-            contexts, rows, draws, self._arms, self._coef, self._root, self._numbers, scores
+            contexts, rows, draws, self._arms, self._coef, self._factor, self._numbers, out
         )
-        if best == kernels.NOT_FINITE:
-            raise first_not_finite("contexts", contexts)
-        return best, scores
-
-    def _predict(
-        self, contexts: Floats, rows: NDArray[np.int64], draws: Floats
-    ) -> tuple[int, Floats]:
-        out = np.empty((3, len(rows)))
-        size = len(self._coef)
-        if len(rows) * size * size <= _FUSED:
-            best = kernels.predict_fused(
-                contexts, rows, draws, self._arms, self._coef, self._root, self._numbers, out
-            )
-        else:
-            u = np.empty((2, len(rows), size))
-            kernels.residuals(contexts, rows, self._arms, self._coef, self._numbers, u[0], out)
-            np.matmul(u[0], self._root, out=u[1])
-            best = kernels.spread(u[1], draws, out)
         if best == kernels.NOT_FINITE:
             raise first_not_finite("contexts", contexts)
         return best, out
@@ -377,14 +395,14 @@ class Posterior:
 
     # -- state -------------------------------------------------------------------------------
 
-    def arrays(self) -> dict[str, Floats]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays; with names and scales, it is all there is."""
         rows = 1 + len(self._index)
         return {
             "arms": self._arms[:rows],
             "tails": self._tails[:rows],
             "coef": self._coef,
-            "root": self._root,
+            "factor": self._factor,
             "scatter": self._scatter,
             "numbers": self._numbers,
         }
@@ -396,7 +414,7 @@ class Posterior:
         n_features: int,
         names: Iterable[Name],
         removed: Iterable[Name],
-        arrays: Mapping[str, Floats],
+        arrays: Mapping[str, NDArray[Any]],
     ) -> Self:
         """Restore a running state exactly."""
         self = cls(scales, n_features)
@@ -410,7 +428,7 @@ class Posterior:
             if name in ("arms", "tails"):
                 getattr(self, f"_{name}")[:rows] = given
             else:
-                setattr(self, f"_{name}", np.array(given, dtype=np.float64))
+                setattr(self, f"_{name}", np.array(given, dtype=own.dtype))
         return self
 
     @property
@@ -425,9 +443,9 @@ def check_sampling(sampling: str) -> None:
         raise ParameterError(f"sampling={sampling!r}, expected one of {get_args(Sampling)}")
 
 
-def _not_finite(contexts: Floats, rewards: Floats, weights: Floats) -> NotFiniteError:
+def _not_finite(contexts: ArrayLike, rewards: ArrayLike, weights: ArrayLike) -> NotFiniteError:
     """Return the error for an observation that the kernel refused."""
     for name, values in (("context", contexts), ("reward", rewards), ("weight", weights)):
         if not np.isfinite(values).all():
-            return first_not_finite(name, values)
+            return first_not_finite(name, np.asarray(values, dtype=np.float64))
     return NotFiniteError("context, reward or weight is too large to compute with")

@@ -73,7 +73,7 @@ class KeyedGenerator:
         # The counter has four words. The first runs with the draws; the others hold the key:
         # a number below 2^64 in the second, a digest of a text in the second and third, and
         # in the fourth which of the two it is, and the stream.
-        if isinstance(key, str):
+        if type(key) is not int and isinstance(key, str):
             digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
             first, second = (
                 int.from_bytes(digest[:8], "little"),

@@ -30,7 +30,7 @@ class Rebuilt(NamedTuple):
     """Posterior of the coefficients, intercept last."""
 
     coef: Floats  # (D,): θ̂
-    root: Floats  # (D, D): S with S S' = M⁻¹
+    factor: Floats  # (D, D): lower-triangular T with T'T = M⁻¹
     log_evidence: float
 
 
@@ -71,7 +71,7 @@ def rebuild(scales: Scales, moments: Moments) -> Rebuilt:
     )
     return Rebuilt(
         coef=_solve(r, rhs),
-        root=np.ascontiguousarray(_solve(r, np.eye(size))),
+        factor=np.ascontiguousarray(_solve(r, np.eye(size)).T),  # M⁻¹ = R⁻¹ R⁻ᵀ
         log_evidence=float(log_evidence),
     )
 

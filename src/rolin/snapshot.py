@@ -29,8 +29,6 @@ __all__ = ["FORMAT", "VERSION", "State", "read", "write"]
 FORMAT = "rolin-state"
 VERSION = 1
 
-Floats = NDArray[np.float64]
-
 
 class State(NamedTuple):
     """All there is to a policy."""
@@ -40,7 +38,7 @@ class State(NamedTuple):
     names: Sequence[Name]
     removed: Sequence[Name]
     decisions: int
-    arrays: Mapping[str, Floats]
+    arrays: Mapping[str, NDArray[Any]]
 
 
 def write(path: str | PathLike[str], state: State) -> None:

@@ -8,9 +8,9 @@ array    shape                content
 ======== ==================== ================================================================
 arms     (rows, 2 + d)        one row per arm: weight H, mean reward r̄, mean context x̄;
                               row 0 is the prior row (all zero), shared by every unseen arm
-tails    (rows, 1 + d)        what rounding dropped from r̄ and x̄
+tails    (rows, 1 + d)        what rounding dropped from r̄ and x̄, in single precision
 coef     (D,)                 coefficients θ̂
-root     (D, D)               S with S S' = M⁻¹
+factor   (D, D)               lower-triangular T with T'T = M⁻¹; zero above the diagonal
 scatter  (3, 1 + d, 1 + d)    within-arm scatter of (r, x), lower triangle: q, c and C in one;
                               a sum, what rounding dropped from it, and the latest terms
 numbers  (6,)                 σ², s₀², N, Σ log h, log evidence, number of latest terms
@@ -40,7 +40,14 @@ from rolin.kernels.layout import (
     WEIGHT,
 )
 from rolin.kernels.observe import observe, observe_many
-from rolin.kernels.predict import best_of, predict_fused, residuals, score_joint, spread
+from rolin.kernels.predict import (
+    best_of,
+    best_of_each,
+    predict_fused,
+    residuals,
+    score_joint,
+    spread,
+)
 
 __all__ = [
     "ARM_VARIANCE",
@@ -55,6 +62,7 @@ __all__ = [
     "TIED",
     "WEIGHT",
     "best_of",
+    "best_of_each",
     "observe",
     "observe_many",
     "predict_fused",

@@ -25,11 +25,13 @@ __all__ = [
     "WEIGHT",
     "Floats",
     "Rows",
+    "Tails",
     "compiled",
 ]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+Tails = NDArray[np.float32]
 
 # Columns of `arms`; `tails` has the columns of `arms` without the weight.
 WEIGHT, REWARD, CONTEXT = 0, 1, 2

@@ -18,6 +18,7 @@ from rolin.kernels.layout import (
     WEIGHT,
     Floats,
     Rows,
+    Tails,
     compiled,
 )
 
@@ -27,6 +28,7 @@ __all__ = ["observe", "observe_many"]
 # enough to lose nothing that counts, many enough to cost nothing that counts.
 _CARRY = 256
 
+_LARGEST_TAIL = 1e38
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -41,9 +43,19 @@ def _two_sum(a: float, b: float) -> tuple[float, float]:
 @compiled(reorder=True)
 def _dot(a: Floats, b: Floats) -> float:
     total = 0.0
-    for i in range(a.shape[0]):
+    for i in range(b.shape[0]):
         total += a[i] * b[i]
     return total
+
+
+@compiled(reorder=True)
+def _times(factor: Floats, u: Floats, f: Floats) -> None:
+    """Write f = T u."""
+    for j in range(factor.shape[0]):
+        total = 0.0
+        for i in range(j + 1):
+            total += factor[j, i] * u[i]
+        f[j] = total
 
 
 @compiled(reorder=False)
@@ -53,9 +65,9 @@ def observe(
     weight: float,
     row: int,
     arms: Floats,
-    tails: Floats,
+    tails: Tails,
     coef: Floats,
-    root: Floats,
+    factor: Floats,
     scatter: Floats,
     numbers: Floats,
 ) -> bool:
@@ -66,13 +78,13 @@ def observe(
 
         u = x - w x̄,  y = r - w r̄,  c = σ²/h + s₀²(1 - w),  M += u u'/c,  b += u y/c
 
-    The root follows by Potter's update S -= β (S f) f', f = S'u, and θ̂ by the gain. O(D²).
+    The factor T of M⁻¹ = T'T follows by Carlson's update, and θ̂ by the gain M⁻¹u. O(D²).
     """
     d = context.shape[0]
-    size = root.shape[0]
+    size = factor.shape[0]
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
-    work = np.zeros((3, size + 1))
-    u, f, step = work[0], work[1], work[2]
+    work = np.zeros((5, size + 1))
+    u, f, step, gain_vector, alpha = work[0], work[1], work[2], work[3], work[4]
     before = arms[row, WEIGHT]
     unshrunk = noise / (noise + before * arm_variance)  # 1 - w
     c = noise / weight + arm_variance * unshrunk
@@ -91,18 +103,13 @@ def observe(
         finite &= scatter[0, j, j] + scatter[2, j, j] + gain * step[j] * step[j] < np.inf
     if size > d:
         u[d] = unshrunk
-    error = step[0] + unshrunk * arms[row, REWARD] - _dot(u[:size], coef)
-    # f = S'u, four rows at a time, so that f is read and written a quarter as often
-    for i in range(0, size - 3, 4):
-        u0, u1, u2, u3 = u[i], u[i + 1], u[i + 2], u[i + 3]
-        r0, r1, r2, r3 = root[i], root[i + 1], root[i + 2], root[i + 3]
-        for j in range(size):
-            f[j] += (u0 * r0[j] + u1 * r1[j]) + (u2 * r2[j] + u3 * r3[j])
-    for i in range(size - size % 4, size):
-        u0, r0 = u[i], root[i]
-        for j in range(size):
-            f[j] += u0 * r0[j]
-    total = c + _dot(f[:size], f[:size])
+    error = step[0] + unshrunk * arms[row, REWARD] - _dot(u, coef)
+    _times(factor, u, f)
+    total = c
+    alpha[0] = math.sqrt(c)
+    for j in range(size):
+        total += f[j] * f[j]
+        alpha[1 + j] = math.sqrt(total)
     scaled = error / total
     # All the ways to leave the range of doubles. Nothing has been written yet.
     finite &= 0.0 < c < np.inf and total < np.inf and 1.0 / total < np.inf
@@ -114,13 +121,17 @@ def observe(
     numbers[SUM_LOG_WEIGHT] += math.log(weight)
     # log N(y; u'θ̂, c + u'M⁻¹u): the one-step predictive densities multiply to the evidence.
     numbers[LOG_EVIDENCE] -= 0.5 * (_LOG_2PI + math.log(total) + error * scaled)
-    beta = 1.0 / (total + math.sqrt(c * total))
+    # Carlson (1973): row j of T shrinks by the part of it that the first j rows' gain explains.
+    for j in range(size):
+        fj = f[j]
+        keep = alpha[j] / alpha[1 + j]
+        take = fj / (alpha[j] * alpha[1 + j])
+        for i in range(j + 1):
+            t = factor[j, i]
+            factor[j, i] = keep * t - take * gain_vector[i]
+            gain_vector[i] += fj * t
     for i in range(size):
-        s = _dot(root[i], f[:size])
-        coef[i] += s * scaled
-        s *= beta
-        for j in range(size):
-            root[i, j] -= s * f[j]
+        coef[i] += gain_vector[i] * scaled
     for i in range(1 + d):
         t = gain * step[i]
         for j in range(i + 1):
@@ -138,7 +149,8 @@ def observe(
     for j in range(1 + d):
         mean, tail = _two_sum(arms[row, REWARD + j], tails[row, j] + step[j] * pull)
         arms[row, REWARD + j] = mean
-        tails[row, j] = tail
+        # beyond the range of float32 there is nothing that the tail could improve
+        tails[row, j] = tail if abs(tail) < _LARGEST_TAIL else 0.0
     return True
 
 
@@ -149,9 +161,9 @@ def observe_many(
     weights: Floats,  # (n,)
     rows: Rows,  # (n,)
     arms: Floats,
-    tails: Floats,
+    tails: Tails,
     coef: Floats,
-    root: Floats,
+    factor: Floats,
     scatter: Floats,
     numbers: Floats,
 ) -> int:
@@ -159,7 +171,7 @@ def observe_many(
     for t in range(rows.shape[0]):
         if not observe(
             contexts[t], rewards[t], weights[t], rows[t],
-            arms, tails, coef, root, scatter, numbers,
+            arms, tails, coef, factor, scatter, numbers,
         ):  # fmt: skip
             return t
     return len(rows)

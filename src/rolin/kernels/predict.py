@@ -21,7 +21,7 @@ from rolin.kernels.layout import (
     compiled,
 )
 
-__all__ = ["best_of", "predict_fused", "residuals", "score_joint", "spread"]
+__all__ = ["best_of", "best_of_each", "predict_fused", "residuals", "score_joint", "spread"]
 
 
 @compiled(reorder=True)
@@ -45,24 +45,35 @@ def best_of(scores: Floats) -> int:
 
 
 @compiled(reorder=True)
+def best_of_each(scores: Floats, ends: Rows) -> Rows:
+    """Return `best_of` each of several questions, given where each ends."""
+    best = np.empty_like(ends)
+    start = 0
+    for i in range(ends.shape[0]):
+        best[i] = best_of(scores[start : ends[i]])
+        start = ends[i]
+    return best
+
+
+@compiled(reorder=True)
 def predict_fused(
     contexts: Floats,  # (K, d)
     rows: Rows,  # (K,)
     draws: Floats,  # (K,)
     arms: Floats,
     coef: Floats,
-    root: Floats,
+    factor: Floats,
     numbers: Floats,
     out: Floats,  # (3, K)
 ) -> int:
     """Predict all arms, score each by mean + draw * std, and return `best_of` of the scores.
 
-    Eq. (implement-mu) and (implement-tau):  μ = w r̄ + u'θ̂,  τ² = s₀²(1 - w) + |S'u|².
+    Eq. (implement-mu) and (implement-tau):  μ = w r̄ + u'θ̂,  τ² = s₀²(1 - w) + |T u|².
     Mean, standard deviation and score of every arm are written to the rows of `out`.
     Arms are taken in transposed blocks, so that the vector registers run across arms.
     """
     n_arms, d = contexts.shape
-    size = root.shape[0]
+    size = factor.shape[0]
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
     width = min(n_arms, BLOCK)
     block = np.empty((size + 2, width))
@@ -72,8 +83,9 @@ def predict_fused(
         for b in range(n):
             row = rows[start + b]
             evidence = arms[row, WEIGHT] * arm_variance
-            unshrunk = noise / (noise + evidence)
-            mean = arms[row, REWARD] * (evidence / (noise + evidence))
+            total = 1.0 / (noise + evidence)
+            unshrunk = noise * total
+            mean = arms[row, REWARD] * (evidence * total)
             for j in range(d):
                 xbar = arms[row, CONTEXT + j]
                 u = (contexts[start + b, j] - xbar) + unshrunk * xbar
@@ -86,16 +98,16 @@ def predict_fused(
             out[0, start + b] = mean
         for j in range(size):
             f[:n] = 0.0
-            # four rows of S at a time, so that f is read and written a quarter as often
-            for i in range(0, size - 3, 4):
-                s0, s1, s2, s3 = root[i, j], root[i + 1, j], root[i + 2, j], root[i + 3, j]
+            # four columns of T at a time, so that f is read and written a quarter as often
+            for i in range(0, j - 2, 4):
+                t0, t1, t2, t3 = factor[j, i], factor[j, i + 1], factor[j, i + 2], factor[j, i + 3]
                 u0, u1, u2, u3 = block[i], block[i + 1], block[i + 2], block[i + 3]
                 for b in range(n):
-                    f[b] += (s0 * u0[b] + s1 * u1[b]) + (s2 * u2[b] + s3 * u3[b])
-            for i in range(size - size % 4, size):
-                s0, u0 = root[i, j], block[i]
+                    f[b] += (t0 * u0[b] + t1 * u1[b]) + (t2 * u2[b] + t3 * u3[b])
+            for i in range(j + 1 - (j + 1) % 4, j + 1):
+                t0, u0 = factor[j, i], block[i]
                 for b in range(n):
-                    f[b] += s0 * u0[b]
+                    f[b] += t0 * u0[b]
             for b in range(n):
                 variance[b] += f[b] * f[b]
         for b in range(n):
@@ -116,15 +128,16 @@ def residuals(
     u: Floats,  # (K, D), written: x - w x̄
     out: Floats,  # (3, K), written: mean, and the arm's own variance s₀²(1 - w)
 ) -> None:
-    """Prepare a prediction whose product U S is left to BLAS (see `spread`)."""
+    """Prepare a prediction whose product U T' is left to BLAS (see `spread`)."""
     n_arms, d = contexts.shape
     size = u.shape[1]
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
     for k in range(n_arms):
         row = rows[k]
         evidence = arms[row, WEIGHT] * arm_variance
-        unshrunk = noise / (noise + evidence)
-        mean = arms[row, REWARD] * (evidence / (noise + evidence))
+        total = 1.0 / (noise + evidence)
+        unshrunk = noise * total
+        mean = arms[row, REWARD] * (evidence * total)
         for j in range(d):
             xbar = arms[row, CONTEXT + j]
             value = (contexts[k, j] - xbar) + unshrunk * xbar
@@ -139,7 +152,7 @@ def residuals(
 
 @compiled(reorder=True)
 def spread(
-    f: Floats,  # (K, D): U S
+    f: Floats,  # (K, D): U T'
     draws: Floats,  # (K,)
     out: Floats,  # (3, K), as left by `residuals`
 ) -> int:
@@ -161,32 +174,31 @@ def score_joint(
     draws: Floats,  # (D + K,)
     arms: Floats,
     coef: Floats,
-    root: Floats,
+    factor: Floats,
     numbers: Floats,
-    scores: Floats,  # (K,)
+    out: Floats,  # (1, K), written: the scores
 ) -> int:
-    """Draw θ = θ̂ + S z, then every arm's effect given θ, and return `best_of`. O(K d + D²).
+    """Draw θ = θ̂ + T'z, then every arm's effect given θ, and return `best_of`. O(K d + D²).
 
     v_i | θ ~ N(w (r̄ - x̄'θ), s₀²(1 - w)), independent over the arms (docs/maths.md).
     """
     n_arms, d = contexts.shape
-    size = root.shape[0]
+    size = factor.shape[0]
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
-    theta = np.empty(size)
-    for i in range(size):
-        value = coef[i]
-        for j in range(size):
-            value += root[i, j] * draws[j]
-        theta[i] = value
+    theta = coef.copy()
+    for j in range(size):
+        for i in range(j + 1):
+            theta[i] += factor[j, i] * draws[j]
     for k in range(n_arms):
         row = rows[k]
         evidence = arms[row, WEIGHT] * arm_variance
-        unshrunk = noise / (noise + evidence)
-        score = arms[row, REWARD] * (evidence / (noise + evidence))
+        total = 1.0 / (noise + evidence)
+        unshrunk = noise * total
+        score = arms[row, REWARD] * (evidence * total)
         for j in range(d):
             xbar = arms[row, CONTEXT + j]
             score += ((contexts[k, j] - xbar) + unshrunk * xbar) * theta[j]
         if size > d:
             score += unshrunk * theta[d]
-        scores[k] = score + draws[size + k] * math.sqrt(arm_variance * unshrunk)
-    return best_of(scores)
+        out[0, k] = score + draws[size + k] * math.sqrt(arm_variance * unshrunk)
+    return best_of(out[0])

@@ -197,15 +197,15 @@ class LinearPolicy(ABC):
         self, question: Question, scores: Scores, key: Key, top_k: int | None
     ) -> Decision:
         contexts, (names, _) = question
-        best, values = scores
+        best, table = scores
         if best >= 0 and (top_k is None or top_k == 1):
-            arm = names[best]
-            chosen = contexts[best : best + 1].copy()
-            return Decision(arm, chosen[0], (arm,), chosen, key)
-        order = ranking(values, top_k or 1, self._random.at(key, _TIES))
-        chosen = contexts[order]
+            arm, chosen = names[best], contexts[best].copy()
+            # what Decision(…) does, in half the time
+            return tuple.__new__(Decision, (arm, chosen, (arm,), chosen[None], key))
+        order = ranking(table[-1], top_k or 1, self._random.at(key, _TIES))
+        many = contexts[order]
         ranked = tuple(names[i] for i in order)
-        return Decision(ranked[0], chosen[0], ranked, chosen, key)
+        return Decision(ranked[0], many[0], ranked, many, key)
 
     # -- learning ----------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ dimensions (Section 5.2 of the paper). Nothing here shares a formula with the fa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -89,9 +89,9 @@ class DensePosterior(Posterior):
         """Learn from n rewards; all or none."""
         batch = as_batch(arms, contexts, rewards, weights, self.n_features)
         names = [canonical(arm) for arm in batch.arms]
-        new = list(dict.fromkeys(name for name in names if not self._index.row(name)))
+        new = list(dict.fromkeys(name for name in names if not self._index.row_of.get(name, 0)))
         row_of = {name: len(self._index) + 1 + i for i, name in enumerate(new)}
-        rows = np.array([self._index.row(n) or row_of[n] for n in names], dtype=np.int64)
+        rows = np.array([self._index.row_of.get(n, 0) or row_of[n] for n in names], dtype=np.int64)
         n_rows, r, h = len(self._index) + len(new), batch.rewards, batch.weights
         z = self._rows(batch.contexts, rows, n_rows)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -151,9 +151,8 @@ class DensePosterior(Posterior):
         unseen = np.where(rows == 0, self.scales.arm_std**2, 0.0)
         return z @ gamma, z, z @ covariance, unseen
 
-    def _predict(
-        self, contexts: Floats, rows: NDArray[np.int64], draws: Floats
-    ) -> tuple[int, Floats]:
+    def score(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
+        """Score each arm by mean + draw * std; the table's rows are mean, std and score."""
         mean, z, product, unseen = self._joint(contexts, rows)
         std = np.sqrt(np.maximum((product * z).sum(axis=1) + unseen, 0.0))
         return _UNRANKED, np.stack([mean, std, mean + draws * std])
@@ -163,7 +162,7 @@ class DensePosterior(Posterior):
         mean, z, product, unseen = self._joint(contexts, rows)
         values, axes = np.linalg.eigh(product @ z.T + np.diag(unseen))
         half = axes * np.sqrt(np.maximum(values, 0.0))
-        return _UNRANKED, mean + half @ draws[self.size :]
+        return _UNRANKED, (mean + half @ draws[self.size :])[None]
 
     @property
     def count(self) -> float:
@@ -213,7 +212,7 @@ class DensePosterior(Posterior):
 
     # -- state -------------------------------------------------------------------------------
 
-    def arrays(self) -> dict[str, Floats]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the raw sums."""
         return {"gram": self._gram, "pulled": self._pulled, "sums": self._sums}
 
@@ -224,7 +223,7 @@ class DensePosterior(Posterior):
         n_features: int,
         names: Iterable[Name],
         removed: Iterable[Name],
-        arrays: Mapping[str, Floats],
+        arrays: Mapping[str, NDArray[Any]],
     ) -> Self:
         """Restore the raw sums exactly."""
         self = cls(scales, n_features)

@@ -30,16 +30,16 @@ def ask(
 ) -> Question:
     """Check a question and find its arms."""
     # The type is looked at first because asking an array whether it is a Mapping takes 0.3 µs.
-    if type(contexts) is not np.ndarray and isinstance(contexts, Mapping):
-        if arms is not None:
-            raise ParameterError("arms was given beside a mapping, whose keys are the arms")
-        x, arms = _from_mapping(contexts, posterior.n_features), list(contexts)
+    if type(contexts) is np.ndarray or not isinstance(contexts, Mapping):
+        question = posterior.question(contexts, arms)
+    elif arms is None:
+        x = _from_mapping(contexts, posterior.n_features)
+        question = posterior.question(x, list(contexts))
     else:
-        x = posterior.as_contexts(contexts)
-    named = posterior.find(range(len(x)) if arms is None else arms, len(x))
+        raise ParameterError("arms was given beside a mapping, whose keys are the arms")
     if type(exclude) is tuple and not exclude:
-        return x, named
-    return _without((x, named), as_excluded(exclude))
+        return question
+    return _without(question, as_excluded(exclude))
 
 
 def ask_many(
@@ -52,28 +52,31 @@ def ask_many(
     if isinstance(contexts, Mapping) or (isinstance(contexts, np.ndarray) and contexts.ndim != 3):
         raise ShapeError("contexts is one question, expected a (B, K, d) array or a list of them")
     excluded = as_excluded(exclude) or ()
-    names: Sequence[Iterable[Name] | None]
-    if arms is None:
-        names = [None] * len(contexts)
-    else:
-        listed: list[Any] = list(arms)
-        # Lists of names, one per question, or the names themselves (a tuple may be a name).
-        if listed and isinstance(listed[0], (list, range, np.ndarray)):
-            if len(listed) != len(contexts):
-                raise ShapeError(
-                    f"arms has {len(listed)} lists of names, expected {len(contexts)}, "
-                    "one per question"
-                )
-            names = listed
-        else:
-            names = [listed] * len(contexts)
+    n = len(contexts)
+    names: list[Any] = [] if arms is None else list(arms)
+    # Lists of names, one per question, or the names themselves (a tuple may be a name).
+    if not (names and isinstance(names[0], (list, range, np.ndarray))):
+        if n and isinstance(contexts, np.ndarray) and not excluded:
+            return _same_arms(posterior, contexts, None if arms is None else names)
+        names = [None if arms is None else names] * n
+    if len(names) != n:
+        raise ShapeError(f"arms has {len(names)} lists of names, expected {n}, one per question")
     questions = []
-    for i in range(len(contexts)):
+    for i in range(n):
         try:
             questions.append(ask(posterior, contexts[i], names[i], excluded))
         except RolinError as error:
             raise type(error)(f"question {i}: {error}") from error
     return questions
+
+
+def _same_arms(
+    posterior: Posterior, contexts: NDArray[Any], arms: list[Name] | None
+) -> list[Question]:
+    """Check many questions about the same arms, finding the arms once."""
+    x = as_floats("contexts", contexts)
+    _, named = posterior.question(x[0], arms)
+    return [(x[i], named) for i in range(len(x))]
 
 
 def check_top_k(top_k: object, question: Question) -> None:

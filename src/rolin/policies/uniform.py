@@ -26,5 +26,5 @@ class Uniform(LinearPolicy):
         x, _ = question
         if not np.isfinite(x).all():
             raise first_not_finite("contexts", x)
-        values = self._random.at(key).random(len(x))
+        values = self._random.at(key).random((1, len(x)))
         return int(values.argmax()), values

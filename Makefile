@@ -58,7 +58,7 @@ $(BENCH)/.ready: pyproject.toml benchmarks/requirements.txt
 	@touch $@
 
 bench: $(BENCH)/.ready
-	$(BENCH)/bin/python benchmarks/run.py
+	$(BENCH)/bin/python benchmarks/run.py --markdown out/benchmarks.md
 
 accuracy: $(DEV)
 	$(RUN) benchmarks/accuracy.py

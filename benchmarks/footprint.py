@@ -125,8 +125,8 @@ def memory(step: Step) -> Section:
     return Section(
         "g. Memory",
         [
-            "Arrays double when they are full, so an arm takes up to twice its 2 d + 3 numbers "
-            f"({8 * (2 * d + 3)} B at d = {d}), plus its place among the names."
+            "Arrays double when they are full, so an arm takes up to twice its 12 d + 20 bytes "
+            f"({12 * d + 20} B at d = {d}), plus its place among the names."
         ],
         [table(["what", "measured"], rows)],
         [Target("deciding among new names takes no memory", 1, per_name, False, "B per new name")],

@@ -17,7 +17,7 @@ help:
 	@echo "make format    let ruff format and fix what it can"
 	@echo "make docs      build the documentation into site/"
 	@echo "make bench     time rolin beside other libraries (installs them; some minutes)"
-	@echo "make accuracy  a million updates against extended precision, d up to 1000 (an hour)"
+	@echo "make accuracy  a million updates against extended precision, d up to 1000 (a quarter of an hour)"
 	@echo "make clean     remove environments and what was built"
 
 $(VENV)/bin/python:

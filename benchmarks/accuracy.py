@@ -1,7 +1,7 @@
 """A million updates against exact sums of the raw data, for up to 1000 features.
 
 The test suite runs the same comparison on many kinds of features with d = 10 (and on fewer updates of
-more features). The large ones take too long for it: about an hour for d = 1000.
+more features). The large ones take too long for it: about a quarter of an hour for d = 1000.
 
     python benchmarks/accuracy.py [--features 1 10 100 1000] [--updates 1000000]
 """

@@ -64,5 +64,5 @@ accuracy: $(DEV)
 	$(RUN) benchmarks/accuracy.py
 
 clean:
-	rm -rf $(VENV) $(BENCH) site out build dist
+	rm -rf $(VENV) $(BENCH) site out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -59,7 +59,7 @@ def play(policy: rolin.LinearPolicy, rounds: int, run: int) -> Trace:
         means = contexts @ theta + effects
         noise = rng.normal()
         decision = policy.decide(contexts)
-        arm = int(str(decision.arm))
+        arm = decision.arm
         policy.update(arm, decision.context, means[arm] + noise)
         regret[t] = means.max() - means[arm]
         if (t + 1) % CHECK_EVERY == 0:
@@ -124,10 +124,16 @@ def main() -> None:
                 progress.advance(task)
 
     table = Table(
-        title=f"{N_ARMS} arms, {N_FEATURES} features, arm effects of std {ARM_STD} that no feature "
-        f"shows; {options.rounds} rounds, {options.runs} runs"
+        title=f"{N_ARMS} arms with an effect of their own; {options.rounds} rounds, {options.runs} runs"
     )
-    for heading in ("policy", "regret", "± s.e.", "last quarter", "error made", "error expected"):
+    for heading in (
+        "policy",
+        "regret",
+        "± s.e.",
+        "in last quarter",
+        "error it makes",
+        "error it expects",
+    ):
         table.add_column(heading, justify="left" if heading == "policy" else "right")
     quarter = options.rounds // 4
     for name, runs in traces.items():
@@ -142,6 +148,11 @@ def main() -> None:
             f"{np.mean([trace.claimed[-1] for trace in runs]):.3f}",
         )
     console.print(table)
+    console.print(
+        "Regret is what was lost against the best arm of every round, and what of it fell into the "
+        "last quarter.\nThe errors are those of the predicted mean rewards at the end: a policy that "
+        "knows what it does not know makes the error it expects."
+    )
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "misspecified.png"
     figure(traces, options.rounds, path)

@@ -33,6 +33,8 @@ def test_the_last_question_is_remembered_by_value() -> None:
     index.add("c")
     assert index.find(["a", "c"]).rows.tolist() == [1, 3]
     assert index.find(("a", "c")).rows.tolist() == [1, 3]
+    for _ in range(2):  # canonical names, also when they are remembered
+        assert {type(name) for name in index.find((np.str_("a"), np.int64(7))).names} == {str, int}
 
 
 def test_lives() -> None:

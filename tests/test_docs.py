@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import rolin
 from rolin import policies
 
 ROOT = Path(__file__).parent.parent
@@ -50,6 +52,7 @@ def test_commands_exist(page: Path) -> None:
         named |= set(re.findall(r"^(?:[A-Z_]+=\S+ )?make ([a-z]+)", code, re.MULTILINE))
     assert named <= targets
     assert {found[1] for found in BLOCK.finditer(text)} <= LANGUAGES
+    assert not re.findall(r"^[A-Z]{5,}$", text, re.MULTILINE)  # a place that was to be filled
 
 
 def test_links_lead_somewhere() -> None:
@@ -57,6 +60,34 @@ def test_links_lead_somewhere() -> None:
     for page in ROOT.glob("*.md"):
         for link in re.findall(r"\]\(([^)#:\s]+)\)", page.read_text()):
             assert (ROOT / link).exists(), f"{page.name}: {link}"
+
+
+def test_shown_code_passes_a_type_checker(tmp_path: Path) -> None:
+    """What we show can be pasted into a typed project."""
+    shown = []
+    for page in (ROOT / "README.md", ROOT / "docs/tutorial.md", ROOT / "docs/errata.md"):
+        shown.append(tmp_path / f"{page.stem.lower()}.py")
+        shown[-1].write_text("\n".join(code for _, code in blocks(page, "python")))
+    run = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", os.devnull, "--cache-dir", tmp_path / "c",
+         "--ignore-missing-imports", *shown],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+
+
+def test_documented_parameters_exist() -> None:
+    """Every parameter that a docstring describes is one of the signature, one by one."""
+    for thing in (*policies.find().values(), rolin.LinearPolicy.decide, rolin.LinearPolicy.update,
+                  rolin.LinearPolicy.decide_many, rolin.load, rolin.merge, rolin.Scales,
+                  rolin.theory.bayes_regret_bound):  # fmt: skip
+        doc = inspect.cleandoc(thing.__doc__ or "")
+        if "Parameters\n---" not in doc:
+            assert "options are those of" in doc
+            continue
+        section = doc.split("Parameters\n----------\n")[1].split("\n\n")[0]
+        described = re.findall(r"^(\S.*)$", section, re.MULTILINE)
+        assert set(described) == set(inspect.signature(thing).parameters) - {"self"}, thing
 
 
 def test_the_readme_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +108,7 @@ def test_every_policy_and_option_is_documented() -> None:
     tutorial = (ROOT / "docs/tutorial.md").read_text()
     for name in policies.find():
         assert f"::: rolin.{name}\n" in page
-        assert f"[rolin.{name}]" in tutorial
+        assert f"(api/policies.md#rolin.{name})" in tutorial
 
 
 def test_the_site_builds_without_warnings(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from rolin import errors
         ({"coef_mean": np.inf}, "coef_mean=inf, expected a finite number"),
         ({"intercept_std": 0.0}, "intercept_std=0.0, expected a positive number"),
         ({"intercept_mean": None}, "intercept_mean=None, expected a number"),
+        ({"intercept_mean": 1.0}, "intercept_mean=1.0 without intercept_std, expected both"),
         ({"sampling": "both"}, "sampling='both', expected one of ('marginal', 'joint')"),
     ],
 )
@@ -47,6 +48,8 @@ def test_unknown_options_name_the_known_ones() -> None:
     assert "RoLinTS has no option 'arm_sdt'; did you mean arm_std?" in str(caught.value)
     assert "sampling, seed" in str(caught.value)
     assert isinstance(caught.value, TypeError)
+    with pytest.raises(errors.UnknownOption, match=r"RoLinTS has no option 'alpha'\. Its options"):
+        rolin.RoLinTS(n_features=2, alpha=0.5)  # type: ignore[call-arg]
     with pytest.raises(errors.UnknownOption, match="LinTS has no option 'arm_std'"):
         rolin.LinTS(n_features=2, arm_std=0.5)  # type: ignore[call-arg]
 
@@ -79,9 +82,10 @@ def test_ucb_takes_a_horizon_or_a_width() -> None:
         (lambda p: p.decide(np.ones((2, 2)), ["a", []]), "arm [] is a list, expected a string, an"),
         (lambda p: p.decide(np.ones((2, 2)), {"a", "b"}), "arms is a set, which has no order"),
         (lambda p: p.decide(np.empty((0, 2))), "no arms were given, expected at least one"),
-        (lambda p: p.decide(np.ones((2, 2)), top_k=3), "top_k=3, expected at most 2"),
+        (lambda p: p.decide(np.ones((2, 2)), top_k=3), "top_k=3, expected at most 2, the number of arms to choose from"),
         (lambda p: p.decide(np.ones((2, 2)), exclude=[0, 1]), "all 2 arms are excluded"),
         (lambda p: p.decide_many(np.ones((2, 2))), "contexts is one question, expected a (B, K, d)"),
+        (lambda p: p.decide_many(3), "contexts=3, expected a (B, K, d) array or a list"),
         (lambda p: p.decide_many([np.ones((2, 2)), np.ones((2, 3))]), "question 1: contexts has"),
         (
             lambda p: p.decide_many(np.ones((3, 2, 2)), [["a", "b"]]),

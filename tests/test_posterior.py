@@ -21,13 +21,14 @@ positive = st.floats(0.05, 20.0)
 @st.composite
 def scales(draw: st.DrawFn, d: int) -> Scales:
     """Any scales, arm effects of exactly zero and intercepts included."""
+    intercept_std = draw(st.one_of(st.none(), positive))
     return Scales(
         noise_std=draw(positive),
         arm_std=draw(st.one_of(st.just(0.0), positive)),
         coef_std=tuple(draw(positive) for _ in range(d)) if draw(st.booleans()) else draw(positive),
         coef_mean=tuple(draw(st.floats(-3, 3)) for _ in range(d)),
-        intercept_std=draw(st.one_of(st.none(), positive)),
-        intercept_mean=draw(st.floats(-3, 3)),
+        intercept_std=intercept_std,
+        intercept_mean=0.0 if intercept_std is None else draw(st.floats(-3, 3)),
     )
 
 
@@ -135,8 +136,11 @@ def test_efficient_is_naive(block: int, seed: int) -> None:
             arm_std=rng.choice([0.0, 10 ** rng.uniform(-1, 1)]),
             coef_std=tuple(10 ** rng.uniform(-1, 1, d)),
             coef_mean=tuple(rng.normal(size=d)),
-            intercept_std=None if rng.random() < 0.5 else 10 ** rng.uniform(-1, 1),
-            intercept_mean=rng.normal(),
+            **(
+                {}
+                if rng.random() < 0.5
+                else {"intercept_std": 10 ** rng.uniform(-1, 1), "intercept_mean": rng.normal()}
+            ),
         )
         x = rng.uniform(-1, 1, (n, d))
         history = History(rng.integers(0, n_arms, n), x, rng.normal(size=n), rng.uniform(0.5, 2, n))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -53,3 +55,26 @@ def test_without_a_seed_policies_differ_and_can_be_repeated() -> None:
     again = rolin.RoLinTS(**one.settings)
     x = np.ones((50, 1))
     assert [one.decide(x).arm for _ in range(20)] == [again.decide(x).arm for _ in range(20)]
+
+
+def test_threads_do_not_mix_up_keyed_decisions() -> None:
+    """Keyed decisions made by four threads at once are those that one thread makes."""
+    policy = rolin.RoLinTS(n_features=5, seed=1)
+    x = np.random.default_rng(0).normal(size=(50, 5))
+    keys = [f"event {i}" for i in range(2000)]
+    expected = [policy.decide(x, key=key).arm for key in keys]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda key: policy.decide(x, key=key).arm, keys))
+    assert found == expected
+
+
+def test_keys_of_any_whole_number() -> None:
+    """NumPy's integers are keys; what is neither a number nor a text is refused with a hint."""
+    policy = rolin.RoLinTS(n_features=1, seed=1)
+    assert (
+        policy.decide(np.ones((9, 1)), key=np.int64(5)).arm
+        == policy.decide(np.ones((9, 1)), key=5).arm
+    )  # type: ignore[arg-type]
+    for key in (-1, 2**64, 1.5, True, b"x"):
+        with pytest.raises(errors.ParameterError, match=r"str\(…\) makes a text of anything else"):
+            policy.decide(np.ones((2, 1)), key=key)  # type: ignore[arg-type]

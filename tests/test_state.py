@@ -88,6 +88,10 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
         rolin.load(path)
     with pytest.raises(FileNotFoundError):
         rolin.load(tmp_path / "missing")
+    with pytest.raises(errors.StateFileError, match="is not a file"):
+        rolin.load(tmp_path)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        trained().save(tmp_path / "missing" / "state")
 
 
 def rewritten(path: Path, changes: dict[str, object]) -> None:
@@ -153,6 +157,18 @@ def test_saving_is_deterministic(tmp_path: Path) -> None:
     rolin.load(tmp_path / "one").save(tmp_path / "three")
     one = (tmp_path / "one").read_bytes()
     assert one == (tmp_path / "two").read_bytes() == (tmp_path / "three").read_bytes()
+
+
+def test_a_loaded_policy_can_get_a_seed_of_its_own(tmp_path: Path) -> None:
+    """With another seed it knows the same and explores differently."""
+    trained().save(tmp_path / "state")
+    one, two = rolin.load(tmp_path / "state"), rolin.load(tmp_path / "state", seed=6)
+    x = np.random.default_rng(0).normal(size=(3, 2))
+    np.testing.assert_array_equal(one.predict(x).mean, two.predict(x).mean)
+    assert two.seed == 6
+    assert [one.decide(x).arm for _ in range(50)] != [two.decide(x).arm for _ in range(50)]
+    with pytest.raises(errors.RolinError, match="seed=-1"):
+        rolin.load(tmp_path / "state", seed=-1)
 
 
 def test_merging_fresh_learners() -> None:

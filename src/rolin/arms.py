@@ -7,10 +7,10 @@ unseen arms share, so that asking about new names allocates nothing.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ from rolin.errors import ArmError
 
 __all__ = ["ArmIndex", "Name", "Named", "PastArm", "canonical"]
 
-Name = Hashable
+Name = Any
+"""A string or an integer; in memory, any hashable."""
 _PLAIN = {str, int}
 
 
@@ -40,6 +41,9 @@ class Named(NamedTuple):
 
     names: Sequence[Name]
     rows: NDArray[np.int64]  # (K,)
+
+
+_NO_QUESTION = (None, Named([], np.empty(0, dtype=np.int64)))
 
 
 def canonical(name: Name) -> Name:
@@ -87,7 +91,8 @@ class ArmIndex:
             self.row_of[name] = row
         if missing := [name for name, row in self._removed.items() if row == 0]:
             raise ArmError(f"arm {missing[0]!r} is removed, but was never there")
-        self._last = Named([], np.empty(0, dtype=np.int64))
+        # The last question as it was asked, and its answer; no question equals `None`.
+        self._last: tuple[Sequence[Name] | None, Named] = _NO_QUESTION
 
     def __len__(self) -> int:
         """Return the number of rows handed out."""
@@ -106,26 +111,26 @@ class ArmIndex:
 
     def find(self, names: Sequence[Name]) -> Named:
         """Return the arms of a question, in its order; refuse duplicates and removed arms."""
-        last = self._last
+        asked, last = self._last
         # Callers mostly ask about the same arms again. Comparing the names costs a few ns each
         # (equal objects are not looked into), finding them anew about ten times that.
         try:
-            if type(names) is type(last.names) and names == last.names:
+            if type(names) is type(asked) and names == asked:
                 return last
         except ValueError:  # an array among the names, which `canonical` will refuse by name
             pass
         named = self._find(names)
         # A private copy: the caller may change the list.
-        kept = names if isinstance(names, (range, tuple)) else list(named.names)
-        self._last = Named(kept, named.rows)
+        self._last = (list(names) if isinstance(names, list) else names, named)
         return named
 
     def _find(self, names: Sequence[Name]) -> Named:
         n = len(names)
         if n == 0:
             raise ArmError("no arms were given, expected at least one")
-        if not isinstance(names, range) and not set(map(type, names)) <= _PLAIN:
-            names = [canonical(name) for name in names]
+        if not isinstance(names, range):
+            plain = set(map(type, names)) <= _PLAIN
+            names = list(names) if plain else [canonical(name) for name in names]
         if not isinstance(names, range) and len(set(names)) != n:
             seen: set[Name] = set()
             for name in names:
@@ -179,4 +184,4 @@ class ArmIndex:
         self._forget_last()
 
     def _forget_last(self) -> None:
-        self._last = Named([], np.empty(0, dtype=np.int64))
+        self._last = _NO_QUESTION

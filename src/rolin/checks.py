@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, KeysView, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +68,9 @@ def as_floats(name: str, value: ArrayLike) -> Floats:
         array = np.asarray(value)
         if array.dtype.kind not in "biufO":
             raise TypeError(f"its type is {array.dtype}")
+        if array.dtype.kind == "O":  # Decimals and the like; but texts would pass as numbers too
+            for item in array.flat:
+                number_of("an item", item)
         ready: Floats = np.require(array, np.float64, ["C_CONTIGUOUS", "ALIGNED", "WRITEABLE"])
     except (TypeError, ValueError) as error:
         raise ShapeError(f"{name} is not an array of numbers: {error}") from None
@@ -78,7 +81,7 @@ def as_names(arms: Iterable[Name]) -> Sequence[Name]:
     """Return the names of arms as a sequence, in the order of their contexts."""
     if isinstance(arms, (list, tuple, range)):
         return arms
-    if isinstance(arms, Set):
+    if isinstance(arms, Set) and not isinstance(arms, KeysView):
         raise ArmError("arms is a set, which has no order, expected a sequence of names")
     return _as_list("arms", arms)
 

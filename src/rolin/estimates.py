@@ -18,15 +18,19 @@ Floats = NDArray[np.float64]
 class Prediction(NamedTuple):
     """Posterior of each arm's mean reward in its context."""
 
-    mean: Floats  # (K,)
-    std: Floats  # (K,)
+    mean: Floats
+    """(K,)"""
+    std: Floats
+    """(K,)"""
 
 
 class Coefficients(NamedTuple):
     """Posterior of the shared coefficients; with an intercept, it is the last of them."""
 
-    mean: Floats  # (D,)
-    covariance: Floats  # (D, D)
+    mean: Floats
+    """(D,)"""
+    covariance: Floats
+    """(D, D): M⁻¹"""
 
     @property
     def std(self) -> Floats:
@@ -43,9 +47,13 @@ class ArmEffects:
     """
 
     arms: tuple[Name, ...]
-    mean: Floats  # (K,)
-    own_variance: Floats  # (K,): s₀²(1 - w), what is left even if the coefficients were known
-    loadings: Floats  # (K, D): how each follows the coefficients' uncertainty
+    """Their K names."""
+    mean: Floats
+    """(K,)"""
+    own_variance: Floats
+    """(K,): s₀²(1 - w), what is left even if the coefficients were known"""
+    loadings: Floats
+    """(K, D): how each follows the coefficients' uncertainty"""
 
     @property
     def std(self) -> Floats:

@@ -92,6 +92,11 @@ class Scales:
         if self.intercept_std is not None:
             set_(self, "intercept_std", _scale("intercept_std", self.intercept_std))
         set_(self, "intercept_mean", _mean("intercept_mean", self.intercept_mean))
+        if self.intercept_std is None and self.intercept_mean != 0.0:
+            raise ParameterError(
+                f"intercept_mean={self.intercept_mean!r} without intercept_std, expected both: "
+                "without intercept_std there is no intercept"
+            )
 
     @property
     def has_intercept(self) -> bool:

@@ -4,11 +4,11 @@ Everything the model needs is a function of sums, which add over shards, process
 and late batches, and from which the posterior for *any* scales can be rebuilt. They are kept
 **centred within each arm**: raw sums of x x' cancel catastrophically when features are offset.
 
-    N, Σ log h,  C = Σ h (x - x̄_i)(x - x̄_i)',  c = Σ h (x - x̄_i)(r - r̄_i),  q = Σ h (r - r̄_i)²
+    N, Σ log h,  C = Σ h (x - x̄_i)(x - x̄_i)',  g = Σ h (x - x̄_i)(r - r̄_i),  q = Σ h (r - r̄_i)²
     per arm:  H_i = Σ h,  x̄_i,  r̄_i   (weighted means)
 
 Merging two parts adds, per arm, H_a H_b/(H_a + H_b) (x̄_a - x̄_b)(x̄_a - x̄_b)' to C, and likewise
-to c and q (Chan, Golub & LeVeque 1983).
+to g and q (Chan, Golub & LeVeque 1983).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Moments:
     scatter
         (d, d): C, the contexts around their arm's mean.
     cross
-        (d,): c, contexts with rewards around their arm's means.
+        (d,): g, contexts with rewards around their arm's means.
     reward_scatter
         q, the rewards around their arm's mean.
     arms

@@ -8,7 +8,7 @@ row per arm say everything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, SupportsFloat, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -131,9 +131,16 @@ class Posterior:
         self._numbers[kernels.LOG_EVIDENCE] = rebuilt.log_evidence
         return self
 
+    def __repr__(self) -> str:
+        """Say what it has seen."""
+        seen = f"{self.count:g} rewards of {len(self._index)} arms"
+        return f"<{type(self).__name__} of {self.n_features} features, {seen}>"
+
     # -- learning ----------------------------------------------------------------------------
 
-    def observe(self, arm: Name, context: ArrayLike, reward: float, weight: float = 1.0) -> None:
+    def observe(
+        self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
+    ) -> None:
         """Learn from one reward, of noise variance σ²/weight, in O(d²) whatever the arms."""
         x: Any = context if is_ready(context) else as_floats("context", context)
         if x.shape != self._shape:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import threading
+from typing import Any
 
 import numpy as np
 
 from rolin.errors import ParameterError
 
-__all__ = ["Key", "KeyedGenerator", "check_key", "fresh_seed"]
+__all__ = ["Key", "KeyedGenerator", "as_key", "fresh_seed"]
 
 Key = int | str
 """What names a decision: its number, or any text such as an event id."""
@@ -26,11 +28,17 @@ def fresh_seed() -> int:
     return secrets.randbits(63)
 
 
-def check_key(key: object) -> None:
-    """Refuse what cannot be a key."""
-    whole = isinstance(key, int) and not isinstance(key, bool) and 0 <= key < 2**64
-    if not (whole or isinstance(key, str)):
-        raise ParameterError(f"key={key!r}, expected a text or an integer from 0 to 2**64 - 1")
+def as_key(key: object) -> Key:
+    """Return a key in its plain form, or say what a key is."""
+    if isinstance(key, str):
+        return str(key)
+    whole = isinstance(key, (int, np.integer)) and not isinstance(key, bool)
+    if not whole or not 0 <= int(key) < 2**64:  # type: ignore[call-overload]  # whole says it is one
+        raise ParameterError(
+            f"key={key!r}, expected a text or an integer from 0 to 2**64 - 1 (str(…) makes a text "
+            "of anything else)"
+        )
+    return int(key)  # type: ignore[call-overload, no-any-return]  # the same
 
 
 class KeyedGenerator:
@@ -55,32 +63,39 @@ class KeyedGenerator:
             raise ParameterError(f"seed={seed!r}, expected a non-negative integer or None")
         self.seed = int(seed)
         words = np.random.SeedSequence(self.seed).generate_state(2, np.uint64)
-        self._bits = np.random.Philox(0)
+        self._words = words.tolist()
+        self._own = threading.local()  # or two threads would draw from each other's keys
+
+    def _new(self) -> tuple[np.random.Philox, dict[str, Any], np.random.Generator]:
+        """Make the generator of a thread, and the state to set it to."""
+        bits = np.random.Philox(0)
         # Lists, not arrays: reading them makes setting the state three times as fast.
-        self._position: dict[str, object] = {"key": words.tolist()}
-        self._state = {
+        state = {
             "bit_generator": "Philox",
-            "state": self._position,
+            "state": {"key": self._words, "counter": (0, 0, 0, 0)},
             "buffer": [0, 0, 0, 0],
             "buffer_pos": 4,  # the buffer is used up: the next draw computes a new one
             "has_uint32": 0,
             "uinteger": 0,
         }
-        self._generator = np.random.Generator(self._bits)
+        self._own.parts = bits, state, np.random.Generator(bits)
+        return self._own.parts  # type: ignore[no-any-return]  # thread locals are untyped
 
     def at(self, key: Key, stream: int = 0) -> np.random.Generator:
         """Return the generator, at the start of one of the independent streams of this key."""
         # The counter has four words. The first runs with the draws; the others hold the key:
         # a number below 2^64 in the second, a digest of a text in the second and third, and
         # in the fourth which of the two it is, and the stream.
-        if type(key) is not int and isinstance(key, str):
-            digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
-            first, second = (
-                int.from_bytes(digest[:8], "little"),
-                int.from_bytes(digest[8:], "little"),
-            )
-            self._position["counter"] = (0, first, second, 2 * stream + 1)
+        generator: np.random.Generator
+        try:
+            bits, state, generator = self._own.parts
+        except AttributeError:
+            bits, state, generator = self._new()
+        if type(key) is str:
+            digest = hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=16).digest()
+            first, second = (int.from_bytes(half, "little") for half in (digest[:8], digest[8:]))
+            state["state"]["counter"] = (0, first, second, 2 * stream + 1)
         else:
-            self._position["counter"] = (0, key, 0, 2 * stream)
-        self._bits.state = self._state  # type: ignore[assignment]  # the stubs want arrays
-        return self._generator
+            state["state"]["counter"] = (0, key, 0, 2 * stream)
+        bits.state = state
+        return generator

@@ -1,6 +1,6 @@
 """From scales and moments to the posterior of the coefficients, in O(K d² + d³).
 
-    M = Λ + σ⁻²[C + Σ_i H_i (1 - w_i) x̄_i x̄_i'],    b = σ⁻²[c + Σ_i H_i (1 - w_i) x̄_i r̄_i]
+    M = Λ + σ⁻²[C + Σ_i H_i (1 - w_i) x̄_i x̄_i'],    b = Λm + σ⁻²[g + Σ_i H_i (1 - w_i) x̄_i r̄_i]
 
 (docs/maths.md, "Additive evidence"). M itself is never formed: with features offset by a
 million, its rounding would swallow the information about their slopes. Its parts are stacked

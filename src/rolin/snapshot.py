@@ -55,6 +55,8 @@ def write(path: str | PathLike[str], state: State) -> None:
     }
     header["digest"] = _digest(header, tensors)
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}")
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         with part.open("wb") as file:
@@ -74,6 +76,8 @@ def write(path: str | PathLike[str], state: State) -> None:
 
 def read(path: str | PathLike[str]) -> State:
     """Read a state, or raise `StateFileError` if the file is not a whole one of ours."""
+    if Path(path).exists() and not Path(path).is_file():
+        raise StateFileError(f"{path} is not a file")
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
@@ -124,4 +128,4 @@ def _encode(name: Name) -> object:
 def _decode(name: Any) -> Name:
     if isinstance(name, dict):
         return PastArm(_decode(name["past"]), int(name["life"]))
-    return name  # type: ignore[no-any-return]  # JSON: a string or an integer
+    return name

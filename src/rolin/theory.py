@@ -48,12 +48,20 @@ def bayes_regret_bound(
 
     Parameters
     ----------
-    n_rounds, n_arms, n_features
-        The size of the problem: n, K and d.
+    n_rounds
+        Number n of rounds.
+    n_arms
+        Number K of arms.
+    n_features
+        Number d of features.
     context_norm
         L, the largest Euclidean norm of a context.
-    coef_std, arm_std, noise_std
-        The scales of the model, known to the policy. λ = 1/coef_std².
+    coef_std
+        Prior standard deviation of a coefficient, known to the policy: λ = 1/coef_std².
+    arm_std
+        Standard deviation σ₀ of the arms' effects, known to the policy.
+    noise_std
+        Standard deviation σ of the reward noise, known to the policy.
 
     Notes
     -----

@@ -11,7 +11,7 @@ arms     (rows, 2 + d)        one row per arm: weight H, mean reward r̄, mean c
 tails    (rows, 1 + d)        what rounding dropped from r̄ and x̄, in single precision
 coef     (D,)                 coefficients θ̂
 factor   (D, D)               lower-triangular T with T'T = M⁻¹; zero above the diagonal
-scatter  (3, 1 + d, 1 + d)    within-arm scatter of (r, x), lower triangle: q, c and C in one;
+scatter  (3, 1 + d, 1 + d)    within-arm scatter of (r, x), lower triangle: q, g and C in one;
                               a sum, what rounding dropped from it, and the latest terms
 numbers  (6,)                 σ², s₀², N, Σ log h, log evidence, number of latest terms
 ======== ==================== ================================================================

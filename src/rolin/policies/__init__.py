@@ -33,13 +33,23 @@ def find() -> dict[str, type[LinearPolicy]]:
     return found
 
 
-def load(path: str | PathLike[str]) -> LinearPolicy:
+def load(path: str | PathLike[str], *, seed: int | None = None) -> LinearPolicy:
     """Return the policy that `policy.save(path)` wrote; it continues exactly as that one would.
+
+    Parameters
+    ----------
+    path
+        The file.
+    seed
+        Another seed than the saved one. Two servers that start from one file need it, or they
+        draw the same numbers.
 
     Raises
     ------
     StateFileError
         If the file is damaged, truncated, not a state of `rolin`, or of another version.
+    FileNotFoundError
+        If there is no such file.
     """
     state = snapshot.read(path)
     policies = find()
@@ -47,6 +57,8 @@ def load(path: str | PathLike[str]) -> LinearPolicy:
         raise StateFileError(
             f"{path} holds a {state.policy}, expected one of {', '.join(sorted(policies))}"
         )
+    if seed is not None:
+        state = state._replace(settings={**state.settings, "seed": seed})
     return policies[state.policy].from_state(state)
 
 
@@ -55,11 +67,13 @@ def merge(a: LinearPolicy, b: LinearPolicy, *, base: LinearPolicy | None = None)
 
     Parameters
     ----------
-    a, b
-        Two policies of the same kind and settings (the seed may differ; that of `a` is kept).
+    a
+        A policy.
+    b
+        Another of the same kind and settings (the seed may differ; that of `a` is kept).
     base
-        The state that both started from, if they did not start empty; what it had learned is
-        counted once.
+        The state that both started from, if they did not start empty. Without it, what they had
+        learned before they parted is counted twice.
     """
     for other in (b,) if base is None else (b, base):
         if type(other) is not type(a):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
 from os import PathLike
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ from rolin.model import Numbers, Scales
 from rolin.moments import Moments
 from rolin.policies.question import Question, ask, ask_many, check_top_k
 from rolin.posterior import Posterior, Scores, ranking
-from rolin.randomness import Key, KeyedGenerator, check_key, fresh_seed
+from rolin.randomness import Key, KeyedGenerator, as_key, fresh_seed
 
 __all__ = ["Decision", "LinearPolicy"]
 
@@ -73,6 +73,11 @@ class LinearPolicy(ABC):
         Standard deviation of a reward around its mean.
     seed
         A non-negative integer; by default one from the operating system.
+
+    Notes
+    -----
+    Threads may call `decide` with a `key` and `predict` at once. Everything else that changes a
+    policy, decisions without a key included, needs a lock around it.
     """
 
     def __new__(cls, *_args: object, **options: object) -> Self:
@@ -81,7 +86,7 @@ class LinearPolicy(ABC):
         for name in options:
             if name not in known:
                 close = get_close_matches(name, known, n=1)
-                hint = f"; did you mean {close[0]}?" if close else ""
+                hint = f"; did you mean {close[0]}?" if close else "."
                 raise UnknownOption(
                     f"{cls.__name__} has no option {name!r}{hint} Its options: {', '.join(known)}"
                 )
@@ -126,14 +131,17 @@ class LinearPolicy(ABC):
 
     def decide(
         self,
-        contexts: Mapping[Name, ArrayLike] | ArrayLike,
+        contexts: Mapping[Any, ArrayLike] | ArrayLike,
         arms: Iterable[Name] | None = None,
         *,
         top_k: int | None = None,
         exclude: Iterable[Name] = (),
         key: Key | None = None,
     ) -> Decision:
-        """Choose an arm. A pure read: nothing is learned, and new names take no memory.
+        """Choose an arm. Nothing is learned, and new names take no memory.
+
+        All that changes is the number of decisions made, from which the next one gets a key of
+        its own; with a `key`, not even that.
 
         Parameters
         ----------
@@ -153,7 +161,7 @@ class LinearPolicy(ABC):
         if top_k is not None:
             check_top_k(top_k, question)
         if key is not None:
-            check_key(key)
+            key = as_key(key)
             return self._decision(question, self._score(question, key), key, top_k)
         key = self._decisions
         decision = self._decision(question, self._score(question, key), key, top_k)
@@ -162,7 +170,7 @@ class LinearPolicy(ABC):
 
     def decide_many(
         self,
-        contexts: Sequence[Mapping[Name, ArrayLike] | ArrayLike] | NDArray[np.float64],
+        contexts: Iterable[Mapping[Any, ArrayLike] | ArrayLike] | NDArray[np.float64],
         arms: Iterable[Name] | Sequence[Iterable[Name]] | None = None,
         *,
         top_k: int | None = None,
@@ -176,7 +184,9 @@ class LinearPolicy(ABC):
             A (B, K, d) array, or a list of what `decide` takes.
         arms
             The K names, the same for all questions, or a list with the names of each.
-        top_k, exclude
+        top_k
+            As for `decide`, the same for all questions.
+        exclude
             As for `decide`, the same for all questions.
         """
         questions = ask_many(self._posterior, contexts, arms, exclude)
@@ -209,7 +219,9 @@ class LinearPolicy(ABC):
 
     # -- learning ----------------------------------------------------------------------------
 
-    def update(self, arm: Name, context: ArrayLike, reward: float, weight: float = 1.0) -> None:
+    def update(
+        self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
+    ) -> None:
         """Learn from the reward of one arm, in O(d²) however many arms there are.
 
         Parameters
@@ -249,7 +261,7 @@ class LinearPolicy(ABC):
     # -- reading -----------------------------------------------------------------------------
 
     def predict(
-        self, contexts: Mapping[Name, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
+        self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
     ) -> Prediction:
         """Return mean and standard deviation of each arm's mean reward, as `(mean, std)`."""
         x, named = ask(self._posterior, contexts, arms, ())

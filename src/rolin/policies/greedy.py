@@ -15,10 +15,7 @@ __all__ = ["Greedy"]
 class Greedy(LinearPolicy):
     """Take the arm with the highest posterior mean: what to serve once exploring is over.
 
-    Parameters
-    ----------
-    n_features, coef_std, coef_mean, intercept_std, intercept_mean, arm_std, noise_std, seed
-        See [`LinearPolicy`][rolin.policies.base.LinearPolicy]. The seed only breaks ties.
+    Its options are those of [`LinearPolicy`][rolin.LinearPolicy]; the seed only breaks ties.
     """
 
     def _score(self, question: Question, key: Key) -> Scores:

@@ -16,10 +16,7 @@ class LinTS(RoLinTS):
 
     When the features miss something that differs between arms, its regret is linear.
 
-    Parameters
-    ----------
-    n_features, coef_std, coef_mean, intercept_std, intercept_mean, noise_std, sampling, seed
-        As for [`RoLinTS`][rolin.RoLinTS].
+    Its options are those of [`RoLinTS`][rolin.RoLinTS], without `arm_std`.
 
     References
     ----------

@@ -13,10 +13,7 @@ __all__ = ["LinUCB"]
 class LinUCB(RoLinUCB):
     """Bayesian LinUCB: `RoLinUCB` with `arm_std = 0`.
 
-    Parameters
-    ----------
-    n_features, coef_std, coef_mean, intercept_std, intercept_mean, noise_std, horizon, width, seed
-        As for [`RoLinUCB`][rolin.RoLinUCB].
+    Its options are those of [`RoLinUCB`][rolin.RoLinUCB], without `arm_std`.
 
     References
     ----------

@@ -7,13 +7,13 @@ dimensions (Section 5.2 of the paper). Nothing here shares a formula with the fa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any, Self, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin.arms import ArmIndex, Name, canonical
-from rolin.checks import as_batch, as_floats, first_not_finite
+from rolin.checks import as_batch, as_floats, first_not_finite, number_of
 from rolin.errors import NotFiniteError, ShapeError
 from rolin.estimates import ArmEffects, Coefficients
 from rolin.model import Scales
@@ -33,12 +33,7 @@ class NaiveRoLinTS(RoLinTS):
 
     For checking and for timing, not for use.
 
-    Parameters
-    ----------
-    n_features, coef_std, coef_mean, intercept_std, intercept_mean, arm_std, noise_std
-        As for [`RoLinTS`][rolin.RoLinTS].
-    sampling, seed
-        As for [`RoLinTS`][rolin.RoLinTS].
+    Its options are those of [`RoLinTS`][rolin.RoLinTS].
     """
 
     def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
@@ -74,10 +69,13 @@ class DensePosterior(Posterior):
 
     # -- learning ----------------------------------------------------------------------------
 
-    def observe(self, arm: Name, context: ArrayLike, reward: float, weight: float = 1.0) -> None:
+    def observe(
+        self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
+    ) -> None:
         """Learn from one reward."""
         x = as_floats("context", context)
-        self.observe_many([arm], x[None], [reward], [weight])
+        r, h = number_of("reward", reward), number_of("weight", weight)
+        self.observe_many([arm], x[None], [r], [h])
 
     def observe_many(
         self,

@@ -24,7 +24,7 @@ Question = tuple[Floats, Named]
 
 def ask(
     posterior: Posterior,
-    contexts: Mapping[Name, ArrayLike] | ArrayLike,
+    contexts: Mapping[Any, ArrayLike] | ArrayLike,
     arms: Iterable[Name] | None,
     exclude: Iterable[Name],
 ) -> Question:
@@ -44,13 +44,20 @@ def ask(
 
 def ask_many(
     posterior: Posterior,
-    contexts: Sequence[Mapping[Name, ArrayLike] | ArrayLike] | NDArray[np.float64],
+    contexts: Iterable[Mapping[Any, ArrayLike] | ArrayLike] | NDArray[np.float64],
     arms: Iterable[Name] | Sequence[Iterable[Name]] | None,
     exclude: Iterable[Name],
 ) -> list[Question]:
     """Check several questions, before any of them is answered."""
     if isinstance(contexts, Mapping) or (isinstance(contexts, np.ndarray) and contexts.ndim != 3):
         raise ShapeError("contexts is one question, expected a (B, K, d) array or a list of them")
+    if not isinstance(contexts, np.ndarray):
+        try:
+            contexts = list(contexts)
+        except TypeError:
+            raise ShapeError(
+                f"contexts={contexts!r}, expected a (B, K, d) array or a list"
+            ) from None
     excluded = as_excluded(exclude) or ()
     n = len(contexts)
     names: list[Any] = [] if arms is None else list(arms)
@@ -83,15 +90,17 @@ def check_top_k(top_k: object, question: Question) -> None:
     """Refuse to rank more arms than there are."""
     n = len(question[0])
     if count_of("top_k", top_k, least=1) > n:
-        raise ParameterError(f"top_k={top_k}, expected at most {n}, the number of arms")
+        raise ParameterError(
+            f"top_k={top_k}, expected at most {n}, the number of arms to choose from"
+        )
 
 
-def _from_mapping(contexts: Mapping[Name, ArrayLike], n_features: int) -> Floats:
+def _from_mapping(contexts: Mapping[Any, ArrayLike], n_features: int) -> Floats:
     if not contexts:
         return np.empty((0, n_features))
     try:
-        x = np.array(list(contexts.values()), dtype=np.float64)
-    except (TypeError, ValueError):
+        x = as_floats("contexts", list(contexts.values()))  # type: ignore[arg-type]  # of vectors
+    except ShapeError:
         x = np.empty(0)
     if x.shape == (len(contexts), n_features):
         return x

@@ -21,12 +21,26 @@ class RoLinTS(LinearPolicy):
 
     Parameters
     ----------
+    n_features
+        Number d of features of a context; 0 for a bandit without context.
+    coef_std
+        Prior standard deviation of the coefficients: one number, or one per feature.
+    coef_mean
+        Prior mean of the coefficients: one number, or one per feature.
+    intercept_std
+        Prior standard deviation of an intercept; `None` for no intercept.
+    intercept_mean
+        Prior mean of the intercept.
+    arm_std
+        Standard deviation of the arms' own effects, which the features miss.
+    noise_std
+        Standard deviation of a reward around its mean.
     sampling
         `"marginal"` draws the arms independently from N(μ_i, τ_i²), as in the paper.
         `"joint"` draws one set of coefficients for all arms: the same distribution for each
         arm, the true correlation between them, and O(K d) instead of O(K d²).
-    n_features, coef_std, coef_mean, intercept_std, intercept_mean, arm_std, noise_std, seed
-        See [`LinearPolicy`][rolin.policies.base.LinearPolicy].
+    seed
+        A non-negative integer; by default one from the operating system.
 
     Notes
     -----

@@ -23,13 +23,27 @@ class RoLinUCB(LinearPolicy):
 
     Parameters
     ----------
+    n_features
+        Number d of features of a context; 0 for a bandit without context.
+    coef_std
+        Prior standard deviation of the coefficients: one number, or one per feature.
+    coef_mean
+        Prior mean of the coefficients: one number, or one per feature.
+    intercept_std
+        Prior standard deviation of an intercept; `None` for no intercept.
+    intercept_mean
+        Prior mean of the intercept.
+    arm_std
+        Standard deviation of the arms' own effects, which the features miss.
+    noise_std
+        Standard deviation of a reward around its mean.
     horizon
         With the number n of rounds known, the width is √(2 log n), as in the paper.
     width
         A plain number instead. With neither, the width grows with the number t of rewards
         seen: √(2 log(2 + t)), which is the paper's for a horizon that has just been reached.
-    n_features, coef_std, coef_mean, intercept_std, intercept_mean, arm_std, noise_std, seed
-        See [`LinearPolicy`][rolin.policies.base.LinearPolicy]. The seed only breaks ties.
+    seed
+        A non-negative integer, which only breaks ties; by default one from the operating system.
 
     References
     ----------

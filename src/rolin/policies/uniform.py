@@ -16,10 +16,7 @@ __all__ = ["Uniform"]
 class Uniform(LinearPolicy):
     """Choose at random, and learn all the same: for the first data, or a control group.
 
-    Parameters
-    ----------
-    n_features, coef_std, coef_mean, intercept_std, intercept_mean, arm_std, noise_std, seed
-        See [`LinearPolicy`][rolin.policies.base.LinearPolicy].
+    Its options are those of [`LinearPolicy`][rolin.LinearPolicy].
     """
 
     def _score(self, question: Question, key: Key) -> Scores:

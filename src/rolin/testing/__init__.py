@@ -45,6 +45,7 @@ def checks_for(make: MakePolicy) -> list[Check]:
         deciding.excluded_arms_are_not_chosen,
         deciding.rankings_are_whole,
         deciding.ties_are_broken_at_random,
+        deciding.an_empty_question_is_refused,
         deciding.bad_questions_change_nothing,
         learning.bad_updates_change_nothing,
     ]

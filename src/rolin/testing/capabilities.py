@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, SupportsFloat, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,7 @@ class Decides(Protocol):
 
     def decide(
         self,
-        contexts: Mapping[Name, ArrayLike] | ArrayLike,
+        contexts: Mapping[Any, ArrayLike] | ArrayLike,
         arms: Iterable[Name] | None = None,
         *,
         top_k: int | None = None,
@@ -32,7 +32,9 @@ class Decides(Protocol):
     ) -> Decision:
         """Choose an arm, without learning anything."""
 
-    def update(self, arm: Name, context: ArrayLike, reward: float, weight: float = 1.0) -> None:
+    def update(
+        self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
+    ) -> None:
         """Learn from one reward."""
 
 
@@ -41,7 +43,7 @@ class Predicts(Decides, Protocol):
     """A policy that knows how good each arm is, and how sure it is."""
 
     def predict(
-        self, contexts: Mapping[Name, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
+        self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
     ) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of each arm's mean reward."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from rolin.testing.capabilities import MakePolicy
 from rolin.testing.problems import N_FEATURES, NAMES, contexts, fingerprint, refused, trained
 
 __all__ = [
+    "an_empty_question_is_refused",
     "bad_questions_change_nothing",
     "deciding_changes_nothing",
     "excluded_arms_are_not_chosen",
@@ -124,6 +126,9 @@ def bad_questions_change_nothing(make: MakePolicy) -> None:
             {"a": [0.0] * N_FEATURES, "b": [0.0]}
         ),
         "text": lambda: policy.decide([["1"] * N_FEATURES], ["a"]),
+        "text in a mapping": lambda: policy.decide({"a": ["1"] * N_FEATURES}),
+        "text in objects": lambda: policy.decide(np.full((1, N_FEATURES), "1", dtype=object)),
+        "dates": lambda: policy.decide(np.full((1, N_FEATURES), "2020", dtype="M8[Y]")),
         "an array as name": lambda: policy.decide(x, [np.ones(2), "b", "c", "d"]),
         "no arms": lambda: policy.decide(np.empty((0, N_FEATURES))),
         "an empty mapping": lambda: policy.decide({}),
@@ -145,6 +150,17 @@ def bad_questions_change_nothing(make: MakePolicy) -> None:
     for what, call in questions.items():
         refused(call, what)
     assert fingerprint(policy) == before
+
+
+def an_empty_question_is_refused(make: MakePolicy) -> None:
+    """No arms, no answer: also for a policy that has never been asked anything."""
+    calls: list[Callable[[Any], object]] = [
+        lambda policy: policy.decide({}),
+        lambda policy: policy.decide(np.empty((0, N_FEATURES))),
+        lambda policy: policy.decide(np.empty((0, N_FEATURES)), []),
+    ]
+    for call in calls:
+        refused(lambda call=call: call(make(n_features=N_FEATURES, seed=0)), "no arms")  # type: ignore[misc]  # bound now
 
 
 def many_decisions_are_single_ones(make: MakePolicy) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import tracemalloc
 
 import numpy as np
@@ -20,6 +21,38 @@ def test_a_name_has_one_form() -> None:
     assert canonical(1.5) == 1.5
     assert canonical(("a", 1)) == ("a", 1)
     assert canonical("1") == "1"
+
+
+class Colour(str, enum.Enum):  # noqa: UP042  # whose str() is not its text, unlike StrEnum's
+    """Names that are texts of another class."""
+
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(Colour.RED, "red"), (np.str_("red"), "red"), (np.int8(3), 3), (np.float64(3.0), 3)],
+)
+def test_equal_names_are_one_arm_in_every_call(one: object, other: object) -> None:
+    """Whatever form a name is given in, by whatever call, first or later."""
+    policy = rolin.RoLinTS(n_features=1, seed=0)
+    for name in (one, other, one):
+        policy.update(name, [1.0], 5.0)
+        policy.update_many([name], [[1.0]], [5.0])
+        assert policy.decide([[1.0]], [name]).arm == other
+        assert type(policy.decide([[1.0]], [name]).arm) is type(other)
+    assert policy.arms == [other]
+    assert policy.moments.weight.tolist() == [6.0]
+
+
+def test_other_hashables_are_names_too() -> None:
+    """Dates, tuples and None keep their own row."""
+    policy = rolin.RoLinTS(n_features=1, seed=0)
+    names = [np.datetime64("2026-01-01"), ("a", 1), None, frozenset({1})]
+    for _ in range(2):
+        for name in names:
+            policy.update(name, [1.0], 1.0)
+    assert policy.moments.weight.tolist() == [2.0] * 4
 
 
 def test_the_last_question_is_remembered_by_value() -> None:

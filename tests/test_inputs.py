@@ -28,6 +28,8 @@ from rolin import errors
         ({"coef_std": [1.0]}, "coef_std has 1 numbers, expected one or n_features=2"),
         ({"coef_std": [[1.0, 2.0]]}, "coef_std has shape (1, 2), expected a number or a list"),
         ({"coef_mean": [0.0] * 3}, "coef_mean has 3 numbers, expected one or n_features=2"),
+        ({"coef_std": [1.0, [2.0, 3.0]]}, "coef_std is not an array of numbers"),
+        ({"n_features": 10**30}, "n_features is a number over 100000, the most there can be"),
         ({"coef_mean": np.inf}, "coef_mean=inf, expected a finite number"),
         ({"intercept_std": 0.0}, "intercept_std=0.0, expected a positive number"),
         ({"intercept_mean": None}, "intercept_mean=None, expected a number"),
@@ -75,7 +77,7 @@ def test_ucb_takes_a_horizon_or_a_width() -> None:
         (lambda p: p.decide({"a": [1.0, "x"]}), "the context of arm 'a' is not an array of numbers"),
         (lambda p: p.decide({"a": [1.0, 2.0]}, ["a"]), "arms was given beside a mapping"),
         (lambda p: p.decide([[1.0, np.nan]]), "contexts[0, 1] is nan, expected finite numbers"),
-        (lambda p: p.decide([[1e308, 1e308]] * 2), "contexts holds numbers up to 1e+308: too large"),
+        (lambda p: p.decide([[1e308, 1e308]] * 2), "contexts holds numbers up to 1e+308: with what has"),
         (lambda p: p.decide(np.ones((2, 2)), ["a"]), "arms has 1 names, expected 2, one per context"),
         (lambda p: p.decide(np.ones((2, 2)), ["a", "a"]), "arm 'a' is given twice"),
         (lambda p: p.decide(np.ones((2, 2)), [1, True]), "arm 1 is given twice"),
@@ -95,9 +97,21 @@ def test_ucb_takes_a_horizon_or_a_width() -> None:
         (lambda p: p.update("a", [1.0, np.inf], 1.0), "context[1] is inf"),
         (lambda p: p.update("a", [1.0, 1.0], None), "reward=None, expected a number"),
         (lambda p: p.update("a", [1.0, 1.0], 1.0, 0), "weight=0, expected a positive number"),
-        (lambda p: p.update("a", [1e160, 1.0], 1.0), "is too large to compute with"),
+        (lambda p: p.update("a", [1e160, 1.0], 1.0), "is too large or too small to compute with"),
         (lambda p: p.update_many(["a"], [[1.0, 1.0]], [1.0, 2.0]), "rewards has shape (2,), expected"),
         (lambda p: p.predict(np.ones((1, 2)), "a"), "arms='a' is one text, expected a sequence"),
+        (lambda p: p.update("a", [1.0, 1.0], 10**400), "reward is a number too large to compute with"),
+        (lambda p: p.update("a", [1.0, 1.0], 1 + 2j), "reward=(1+2j), expected a number"),
+        (lambda p: p.update("a", [1.0, 1.0], np.array("1")), "expected a number"),
+        (lambda p: p.update("a", b"12", 1.0), "context is not an array of numbers: it is a bytes"),
+        (lambda p: p.update("a", np.ma.array([1.0, 9.0], mask=[0, 1]), 1.0), "some of it is masked"),
+        (lambda p: p.update_many(["a"], [], [1.0]), "contexts has shape (0,), expected (1, 2)"),
+        (lambda p: p.decide_many([np.ones((2, 2))], "ab"), "arms='ab' is one text"),
+        (lambda p: p.decide_many([np.ones((2, 2))], 5), "arms=5, expected a sequence of names"),
+        (lambda p: p.decide(np.ones((2, 2)), np.array("ab")), "expected a sequence of names"),
+        (lambda p: p.decide(np.ones((1, 2)), [np.datetime64("NaT")]), "which does not equal itself"),
+        (lambda p: rolin.merge(p, 1), "RoLinTS cannot be merged with int"),
+        (lambda p: rolin.merge(1, p), "1 is not a policy that can be merged"),
         (lambda p: p.remove_arm("z"), "arm 'z' was never observed"),
         (lambda p: p.restore_arm("z"), "arm 'z' is not among the removed arms: []"),
     ],
@@ -143,3 +157,22 @@ def test_any_array_of_numbers_will_do(dtype: Any, order: Any) -> None:
     policy.update("a", given[0], 1.0)
     policy.update("a", given[:, 0][:2], 1.0)
     policy.update_many(["a"] * 3, given, given[:, 0])
+
+
+@pytest.mark.parametrize("d", [3, 30])
+def test_extremes_are_refused_before_they_do_harm(d: int) -> None:
+    """What is accepted leaves a state that can still decide, be saved and be rebuilt."""
+    policy = rolin.RoLinTS(n_features=d, arm_std=1e5, seed=0)
+    x = np.ones((2, d))
+    with pytest.raises(errors.NotFiniteError):
+        policy.update("a", x[0], 1.0, weight=1e300)
+    for _ in range(3):
+        try:
+            policy.update("a", x[0], 1.2e154)
+        except errors.NotFiniteError:
+            break
+    policy.decide(x, ["a", "b"])
+    assert np.isfinite(policy.posterior.log_evidence)
+    x[1, 0] = np.inf  # refused without a warning from BLAS, too
+    with pytest.raises(errors.NotFiniteError, match=r"contexts\[1, 0\] is inf"):
+        policy.decide(x, ["a", "b"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -215,3 +217,58 @@ def test_what_cannot_be_merged() -> None:
         rolin.merge(policy, other, base=policy)
     with pytest.raises(errors.MergeError, match="is in what is subtracted but not in"):
         rolin.merge(other, policy, base=policy)
+
+
+def test_a_new_life_cannot_be_merged_with_an_old_one() -> None:
+    """If one learner restarted an arm, the other cannot know which of its rewards are whose."""
+    base, left, right = trained(), trained(), trained()
+    for policy in (base, left, right):
+        policy.update("a", [1.0, 0.0], 1.0)
+    for policy in (left, right):
+        policy.remove_arm("a")
+        policy.restore_arm("a", with_past=False)
+        policy.update_many(["a"] * 20, np.ones((20, 2)), np.ones(20))
+    with pytest.raises(errors.MergeError, match="arm 'a' has begun a new life since the start"):
+        rolin.merge(left, right, base=base)
+    np.testing.assert_allclose(  # a life that began before the start is no obstacle
+        rolin.merge(left, left, base=left).predict(np.ones((1, 2)), ["a"]),
+        left.predict(np.ones((1, 2)), ["a"]),
+        rtol=1e-9,
+    )
+
+
+def test_little_news_is_not_lost_beside_much() -> None:
+    """One reward more on an arm of weight 1e13 counts, to the digits that its means have left."""
+    base, other, one = (rolin.RoLinTS(n_features=1, seed=0) for _ in range(3))
+    for policy in (base, other, one):
+        policy.update("a", [0.0], 1.0, weight=1e13)
+    for policy in (other, one):
+        policy.update("a", [1000.0], 500.0)
+    merged = rolin.merge(base, other, base=base)
+    np.testing.assert_allclose(
+        merged.predict([[1.0]], ["a"]), one.predict([[1.0]], ["a"]), rtol=1e-4
+    )
+    assert merged.moments.count == 2
+
+
+def test_policies_can_be_copied_and_pickled() -> None:
+    """By the standard library, for those who send policies to other processes."""
+    policy = trained()
+    x = np.ones((3, 2))
+    for other in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
+        again = rolin.RoLinTS(**policy.settings)
+        assert other.settings == again.settings
+        np.testing.assert_array_equal(other.predict(x).mean, policy.predict(x).mean)
+        assert [other.decide(x, key=k).arm for k in range(9)] == [
+            policy.decide(x, key=k).arm for k in range(9)
+        ]
+
+
+def test_saving_keeps_links_and_permissions(tmp_path: Path) -> None:
+    """A link still leads to the file, and a private file stays private."""
+    (tmp_path / "real").touch(mode=0o600)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    trained().save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o600
+    rolin.load(tmp_path / "real")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.errors import ArmError
+from rolin.errors import ArmError, ParameterError
 
 __all__ = ["ArmIndex", "Name", "Named", "PastArm", "canonical"]
 
@@ -52,25 +52,24 @@ def canonical(name: Name) -> Name:
     >>> canonical(np.int64(1)), canonical(True), canonical(1.0), canonical("1")
     (1, 1, 1, '1')
     """
-    if type(name) in _PLAIN:
+    kind = type(name)
+    if kind is str or kind is int:
         return name
-    if isinstance(name, np.generic):
-        name = name.item()
+    if isinstance(name, str):
+        return str.__str__(name)  # the text itself: of an Enum, `str` would be its label
+    if isinstance(name, (int, np.integer, np.bool_)):
+        return int(name)
     try:
         hash(name)
-    except TypeError:
+        itself = bool(name == name)
+    except Exception:
         raise ArmError(
-            f"arm {name!r} is a {type(name).__name__}, expected a string, an integer "
-            "or another hashable"
+            f"arm {name!r} is a {kind.__name__}, expected a string, an integer or another hashable"
         ) from None
-    if isinstance(name, str):
-        return str(name)
-    if isinstance(name, float):
-        if name != name:
-            raise ArmError("an arm is named nan, which equals nothing, not even itself")
-        return int(name) if name.is_integer() else name
-    if isinstance(name, int):
-        return int(name)
+    if not itself:
+        raise ArmError(f"an arm is named {name!r}, which does not equal itself")
+    if isinstance(name, (float, np.floating)):
+        return int(name) if float(name).is_integer() else float(name)
     return name
 
 
@@ -91,6 +90,10 @@ class ArmIndex:
             self.row_of[name] = row
         if missing := [name for name, row in self._removed.items() if row == 0]:
             raise ArmError(f"arm {missing[0]!r} is removed, but was never there")
+        self._lives: dict[Name, int] = {}
+        for name in self.names:
+            if isinstance(name, PastArm):
+                self._lives[name.name] = max(name.life, self._lives.get(name.name, 0))
         # The last question as it was asked, and its answer; no question equals `None`.
         self._last: tuple[Sequence[Name] | None, Named] = _NO_QUESTION
 
@@ -117,7 +120,7 @@ class ArmIndex:
         try:
             if type(names) is type(asked) and names == asked:
                 return last
-        except ValueError:  # an array among the names, which `canonical` will refuse by name
+        except (TypeError, ValueError):  # names that cannot be compared: `canonical` will say so
             pass
         named = self._find(names)
         # A private copy: the caller may change the list.
@@ -168,15 +171,15 @@ class ArmIndex:
 
     def restore(self, name: Name, *, with_past: bool) -> None:
         """Bring a removed arm back, either as what it was or as a new arm of the same name."""
+        if not isinstance(with_past, (bool, np.bool_)):
+            raise ParameterError(f"with_past={with_past!r}, expected True or False")
         name = canonical(name)
         row = self._removed.get(name, 0)
         if row == 0:
             raise ArmError(f"arm {name!r} is not among the removed arms: {self.removed!r}")
         del self._removed[name]
         if not with_past:
-            life = 1
-            while PastArm(name, life) in self.row_of:
-                life += 1
+            life = self._lives[name] = self._lives.get(name, 0) + 1
             past = PastArm(name, life)
             del self.row_of[name]
             self.names[row - 1] = past

@@ -36,20 +36,29 @@ class Batch(NamedTuple):
     weights: Floats  # (n,)
 
 
-def count_of(name: str, value: object, *, least: int = 0) -> int:
-    """Return a whole number of at least `least`."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+def count_of(name: str, value: object, *, least: int = 0, most: int = 2**63) -> int:
+    """Return a whole number of at least `least` and at most `most`."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
     if not whole or int(value) < least:  # type: ignore[call-overload]  # whole says it is an int
         raise ParameterError(f"{name}={value!r}, expected a whole number of at least {least}")
+    if int(value) > most:  # type: ignore[call-overload]  # the same
+        raise ParameterError(f"{name} is a number over {most}, the most there can be")
     return int(value)  # type: ignore[call-overload, no-any-return]  # the same
 
 
+_TEXTS = (str, bytes, bytearray, memoryview)
+
+
 def number_of(name: str, value: object) -> float:
-    """Return a number as a float; a text that looks like one is still a text."""
+    """Return a real number as a float; a text that looks like one is still a text."""
     try:
-        if isinstance(value, (str, bytes)):
+        if isinstance(value, (*_TEXTS, complex, np.complexfloating)):
+            raise TypeError
+        if isinstance(value, np.ndarray) and (value.ndim or value.dtype.kind not in "biuf"):
             raise TypeError
         return float(value)  # type: ignore[arg-type]  # whatever the user gave
+    except OverflowError:
+        raise NotFiniteError(f"{name} is a number too large to compute with") from None
     except (TypeError, ValueError):
         raise InputError(f"{name}={value!r}, expected a number") from None
 
@@ -65,6 +74,10 @@ def is_ready(value: object) -> bool:
 def as_floats(name: str, value: ArrayLike) -> Floats:
     """Return an array that `is_ready`, sharing memory where it can."""
     try:
+        if isinstance(value, _TEXTS):
+            raise TypeError(f"it is a {type(value).__name__}")
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            raise TypeError("some of it is masked")
         array = np.asarray(value)
         if array.dtype.kind not in "biufO":
             raise TypeError(f"its type is {array.dtype}")
@@ -72,7 +85,7 @@ def as_floats(name: str, value: ArrayLike) -> Floats:
             for item in array.flat:
                 number_of("an item", item)
         ready: Floats = np.require(array, np.float64, ["C_CONTIGUOUS", "ALIGNED", "WRITEABLE"])
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ShapeError(f"{name} is not an array of numbers: {error}") from None
     return ready
 
@@ -92,10 +105,14 @@ def as_excluded(exclude: Iterable[Name]) -> set[Name]:
 
 
 def _as_list(what: str, names: Iterable[Name]) -> list[Name]:
-    if isinstance(names, (str, bytes)):  # its letters would be the names
+    if isinstance(names, _TEXTS):  # its letters would be the names
         raise ArmError(f"{what}={names!r} is one text, expected a sequence of names")
     try:
-        return list(names.tolist() if isinstance(names, np.ndarray) else names)
+        if isinstance(names, np.ndarray):
+            if names.ndim != 1:
+                raise TypeError
+            return list(names.tolist() if names.dtype.kind in "biufU" else names)
+        return list(names)
     except TypeError:
         raise ArmError(f"{what}={names!r}, expected a sequence of names") from None
 
@@ -105,7 +122,8 @@ def first_not_finite(name: str, values: Floats) -> NotFiniteError:
     bad = np.argwhere(~np.isfinite(values))
     if not len(bad):
         return NotFiniteError(
-            f"{name} holds numbers up to {np.abs(values).max():.3g}: too large to compute with"
+            f"{name} holds numbers up to {np.abs(values).max(initial=0.0):.3g}: with what has been "
+            "learned, too large to compute with"
         )
     place = tuple(int(i) for i in bad[0])
     where = f"[{', '.join(map(str, place))}]" if place else ""
@@ -123,7 +141,7 @@ def as_batch(
     names = as_names(arms)
     n = len(names)
     x = as_floats("contexts", contexts)
-    if x.ndim == 1 and x.size == 0:
+    if x.shape == (0,) and (n == 0 or not n_features):
         x = x.reshape(n, n_features or 0)
     width = "d" if n_features is None else str(n_features)
     if x.ndim != 2 or len(x) != n or (n_features is not None and x.shape[1] != n_features):

@@ -8,14 +8,13 @@ An intercept is one more coefficient whose feature is always 1.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.checks import number_of
+from rolin.checks import as_floats, number_of
 from rolin.errors import ParameterError, ShapeError
 
 __all__ = ["Scales"]
@@ -37,8 +36,8 @@ def _scale(name: str, value: object, *, zero: bool = False) -> float:
 
 def _mean(name: str, value: object) -> float:
     number = number_of(name, value)
-    if not math.isfinite(number):
-        raise ParameterError(f"{name}={value!r}, expected a finite number")
+    if not abs(number) <= _LARGEST:
+        raise ParameterError(f"{name}={value!r}, expected a finite number (up to 1e150)")
     return number
 
 
@@ -82,8 +81,10 @@ class Scales:
         set_(self, "arm_std", _scale("arm_std", self.arm_std, zero=True))
         for name, check in (("coef_std", _scale), ("coef_mean", _mean)):
             value = getattr(self, name)
-            if np.ndim(value) > 1:
-                raise ShapeError(f"{name} has shape {np.shape(value)}, expected a number or a list")
+            if isinstance(value, (list, tuple, np.ndarray)):
+                if np.ndim(as_floats(name, value)) > 1:
+                    shape = np.shape(value)
+                    raise ShapeError(f"{name} has shape {shape}, expected a number or a list")
             if np.ndim(value) == 1:
                 items = tuple(check(f"{name}[{j}]", item) for j, item in enumerate(value))
                 set_(self, name, items)

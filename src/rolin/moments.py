@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 # Rows multiplied at a time: long enough for BLAS, short enough that its plain sums lose nothing.
 _CHUNK = 4096
 # Of an arm's weight, the part that subtraction may leave by rounding alone; less counts as none.
-_ROUNDING = 1e-12
+_ROUNDING = 1e-14
 # How far below zero rounding may push a sum of squares, relative to what it was subtracted from.
 _NEGATIVE = 1e-9
 
@@ -230,8 +230,13 @@ class Moments:
         reward_scatter = self.reward_scatter - other.reward_scatter - float(gain @ r_from_taken**2)
         before = np.append(np.diag(self.scatter), self.reward_scatter)
         after = np.append(np.diag(scatter), reward_scatter)
-        if count < 0 or (after < -_NEGATIVE * before).any():
+        # what the rounding of the means alone may have done to the terms just subtracted
+        moved = gain[:, None] * np.abs(np.column_stack([from_taken, r_from_taken]))
+        sizes = np.abs(np.column_stack([self.mean_context, self.mean_reward]))[mine]
+        rounding = 16 * np.finfo(float).eps * (moved * sizes).sum(axis=0)
+        if count < 0 or (after < -_NEGATIVE * before - rounding).any():
             raise MergeError("what is subtracted was never part of these moments")
+        np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
         return Moments(
             count,
             self.sum_log_weight - other.sum_log_weight,

@@ -94,7 +94,7 @@ class Posterior:
     """
 
     def __init__(self, scales: Scales, n_features: int) -> None:
-        d = count_of("n_features", n_features)
+        d = count_of("n_features", n_features, most=100_000)
         self.scales = scales
         self.n_features = d
         self._shape = (d,)  # of a context
@@ -149,21 +149,18 @@ class Posterior:
         h = weight if type(weight) is float else number_of("weight", weight)
         if not h > 0.0:
             raise InputError(f"weight={weight!r}, expected a positive number")
-        try:
-            row = self._index.row_of.get(arm, 0)
-        except TypeError:  # unhashable, as `canonical` will say
-            row = 0
+        name = arm if type(arm) is str or type(arm) is int else canonical(arm)
+        row = self._index.row_of.get(name, 0)
         if not row:
-            self._observe_new(arm, x, r, h)
+            self._observe_new(name, x, r, h)
         elif not kernels.observe(
             x, r, h, row,
             self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
         ):  # fmt: skip
             raise _not_finite(x, r, h)
 
-    def _observe_new(self, arm: Name, x: Floats, r: float, h: float) -> None:
+    def _observe_new(self, name: Name, x: Floats, r: float, h: float) -> None:
         """Learn from the first reward of an arm; it gets its row only if all goes well."""
-        name = canonical(arm)
         row = len(self._index) + 1
         self._reserve(row)
         if not kernels.observe(
@@ -269,25 +266,26 @@ class Posterior:
 
     def shrinkage(self, arms: Iterable[Name] | None = None) -> Floats:
         """Return w of each arm: 0 for an unseen one, towards 1 as it is pulled."""
-        weight = self._arms[self._named(arms).rows, kernels.WEIGHT]
-        evidence: Floats = weight * self.scales.arm_std**2
-        return evidence / (evidence + self.scales.noise_std**2)
+        return self._shrinkage(self._named(arms))[0]
+
+    def _shrinkage(self, named: Named) -> tuple[Floats, Floats]:
+        """Return w and 1 - w."""
+        evidence: Floats = self._arms[named.rows, kernels.WEIGHT] * self.scales.arm_std**2
+        noise = self.scales.noise_std**2
+        return evidence / (evidence + noise), noise / (evidence + noise)
 
     def arm_effects(self, arms: Iterable[Name] | None = None) -> ArmEffects:
         """Return the posterior of the arms' effects, by default of all arms seen."""
         named = self._named(arms)
         state = self._arms[named.rows]
-        w = self.shrinkage(arms)
+        w, unshrunk = self._shrinkage(named)
         mean_context = state[:, kernels.CONTEXT :]
         if self.scales.has_intercept:
             mean_context = np.column_stack([mean_context, np.ones(len(w))])
-        own = self.scales.arm_std**2 / (
-            1.0 + state[:, kernels.WEIGHT] * (self.scales.arm_std / self.scales.noise_std) ** 2
-        )
         return ArmEffects(
             tuple(named.names),
             w * (state[:, kernels.REWARD] - mean_context @ self._coef),
-            own,
+            self.scales.arm_std**2 * unshrunk,
             (w[:, None] * mean_context) @ self._factor.T,
         )
 
@@ -366,7 +364,8 @@ class Posterior:
         else:
             u = np.empty((2, n, size))
             kernels.residuals(contexts, rows, self._arms, self._coef, self._numbers, u[0], out)
-            np.matmul(u[0], self._factor.T, out=u[1])
+            with np.errstate(invalid="ignore", over="ignore"):  # `spread` will find it
+                np.matmul(u[0], self._factor.T, out=u[1])
             best = kernels.spread(u[1], draws, out)
         if best == kernels.NOT_FINITE:
             raise first_not_finite("contexts", contexts)
@@ -403,7 +402,10 @@ class Posterior:
     # -- state -------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the running state as named arrays; with names and scales, it is all there is."""
+        """Return the running state as named arrays (views, not copies).
+
+        With names and scales, it is all there is.
+        """
         rows = 1 + len(self._index)
         return {
             "arms": self._arms[:rows],
@@ -440,13 +442,13 @@ class Posterior:
 
     @property
     def names(self) -> list[Name]:
-        """Name of every row of the state, past lives and removed arms included."""
-        return self._index.names
+        """Name of every row of the state, past lives and removed arms included (a copy)."""
+        return list(self._index.names)
 
 
-def check_sampling(sampling: str) -> None:
+def check_sampling(sampling: object) -> None:
     """Refuse a kind of sampling that there is not."""
-    if sampling not in get_args(Sampling):
+    if not isinstance(sampling, str) or sampling not in get_args(Sampling):
         raise ParameterError(f"sampling={sampling!r}, expected one of {get_args(Sampling)}")
 
 
@@ -455,4 +457,7 @@ def _not_finite(contexts: ArrayLike, rewards: ArrayLike, weights: ArrayLike) -> 
     for name, values in (("context", contexts), ("reward", rewards), ("weight", weights)):
         if not np.isfinite(values).all():
             return first_not_finite(name, np.asarray(values, dtype=np.float64))
-    return NotFiniteError("context, reward or weight is too large to compute with")
+    return NotFiniteError(
+        "context, reward or weight is too large or too small to compute with, given what has been "
+        "learned"
+    )

@@ -66,6 +66,10 @@ class KeyedGenerator:
         self._words = words.tolist()
         self._own = threading.local()  # or two threads would draw from each other's keys
 
+    def __reduce__(self) -> tuple[type[KeyedGenerator], tuple[int]]:
+        """Copy and pickle by the seed, which is all there is."""
+        return KeyedGenerator, (self.seed,)
+
     def _new(self) -> tuple[np.random.Philox, dict[str, Any], np.random.Generator]:
         """Make the generator of a thread, and the state to set it to."""
         bits = np.random.Philox(0)

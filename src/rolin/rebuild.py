@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin.errors import NotFiniteError
 from rolin.model import Scales
 from rolin.moments import Moments
 
@@ -36,6 +37,18 @@ class Rebuilt(NamedTuple):
 
 def rebuild(scales: Scales, moments: Moments) -> Rebuilt:
     """Return the exact posterior of the coefficients, and the log evidence of the scales."""
+    try:
+        with np.errstate(all="ignore"):
+            rebuilt = _rebuild(scales, moments)
+        finite = all(np.isfinite(part).all() for part in rebuilt)
+    except np.linalg.LinAlgError:
+        finite = False
+    if not finite:
+        raise NotFiniteError("scales and moments are too far apart to compute with")
+    return rebuilt
+
+
+def _rebuild(scales: Scales, moments: Moments) -> Rebuilt:
     d = moments.n_features
     prior_mean, prior_std = scales.prior(d)
     size = len(prior_mean)
@@ -84,7 +97,7 @@ def _left_root(scatter: Floats, prior_precision_root: Floats) -> Floats:
         # Rounding has left the scatter a little below zero in a direction where the prior is
         # too weak to lift it: drop what is negative. Scaled to a unit diagonal first, so that
         # features of small scale are not lost beside large ones.
-        scale = np.sqrt(np.diag(scatter))
+        scale = np.sqrt(np.maximum(np.diag(scatter), 0.0))
         scale[scale == 0.0] = 1.0
         values, axes = np.linalg.eigh(scatter / np.outer(scale, scale))
         half = np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T * scale

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -54,15 +55,19 @@ def write(path: str | PathLike[str], state: State) -> None:
         "decisions": state.decisions,
     }
     header["digest"] = _digest(header, tensors)
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # through a link, to the file it stands for
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}")
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    if target.exists() and not target.is_file():
+        raise StateFileError(f"{path} cannot be written: it is there, and is not a file")
+    part = target.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with part.open("wb") as file:
             file.write(save(tensors, {FORMAT: json.dumps(header)}))
             file.flush()
             os.fsync(file.fileno())
+        if target.exists():
+            part.chmod(stat.S_IMODE(target.stat().st_mode))
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
@@ -76,7 +81,7 @@ def write(path: str | PathLike[str], state: State) -> None:
 
 def read(path: str | PathLike[str]) -> State:
     """Read a state, or raise `StateFileError` if the file is not a whole one of ours."""
-    if Path(path).exists() and not Path(path).is_file():
+    if os.path.lexists(path) and not Path(path).is_file():
         raise StateFileError(f"{path} is not a file")
     try:
         with safe_open(path, framework="np") as file:
@@ -101,7 +106,9 @@ def read(path: str | PathLike[str]) -> State:
             header["decisions"],
             tensors,
         )
-    except (SafetensorError, KeyError, TypeError, AttributeError, ValueError) as error:
+    except (
+        SafetensorError, KeyError, TypeError, AttributeError, ValueError, RecursionError
+    ) as error:  # fmt: skip
         raise StateFileError(f"{path} is not a state of rolin, or is damaged: {error}") from error
 
 

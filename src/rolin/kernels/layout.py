@@ -1,4 +1,7 @@
-"""Where things stand in the packed arrays, and how kernels are compiled."""
+"""Where things stand in the packed arrays, and how kernels are compiled.
+
+Numba watches only the file that a kernel is in: after changing a number here, `make clean`.
+"""
 
 from __future__ import annotations
 

@@ -111,16 +111,18 @@ def observe(
         total += f[j] * f[j]
         alpha[1 + j] = math.sqrt(total)
     scaled = error / total
+    # log N(y; u'θ̂, c + u'M⁻¹u): the one-step predictive densities multiply to the evidence.
+    evidence = numbers[LOG_EVIDENCE] - 0.5 * (_LOG_2PI + math.log(total) + error * scaled)
     # All the ways to leave the range of doubles. Nothing has been written yet.
     finite &= 0.0 < c < np.inf and total < np.inf and 1.0 / total < np.inf
-    finite &= after < np.inf and abs(scaled) < np.inf and error * scaled < np.inf
+    finite &= after * max(arm_variance, 1.0) < np.inf and abs(scaled) < np.inf
+    finite &= abs(evidence) < np.inf
     if not finite:
         return False
 
     numbers[COUNT] += 1.0
     numbers[SUM_LOG_WEIGHT] += math.log(weight)
-    # log N(y; u'θ̂, c + u'M⁻¹u): the one-step predictive densities multiply to the evidence.
-    numbers[LOG_EVIDENCE] -= 0.5 * (_LOG_2PI + math.log(total) + error * scaled)
+    numbers[LOG_EVIDENCE] = evidence
     # Carlson (1973): row j of T shrinks by the part of it that the first j rows' gain explains.
     for j in range(size):
         fj = f[j]

@@ -24,6 +24,15 @@ from rolin.kernels.layout import (
 __all__ = ["best_of", "best_of_each", "predict_fused", "residuals", "score_joint", "spread"]
 
 
+# Not reordered: w r̄ must not become (H s₀² r̄)/…, which may overflow where w r̄ does not.
+@compiled(reorder=False)
+def _shrinkage(weight: float, noise: float, arm_variance: float) -> tuple[float, float]:
+    """Return w and 1 - w, neither by subtraction."""
+    evidence = weight * arm_variance
+    scale = 1.0 / (noise + evidence)
+    return evidence * scale, noise * scale
+
+
 @compiled(reorder=True)
 def best_of(scores: Floats) -> int:
     """Return the index of the one highest score, TIED or NOT_FINITE.
@@ -82,10 +91,8 @@ def predict_fused(
         n = min(width, n_arms - start)
         for b in range(n):
             row = rows[start + b]
-            evidence = arms[row, WEIGHT] * arm_variance
-            total = 1.0 / (noise + evidence)
-            unshrunk = noise * total
-            mean = arms[row, REWARD] * (evidence * total)
+            w, unshrunk = _shrinkage(arms[row, WEIGHT], noise, arm_variance)
+            mean = arms[row, REWARD] * w
             for j in range(d):
                 xbar = arms[row, CONTEXT + j]
                 u = (contexts[start + b, j] - xbar) + unshrunk * xbar
@@ -134,10 +141,8 @@ def residuals(
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
     for k in range(n_arms):
         row = rows[k]
-        evidence = arms[row, WEIGHT] * arm_variance
-        total = 1.0 / (noise + evidence)
-        unshrunk = noise * total
-        mean = arms[row, REWARD] * (evidence * total)
+        w, unshrunk = _shrinkage(arms[row, WEIGHT], noise, arm_variance)
+        mean = arms[row, REWARD] * w
         for j in range(d):
             xbar = arms[row, CONTEXT + j]
             value = (contexts[k, j] - xbar) + unshrunk * xbar
@@ -191,10 +196,8 @@ def score_joint(
             theta[i] += factor[j, i] * draws[j]
     for k in range(n_arms):
         row = rows[k]
-        evidence = arms[row, WEIGHT] * arm_variance
-        total = 1.0 / (noise + evidence)
-        unshrunk = noise * total
-        score = arms[row, REWARD] * (evidence * total)
+        w, unshrunk = _shrinkage(arms[row, WEIGHT], noise, arm_variance)
+        score = arms[row, REWARD] * w
         for j in range(d):
             xbar = arms[row, CONTEXT + j]
             score += ((contexts[k, j] - xbar) + unshrunk * xbar) * theta[j]

@@ -12,6 +12,7 @@ import pkgutil
 from os import PathLike
 
 from rolin import snapshot
+from rolin.arms import PastArm
 from rolin.errors import MergeError, StateFileError
 from rolin.policies.base import Decision, LinearPolicy
 
@@ -75,6 +76,9 @@ def merge(a: LinearPolicy, b: LinearPolicy, *, base: LinearPolicy | None = None)
         The state that both started from, if they did not start empty. Without it, what they had
         learned before they parted is counted twice.
     """
+    if not isinstance(a, LinearPolicy):
+        raise MergeError(f"{a!r} is not a policy that can be merged")
+    started_with = set() if base is None else _past(base)
     for other in (b,) if base is None else (b, base):
         if type(other) is not type(a):
             raise MergeError(f"{type(a).__name__} cannot be merged with {type(other).__name__}")
@@ -82,6 +86,13 @@ def merge(a: LinearPolicy, b: LinearPolicy, *, base: LinearPolicy | None = None)
         if different := [name for name in ours if ours[name] != theirs[name]]:
             name = different[0]
             raise MergeError(f"{name} differs: {ours[name]!r} and {theirs[name]!r}")
+    for policy in (a, b):
+        if begun := _past(policy) ^ started_with:
+            name = next(iter(begun)).name
+            raise MergeError(
+                f"arm {name!r} has begun a new life since the start, and the other learner cannot "
+                "know which of its rewards belong to which life"
+            )
     news, decisions = b.moments, a.n_decisions + b.n_decisions
     removed = {*a.removed_arms, *b.removed_arms}
     if base is not None:
@@ -91,3 +102,7 @@ def merge(a: LinearPolicy, b: LinearPolicy, *, base: LinearPolicy | None = None)
         decisions -= base.n_decisions
         removed -= {name for name in base.removed_arms if name in a.arms or name in b.arms}
     return a.with_moments(a.moments + news, removed, max(decisions, 0))
+
+
+def _past(policy: LinearPolicy) -> set[PastArm]:
+    return {name for name in policy.posterior.names if isinstance(name, PastArm)}

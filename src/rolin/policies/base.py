@@ -342,7 +342,7 @@ class LinearPolicy(ABC):
             self._posterior = type(self._posterior).from_arrays(
                 self.scales, self.n_features, state.names, state.removed, state.arrays
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, MemoryError) as error:
             raise StateFileError(f"the file's parts do not fit together: {error}") from error
         return self
 

@@ -124,7 +124,10 @@ class DensePosterior(Posterior):
         prior_precision = np.concatenate([std**-2, np.full(k, arm_std**-2.0 if k else 0.0)])
         precision = np.diag(prior_precision) + self._gram[:n, :n] / noise
         right = prior_precision * prior_mean + self._pulled[:n] / noise
-        covariance = np.asarray(np.linalg.inv(precision), float)
+        try:
+            covariance = np.asarray(np.linalg.inv(precision), float)
+        except np.linalg.LinAlgError:
+            raise NotFiniteError("scales and data are too far apart for the dense model") from None
         gamma = covariance @ right
         count, sum_log_weight, square = self._sums
         log_evidence = -0.5 * (

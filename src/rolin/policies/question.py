@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin.arms import Name, Named
-from rolin.checks import as_excluded, as_floats, count_of
+from rolin.checks import as_excluded, as_floats, as_names, count_of
 from rolin.errors import ArmError, ParameterError, RolinError, ShapeError
 from rolin.posterior import Posterior
 
@@ -60,7 +60,7 @@ def ask_many(
             ) from None
     excluded = as_excluded(exclude) or ()
     n = len(contexts)
-    names: list[Any] = [] if arms is None else list(arms)
+    names: list[Any] = [] if arms is None else list(as_names(arms))
     # Lists of names, one per question, or the names themselves (a tuple may be a name).
     if not (names and isinstance(names[0], (list, range, np.ndarray))):
         if n and isinstance(contexts, np.ndarray) and not excluded:

@@ -13,7 +13,7 @@ from scipy.stats import norm
 import rolin
 from oracles import Dense, random_history
 from rolin import Posterior, Scales
-from rolin.posterior import Sampling
+from rolin.sampling import Sampling
 
 SE = 6.0
 N = 40_000

@@ -8,7 +8,7 @@ row per arm say everything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Self, SupportsFloat, get_args
+from typing import Any, Self, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,54 +24,19 @@ from rolin.checks import (
     is_ready,
     number_of,
 )
-from rolin.errors import InputError, NotFiniteError, ParameterError, ShapeError
+from rolin.errors import InputError, NotFiniteError, ShapeError
 from rolin.estimates import ArmEffects, Coefficients, Prediction
 from rolin.model import Scales
 from rolin.moments import Moments
 from rolin.rebuild import rebuild
+from rolin.sampling import Sampling, Scores, check_sampling
 
-__all__ = [
-    "ArmEffects",
-    "Coefficients",
-    "Posterior",
-    "Prediction",
-    "Sampling",
-    "Scores",
-    "check_sampling",
-    "ranking",
-]
+__all__ = ["Posterior"]
 
 Floats = NDArray[np.float64]
-Sampling = Literal["marginal", "joint"]
-"""How arms are drawn together: independently (the paper's), or with their true correlation."""
-
 # D and K D² up to which one fused loop beats two loops around a BLAS product (measured).
 _FUSED_SIZE = 20
 _FUSED = 80_000
-
-
-Scores = tuple[int, Floats]
-"""Index of the highest score (negative if there are several), and a table of K columns whose last
-row holds all scores."""
-
-
-def ranking(scores: Floats, top_k: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Return the indices of the `top_k` highest, highest first, ties in random order."""
-    kept = min(top_k + 1, len(scores))  # one more, to see whether the last place is tied
-    near = np.argpartition(scores, -kept)[-kept:]
-    near = near[np.argsort(-scores[near])]
-    if not _tied(scores[near]).any():
-        return near[:top_k]
-    lowest = scores[near[top_k - 1]]
-    near = np.flatnonzero(scores >= lowest - kernels.TIE * abs(lowest))
-    near = near[np.argsort(-scores[near])]
-    level = np.concatenate([[0], np.cumsum(~_tied(scores[near]))])
-    return near[np.lexsort((generator.random(len(near)), level))][:top_k]
-
-
-def _tied(ordered: Floats) -> NDArray[np.bool_]:
-    """Whether each score is as good as the one before it."""
-    return ordered[:-1] - ordered[1:] <= kernels.TIE * np.abs(ordered[:-1])
 
 
 class Posterior:
@@ -444,12 +409,6 @@ class Posterior:
     def names(self) -> list[Name]:
         """Name of every row of the state, past lives and removed arms included (a copy)."""
         return list(self._index.names)
-
-
-def check_sampling(sampling: object) -> None:
-    """Refuse a kind of sampling that there is not."""
-    if not isinstance(sampling, str) or sampling not in get_args(Sampling):
-        raise ParameterError(f"sampling={sampling!r}, expected one of {get_args(Sampling)}")
 
 
 def _not_finite(contexts: ArrayLike, rewards: ArrayLike, weights: ArrayLike) -> NotFiniteError:

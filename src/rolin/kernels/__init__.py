@@ -1,6 +1,6 @@
 """Compiled inner loops of the posterior: the two hot paths, decide and update.
 
-Only [`posterior`][rolin.posterior] imports this package. Every kernel works on the packed
+Only `posterior.py` and `sampling.py` import this package. Every kernel works on the packed
 arrays described here, because each further array argument costs a compiled call about 0.1 µs.
 
 ======== ==================== ================================================================

@@ -26,8 +26,9 @@ from rolin.estimates import Prediction
 from rolin.model import Numbers, Scales
 from rolin.moments import Moments
 from rolin.policies.question import Question, ask, ask_many, check_top_k
-from rolin.posterior import Posterior, Scores, ranking
+from rolin.posterior import Posterior
 from rolin.randomness import Key, KeyedGenerator, as_key, fresh_seed
+from rolin.sampling import Scores, ranking
 
 __all__ = ["Decision", "LinearPolicy"]
 

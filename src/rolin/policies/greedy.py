@@ -6,8 +6,8 @@ import numpy as np
 
 from rolin.policies.base import LinearPolicy
 from rolin.policies.question import Question
-from rolin.posterior import Scores
 from rolin.randomness import Key
+from rolin.sampling import Scores
 
 __all__ = ["Greedy"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rolin.model import Numbers
 from rolin.policies.rolin_ts import RoLinTS
-from rolin.posterior import Sampling
+from rolin.sampling import Sampling
 
 __all__ = ["LinTS"]
 

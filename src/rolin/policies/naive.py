@@ -19,7 +19,8 @@ from rolin.estimates import ArmEffects, Coefficients
 from rolin.model import Scales
 from rolin.moments import Moments
 from rolin.policies.rolin_ts import RoLinTS
-from rolin.posterior import Posterior, Scores
+from rolin.posterior import Posterior
+from rolin.sampling import Scores
 
 __all__ = ["DensePosterior", "NaiveRoLinTS"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from rolin.model import Numbers
 from rolin.policies.base import LinearPolicy
 from rolin.policies.question import Question
-from rolin.posterior import Sampling, Scores, check_sampling
 from rolin.randomness import Key
+from rolin.sampling import Sampling, Scores, check_sampling
 
 __all__ = ["RoLinTS"]
 

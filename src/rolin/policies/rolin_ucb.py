@@ -12,8 +12,8 @@ from rolin.errors import ParameterError
 from rolin.model import Numbers
 from rolin.policies.base import LinearPolicy
 from rolin.policies.question import Question
-from rolin.posterior import Scores
 from rolin.randomness import Key
+from rolin.sampling import Scores
 
 __all__ = ["RoLinUCB"]
 

@@ -7,8 +7,8 @@ import numpy as np
 from rolin.checks import first_not_finite
 from rolin.policies.base import LinearPolicy
 from rolin.policies.question import Question
-from rolin.posterior import Scores
 from rolin.randomness import Key
+from rolin.sampling import Scores
 
 __all__ = ["Uniform"]
 

@@ -1,0 +1,46 @@
+"""From scores to a choice: the kinds of sampling, and how ties are broken."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.errors import ParameterError
+from rolin.kernels import TIE
+
+__all__ = ["Sampling", "Scores", "check_sampling", "ranking"]
+
+Floats = NDArray[np.float64]
+Sampling = Literal["marginal", "joint"]
+"""How arms are drawn together: independently (the paper's), or with their true correlation."""
+
+Scores = tuple[int, Floats]
+"""Index of the highest score (negative if there are several), and a table of K columns whose last
+row holds all scores."""
+
+
+def ranking(scores: Floats, top_k: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Return the indices of the `top_k` highest, highest first, ties in random order."""
+    kept = min(top_k + 1, len(scores))  # one more, to see whether the last place is tied
+    near = np.argpartition(scores, -kept)[-kept:]
+    near = near[np.argsort(-scores[near])]
+    if not _tied(scores[near]).any():
+        return near[:top_k]
+    lowest = scores[near[top_k - 1]]
+    near = np.flatnonzero(scores >= lowest - TIE * abs(lowest))
+    near = near[np.argsort(-scores[near])]
+    level = np.concatenate([[0], np.cumsum(~_tied(scores[near]))])
+    return near[np.lexsort((generator.random(len(near)), level))][:top_k]
+
+
+def _tied(ordered: Floats) -> NDArray[np.bool_]:
+    """Whether each score is as good as the one before it."""
+    return ordered[:-1] - ordered[1:] <= TIE * np.abs(ordered[:-1])
+
+
+def check_sampling(sampling: object) -> None:
+    """Refuse a kind of sampling that there is not."""
+    if not isinstance(sampling, str) or sampling not in get_args(Sampling):
+        raise ParameterError(f"sampling={sampling!r}, expected one of {get_args(Sampling)}")

@@ -115,25 +115,14 @@ class Posterior:
         if not h > 0.0:
             raise InputError(f"weight={weight!r}, expected a positive number")
         name = arm if type(arm) is str or type(arm) is int else canonical(arm)
-        row = self._index.row_of.get(name, 0)
-        if not row:
-            self._observe_new(name, x, r, h)
-        elif not kernels.observe(
-            x, r, h, row,
-            self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
-        ):  # fmt: skip
-            raise _not_finite(x, r, h)
-
-    def _observe_new(self, name: Name, x: Floats, r: float, h: float) -> None:
-        """Learn from the first reward of an arm; it gets its row only if all goes well."""
-        row = len(self._index) + 1
-        self._reserve(row)
+        row = self._index.row_of.get(name, 0) or self._reserve(len(self._index.names) + 1)
         if not kernels.observe(
             x, r, h, row,
             self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
         ):  # fmt: skip
             raise _not_finite(x, r, h)
-        self._index.add(name)
+        if row > len(self._index.names):  # only now, when all has gone well
+            self._index.add(name)
 
     def observe_many(
         self,
@@ -174,7 +163,7 @@ class Posterior:
         """Bring a removed arm back: as what it was, or as a new arm of the same name."""
         self._index.restore(arm, with_past=with_past)
 
-    def _reserve(self, last_row: int) -> None:
+    def _reserve(self, last_row: int) -> int:
         """Make room for rows up to `last_row`, at least doubling, so growth is amortised."""
         if last_row >= len(self._arms):
             rows = max(last_row + 1, 2 * len(self._arms))
@@ -183,6 +172,7 @@ class Posterior:
                 grown = np.zeros((rows, old.shape[1]), dtype=old.dtype)
                 grown[: len(old)] = old
                 setattr(self, name, grown)
+        return last_row
 
     # -- reading -----------------------------------------------------------------------------
 

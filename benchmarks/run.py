@@ -61,6 +61,7 @@ def main() -> None:
     results = {section.title: section.raw for section in found}
     (options.out / "results.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
     if options.markdown is not None:
+        options.markdown.parent.mkdir(parents=True, exist_ok=True)
         options.markdown.write_text("\n\n".join(texts) + "\n", encoding="utf-8")
 
 

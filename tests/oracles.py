@@ -1,4 +1,8 @@
-"""Slow, plain answers to compare the fast ones with. They share no formula with the library."""
+"""Slow answers to compare the fast ones with.
+
+`Dense` shares no formula with the library. `Exact` has the formulas of the model, on exact sums of
+the raw data and in extended precision: it is there for rounding, not for the algebra.
+"""
 
 from __future__ import annotations
 

@@ -18,6 +18,9 @@ from rolin import Moments, Posterior, Scales
 
 Array = NDArray[np.float64]
 N = 1_000_000
+# The promise is 1e-9; this is closer to what is measured (1.4e-10 at most), so that the test also
+# sees the loss of any one of the compensated sums.
+BOUND = 5e-10
 SCALES = Scales(arm_std=0.75, noise_std=1.25, coef_std=1.5, coef_mean=0.25)
 
 
@@ -104,7 +107,7 @@ def check(features: Callable[..., Array], n: int, d: int, seed: int, *, lonely: 
         Posterior.of(SCALES, posterior.moments),
         Posterior.of(SCALES, batch),
     ):
-        assert exact.error_of(found, contexts) < 1e-9
+        assert exact.error_of(found, contexts) < BOUND
 
 
 @pytest.mark.parametrize("features", FEATURES)

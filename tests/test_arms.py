@@ -117,7 +117,7 @@ def test_deciding_among_new_names_takes_no_memory() -> None:
 def test_nothing_grows_with_the_square_of_the_arms(sampling: str) -> None:
     """With K = 20 000 and d = 4, no call allocates more than a few K × d arrays."""
     k, d = 20_000, 4
-    policy = rolin.RoLinTS(n_features=d, sampling=sampling, seed=0)  # type: ignore[arg-type]
+    policy = rolin.RoLinTS(n_features=d, sampling=sampling, seed=0)
     x = np.random.default_rng(0).normal(size=(k, d))
     policy.update_many(range(k), x, x[:, 0])
     policy.decide(x)

@@ -46,14 +46,14 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
 def test_unknown_options_name_the_known_ones() -> None:
     """A misspelt option is refused with a hint; it is also a TypeError, as Python's own is."""
     with pytest.raises(errors.UnknownOption) as caught:
-        rolin.RoLinTS(n_features=2, arm_sdt=0.5)  # type: ignore[call-arg]
+        rolin.RoLinTS(n_features=2, arm_sdt=0.5)
     assert "RoLinTS has no option 'arm_sdt'; did you mean arm_std?" in str(caught.value)
     assert "sampling, seed" in str(caught.value)
     assert isinstance(caught.value, TypeError)
     with pytest.raises(errors.UnknownOption, match=r"RoLinTS has no option 'alpha'\. Its options"):
-        rolin.RoLinTS(n_features=2, alpha=0.5)  # type: ignore[call-arg]
+        rolin.RoLinTS(n_features=2, alpha=0.5)
     with pytest.raises(errors.UnknownOption, match="LinTS has no option 'arm_std'"):
-        rolin.LinTS(n_features=2, arm_std=0.5)  # type: ignore[call-arg]
+        rolin.LinTS(n_features=2, arm_std=0.5)
 
 
 def test_ucb_takes_a_horizon_or_a_width() -> None:
@@ -65,7 +65,7 @@ def test_ucb_takes_a_horizon_or_a_width() -> None:
     with pytest.raises(errors.ParameterError, match=r"width=-1.0, expected a number of at least"):
         rolin.RoLinUCB(n_features=1, width=-1)
     with pytest.raises(errors.InputError, match="width='wide', expected a number"):
-        rolin.LinUCB(n_features=1, width="wide")  # type: ignore[arg-type]
+        rolin.LinUCB(n_features=1, width="wide")
 
 
 @pytest.mark.parametrize(
@@ -176,3 +176,22 @@ def test_extremes_are_refused_before_they_do_harm(d: int) -> None:
     x[1, 0] = np.inf  # refused without a warning from BLAS, too
     with pytest.raises(errors.NotFiniteError, match=r"contexts\[1, 0\] is inf"):
         policy.decide(x, ["a", "b"])
+
+
+def test_a_bad_number_among_many_questions_is_named() -> None:
+    """The question and the place in it, for every policy."""
+    x = np.ones((9, 5, 2))
+    x[7, 2, 1] = np.nan
+    for make in (rolin.RoLinTS, rolin.RoLinUCB, rolin.Uniform):
+        with pytest.raises(errors.NotFiniteError, match=r"question 7: contexts\[2, 1\] is nan"):
+            make(n_features=2).decide_many(x)
+
+
+def test_a_policy_may_take_any_option() -> None:
+    """A subclass that hands its options on is not refused them."""
+
+    class Mine(rolin.RoLinTS):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+
+    assert Mine(n_features=2, seed=1).settings == rolin.RoLinTS(n_features=2, seed=1).settings

@@ -45,7 +45,7 @@ def packed(rng: np.random.Generator, rows: int, d: int, intercept: bool) -> Pack
         arms,
         np.zeros((rows, 1 + d), dtype=np.float32),
         rng.normal(size=size),
-        np.tril(rng.normal(size=(size, size))) / max(size, 1) ** 0.5,
+        np.tril(0.3 * rng.normal(size=(size, size)), -1) + np.diag(rng.uniform(0.5, 1.5, size)),
         np.zeros((3, 1 + d, 1 + d)),
         numbers,
     )
@@ -127,10 +127,10 @@ def test_observing(k: int, d: int, intercept: bool, rng: np.random.Generator) ->
     y = reward - (mean - u @ before.coef)
     after = precision + np.outer(u, u) / c
     np.testing.assert_allclose(
-        after @ (state.factor.T @ state.factor), np.eye(len(u)), atol=1e-7, rtol=1e-7
+        after @ (state.factor.T @ state.factor), np.eye(len(u)), atol=1e-10, rtol=1e-10
     )
     np.testing.assert_allclose(
-        after @ state.coef, precision @ before.coef + u * y / c, rtol=1e-7, atol=1e-7
+        after @ state.coef, precision @ before.coef + u * y / c, rtol=1e-9, atol=1e-9
     )
     gained = state.numbers - before.numbers
     total = variance - own + c

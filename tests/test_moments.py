@@ -99,13 +99,28 @@ def test_what_was_never_there_cannot_be_taken() -> None:
         a + Moments.zero(2)
 
 
+def test_large_batches_can_be_taken_back(rng: np.random.Generator) -> None:
+    """All of 200 000 weights, added up in another order, leaves nothing; the wrong ones are refused."""
+    n = 200_000
+    x, r, h = rng.normal(size=(n, 1)), rng.normal(size=n), rng.uniform(0.2, 3, n)
+    whole = Moments.of(["a"] * n, x, r, h)
+    parts = Moments.zero(1)
+    for part in np.array_split(rng.permutation(n), 7):
+        parts = parts + Moments.of(["a"] * len(part), x[part], r[part], h[part])
+    assert (whole - parts).arms == ()
+    with pytest.raises(errors.MergeError, match="was never part"):
+        Moments.of(["a"], [[1.0]], [1.0]) - Moments.of(["a"], [[5.0]], [9.0])
+    with pytest.raises(errors.NotFiniteError, match="too large to add up"):
+        Moments.of(["a", "a"], [[1e200], [-1e200]], [0.0, 0.0])
+
+
 def test_moments_cannot_be_changed() -> None:
     """The arrays are read-only, and so are the fields."""
     moments = Moments.of(["a"], [[1.0]], [0.0])
     with pytest.raises(ValueError, match="read-only"):
         moments.scatter[0, 0] = 1.0
     with pytest.raises(AttributeError):
-        moments.count = 2.0  # type: ignore[misc]
+        moments.count = 2.0
 
 
 def test_bad_batches_are_refused() -> None:

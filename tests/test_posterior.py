@@ -79,7 +79,10 @@ def test_posterior_is_the_conditional_gaussian(problem: tuple[Scales, History, i
     np.testing.assert_allclose(
         coefficients.covariance, dense.covariance[:size, :size], rtol=1e-7, atol=1e-7
     )
+    naive = fed(scales, history, DensePosterior).arm_effects(arms)
     effects = posterior.arm_effects(arms)
+    np.testing.assert_allclose(naive.mean, effects.mean, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(naive.covariance(), effects.covariance(), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(effects.mean, dense.mean[size:], rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(
         effects.covariance(), dense.covariance[size:, size:], rtol=1e-7, atol=1e-7
@@ -120,9 +123,17 @@ def test_rebuilding_for_other_scales(
 def test_order_is_no_matter(problem: tuple[Scales, History, int], random: object) -> None:
     """Observations are exchangeable, and so are the names of the arms."""
     scales, history, _ = problem
-    order = np.random.default_rng(random.getrandbits(32)).permutation(len(history.r))  # type: ignore[attr-defined]
+    order = np.random.default_rng(random.getrandbits(32)).permutation(len(history.r))
     shuffled = History(history.arms[order], history.x[order], history.r[order], history.h[order])
     agree(fed(scales, history), fed(scales, shuffled))
+    renamed = History(9 - history.arms, history.x, history.r, history.h)
+    x = np.random.default_rng(3).normal(size=(7, history.x.shape[1]))
+    for a, b in zip(
+        fed(scales, history).predict(x, range(7)),
+        fed(scales, renamed).predict(x, [9 - k for k in range(7)]),
+        strict=True,
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("block", range(20))
@@ -217,3 +228,15 @@ def test_singular_scatter_with_a_weak_prior() -> None:
     mean, std = rebuilt.predict(x[:3])
     assert np.isfinite(mean).all()
     assert np.isfinite(std).all()
+
+
+@pytest.mark.parametrize("coef_std", [1e-3, 1e-5, 1e-7])
+def test_evidence_of_a_strong_prior(coef_std: float, rng: np.random.Generator) -> None:
+    """Rebuilt and running evidence agree also where prior mean and scale are far apart."""
+    scales = Scales(coef_std=coef_std, coef_mean=1.0)
+    history = History(
+        rng.integers(0, 3, 50), rng.normal(size=(50, 2)), rng.normal(size=50), np.ones(50)
+    )
+    posterior = fed(scales, history)
+    rebuilt = Posterior.of(scales, posterior.moments)
+    assert rebuilt.log_evidence == pytest.approx(posterior.log_evidence, rel=1e-11)

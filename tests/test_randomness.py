@@ -45,7 +45,7 @@ def test_it_is_numpys_philox() -> None:
 def test_bad_seeds(seed: object) -> None:
     """A seed is a non-negative integer."""
     with pytest.raises(errors.ParameterError, match="expected a non-negative integer or None"):
-        rolin.RoLinTS(n_features=1, seed=seed)  # type: ignore[arg-type]
+        rolin.RoLinTS(n_features=1, seed=seed)
 
 
 def test_without_a_seed_policies_differ_and_can_be_repeated() -> None:
@@ -74,7 +74,7 @@ def test_keys_of_any_whole_number() -> None:
     assert (
         policy.decide(np.ones((9, 1)), key=np.int64(5)).arm
         == policy.decide(np.ones((9, 1)), key=5).arm
-    )  # type: ignore[arg-type]
+    )
     for key in (-1, 2**64, 1.5, True, b"x"):
         with pytest.raises(errors.ParameterError, match=r"str\(…\) makes a text of anything else"):
-            policy.decide(np.ones((2, 1)), key=key)  # type: ignore[arg-type]
+            policy.decide(np.ones((2, 1)), key=key)

@@ -93,7 +93,7 @@ def test_the_posterior_is_calibrated(arm_std: float, seed: int) -> None:
         noise = 0.5 * rng.normal(size=rounds)
         for t in range(rounds):
             decision = policy.decide(contexts[t])
-            arm = int(decision.arm)  # type: ignore[call-overload]  # arms are 0 … k - 1 here
+            arm = int(decision.arm)
             policy.update(arm, decision.context, contexts[t, arm] @ theta + v[arm] + noise[t])
         x = rng.uniform(-1, 1, (3, d))
         mean, std = policy.predict(x, [0, 1, 2])

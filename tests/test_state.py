@@ -19,7 +19,7 @@ from rolin import errors, snapshot
 
 def trained(**options: object) -> rolin.RoLinTS:
     """A policy with some history."""
-    policy = rolin.RoLinTS(n_features=2, seed=5, **options)  # type: ignore[arg-type]  # any option
+    policy = rolin.RoLinTS(n_features=2, seed=5, **options)
     for t in range(20):
         decision = policy.decide(np.random.default_rng(t).normal(size=(3, 2)), ["a", 1, "1"])
         policy.update(decision.arm, decision.context, float(t % 3))
@@ -203,6 +203,10 @@ def test_merging_keeps_removals_and_counts_decisions_once() -> None:
     merged = rolin.merge(left, right, base=base)
     assert merged.removed_arms == ["a"]
     assert merged.n_decisions == base.n_decisions + 1
+    base.remove_arm("a")  # removed at the start, restored by one of them since
+    right.remove_arm("a")
+    left.restore_arm("a")
+    assert rolin.merge(left, right, base=base).removed_arms == []
 
 
 def test_what_cannot_be_merged() -> None:

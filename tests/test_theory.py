@@ -33,13 +33,13 @@ def test_by_hand() -> None:
 def test_limits() -> None:
     """Nothing uncertain, nothing regretted; bad sizes are refused."""
     size = {"n_rounds": 10, "n_arms": 2, "n_features": 0}
-    assert bayes_regret_bound(**size, context_norm=0.0, arm_std=0.0).total == 0.0  # type: ignore[arg-type]
+    assert bayes_regret_bound(**size, context_norm=0.0, arm_std=0.0).total == 0.0
     with pytest.raises(errors.ParameterError, match="n_rounds=0, expected a whole number"):
         bayes_regret_bound(n_rounds=0, n_arms=1, n_features=1, context_norm=1.0)
     with pytest.raises(errors.ParameterError, match="context_norm=-1"):
         bayes_regret_bound(n_rounds=1, n_arms=1, n_features=1, context_norm=-1)
     with pytest.raises(errors.ParameterError, match="expected one number: the theorem has one λ"):
-        bayes_regret_bound(n_rounds=1, n_arms=1, n_features=1, context_norm=1.0, coef_std=(1.0,))  # type: ignore[arg-type]
+        bayes_regret_bound(n_rounds=1, n_arms=1, n_features=1, context_norm=1.0, coef_std=(1.0,))
 
 
 class Run:
@@ -76,7 +76,7 @@ class Run:
         )
         self.bound = bayes_regret_bound(
             n_rounds=self.n, n_arms=self.k, n_features=self.d, context_norm=self.norm,
-            coef_std=self.scales.coef_std, arm_std=self.scales.arm_std,  # type: ignore[arg-type]  # one number
+            coef_std=self.scales.coef_std, arm_std=self.scales.arm_std,
             noise_std=self.scales.noise_std,
         )  # fmt: skip
 
@@ -107,6 +107,32 @@ def test_every_inequality_of_the_proof(case: int, seed: int) -> None:
     assert width * np.sqrt(variances).sum() <= run.bound.learning * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("case", range(10))
+def test_the_first_step_of_the_proof(case: int, seed: int) -> None:
+    """On random posteriors: E[μ* - μ̂ of the best arm] ≤ √(2 log n) E[τ of the best] + failure/n.
+
+    By 20 000 joint draws; the left side must not exceed the right by 6 standard errors.
+    """
+    rng = np.random.default_rng([seed, case])
+    d, k, n, draws = 3, 6, 50, 20_000
+    scales = Scales(arm_std=float(rng.uniform(0, 2)), noise_std=float(rng.uniform(0.3, 2)))
+    posterior = rolin.Posterior(scales, d)
+    t = int(rng.integers(1, 40))
+    x = rng.uniform(-1, 1, (t, d))
+    posterior.observe_many(rng.integers(0, k, t).tolist(), x, rng.normal(size=t))
+    contexts = rng.uniform(-1, 1, (k, d))
+    mean, std = posterior.predict(contexts)
+    world = posterior.draw(contexts, generator=rng, size=draws, sampling="joint")
+    best = world.argmax(axis=1)
+    left = world.max(axis=1) - mean[best]
+    bound = bayes_regret_bound(
+        n_rounds=n, n_arms=k, n_features=d, context_norm=math.sqrt(d),
+        arm_std=scales.arm_std, noise_std=scales.noise_std,
+    )  # fmt: skip
+    right = math.sqrt(2 * math.log(n)) * std[best].mean() + bound.failure / n
+    assert left.mean() <= right + 6 * left.std() / math.sqrt(draws)
+
+
 def test_the_residual_can_be_longer_than_any_context() -> None:
     """The proof uses ‖x - w x̄‖ ≤ L, which fails when x and x̄ point apart; τ² ≤ σ_max² survives.
 
@@ -130,7 +156,7 @@ def test_marginal_sampling_falls_outside_the_proof() -> None:
     x = np.array([[1.0], [1.0], [-1.0]])
     n = 20_000
     for sampling, expected in (("joint", 1 / 2), ("marginal", 2 / 3)):
-        policy = rolin.LinTS(n_features=1, sampling=sampling, seed=1)  # type: ignore[arg-type]
+        policy = rolin.LinTS(n_features=1, sampling=sampling, seed=1)
         share = np.mean([policy.decide(x, key=key).arm != 2 for key in range(n)])
         assert abs(share - expected) < 6 * math.sqrt(expected * (1 - expected) / n)
 
@@ -154,7 +180,7 @@ def test_measured_regret_is_below_the_bound(make: str, seed: int) -> None:
             x = rng.uniform(-1, 1, (k, d))
             means = x @ theta + v
             decision = policy.decide(x)
-            arm = int(decision.arm)  # type: ignore[call-overload]  # arms are 0 … k - 1 here
+            arm = int(decision.arm)
             regret += means.max() - means[arm]
             policy.update(arm, decision.context, means[arm] + rng.normal())
         regrets.append(regret)

@@ -123,8 +123,10 @@ class ArmIndex:
         except (TypeError, ValueError):  # names that cannot be compared: `canonical` will say so
             pass
         named = self._find(names)
-        # A private copy: the caller may change the list.
-        self._last = (list(names) if isinstance(names, list) else names, named)
+        # Names of other types may be equal to these and yet not the same (Decimal(1) and 1).
+        if isinstance(names, range) or set(map(type, names)) <= _PLAIN:
+            # A private copy: the caller may change the list.
+            self._last = (list(names) if isinstance(names, list) else names, named)
         return named
 
     def _find(self, names: Sequence[Name]) -> Named:

@@ -49,7 +49,7 @@ def count_of(name: str, value: object, *, least: int = 0, most: int = 2**63) -> 
 _TEXTS = (str, bytes, bytearray, memoryview)
 
 
-def number_of(name: str, value: object) -> float:
+def number_of(name: str, value: object, error: type[InputError] = InputError) -> float:
     """Return a real number as a float; a text that looks like one is still a text."""
     try:
         if isinstance(value, (*_TEXTS, complex, np.complexfloating)):
@@ -60,7 +60,7 @@ def number_of(name: str, value: object) -> float:
     except OverflowError:
         raise NotFiniteError(f"{name} is a number too large to compute with") from None
     except (TypeError, ValueError):
-        raise InputError(f"{name}={value!r}, expected a number") from None
+        raise error(f"{name}={value!r}, expected a number") from None
 
 
 def is_ready(value: object) -> bool:

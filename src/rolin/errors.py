@@ -8,8 +8,7 @@
     │   ├── NotFiniteError            NaN, infinity, or a number too large to compute with
     │   └── ArmError                  names of arms: duplicate, unhashable, removed, none at all
     ├── MergeError (ValueError)       evidence that cannot be combined
-    ├── StateFileError                a file that is not a state this version can read
-    └── MissingExtra (ImportError)    an optional part is not installed
+    └── StateFileError                a file that is not a state this version can read
 
 Messages say what was given and what was expected.
 """
@@ -20,7 +19,6 @@ __all__ = [
     "ArmError",
     "InputError",
     "MergeError",
-    "MissingExtra",
     "NotFiniteError",
     "ParameterError",
     "RolinError",
@@ -64,7 +62,3 @@ class MergeError(RolinError, ValueError):
 
 class StateFileError(RolinError):
     """A file is not a state that this version of `rolin` can read."""
-
-
-class MissingExtra(RolinError, ImportError):
-    """An optional part of `rolin` is not installed; the message names the extra."""

@@ -27,7 +27,7 @@ Numbers = float | Sequence[float] | NDArray[np.float64]
 
 def _scale(name: str, value: object, *, zero: bool = False) -> float:
     """Return a positive number (or zero, where allowed) or say what was wrong with it."""
-    number = number_of(name, value)
+    number = number_of(name, value, ParameterError)
     if not (_SMALLEST <= number <= _LARGEST or (zero and number == 0.0)):
         expected = "zero or a positive number" if zero else "a positive number"
         raise ParameterError(f"{name}={value!r}, expected {expected} (1e-150 to 1e150)")
@@ -35,7 +35,7 @@ def _scale(name: str, value: object, *, zero: bool = False) -> float:
 
 
 def _mean(name: str, value: object) -> float:
-    number = number_of(name, value)
+    number = number_of(name, value, ParameterError)
     if not abs(number) <= _LARGEST:
         raise ParameterError(f"{name}={value!r}, expected a finite number (up to 1e150)")
     return number

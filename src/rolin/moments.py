@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin.arms import ArmIndex, Name, canonical
 from rolin.checks import as_batch
-from rolin.errors import MergeError
+from rolin.errors import MergeError, NotFiniteError
 
 __all__ = ["Moments"]
 
@@ -29,8 +29,6 @@ Floats = NDArray[np.float64]
 
 # Rows multiplied at a time: long enough for BLAS, short enough that its plain sums lose nothing.
 _CHUNK = 4096
-# Of an arm's weight, the part that subtraction may leave by rounding alone; less counts as none.
-_ROUNDING = 1e-14
 # How far below zero rounding may push a sum of squares, relative to what it was subtracted from.
 _NEGATIVE = 1e-9
 
@@ -126,19 +124,22 @@ class Moments:
         weight = np.bincount(codes, h, minlength=k).astype(np.float64)
         both = np.column_stack([r, x])
         means = np.zeros((k, both.shape[1]))
-        # Twice, the second time on what is left: then the means carry no error of the sums.
-        for _ in range(2):
-            for j in range(both.shape[1]):
-                left = h * (both[:, j] - means[codes, j])
-                means[:, j] += np.bincount(codes, left, minlength=k) / weight
         total, dropped = np.zeros((2, both.shape[1], both.shape[1]))
-        for start in range(0, len(r), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            centred = both[part] - means[codes[part]]
-            term = (h[part, None] * centred).T @ centred + dropped
-            before = total
-            total = before + term
-            dropped = term - (total - before)  # Kahan's compensation
+        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+            # Twice, the second time on what is left: then the means carry no error of the sums.
+            for _ in range(2):
+                for j in range(both.shape[1]):
+                    left = h * (both[:, j] - means[codes, j])
+                    means[:, j] += np.bincount(codes, left, minlength=k) / weight
+            for start in range(0, len(r), _CHUNK):
+                part = slice(start, start + _CHUNK)
+                centred = both[part] - means[codes[part]]
+                term = (h[part, None] * centred).T @ centred + dropped
+                before = total
+                total = before + term
+                dropped = term - (total - before)  # Kahan's compensation
+        if not (np.isfinite(total).all() and np.isfinite(weight).all()):
+            raise NotFiniteError("contexts, rewards or weights are too large to add up")
         return cls(
             float(len(r)),
             float(np.log(h).sum()),
@@ -202,13 +203,15 @@ class Moments:
         mine = rows - 1
         total, taken = self.weight[mine], other.weight
         left = total - taken
-        if left.size and np.min(left + _ROUNDING * total) < 0:
+        # sums of n weights in another order differ by about √n roundings
+        rounding = 4.0 * np.finfo(float).eps * max(16.0, self.count**0.5) * total
+        if left.size and np.min(left + rounding) < 0:
             worst = int(np.argmin(left))
             raise MergeError(
                 f"arm {other.arms[worst]!r} has weight {total[worst]:g}, from which "
                 f"{taken[worst]:g} cannot be subtracted"
             )
-        gone = left <= _ROUNDING * total
+        gone = left <= rounding
         left[gone] = 0.0
         # The remaining part b of c = a + b:  x̄_b = x̄_c + (x̄_c - x̄_a) H_a/H_b
         ratio = np.divide(taken, left, out=np.zeros_like(left), where=~gone)
@@ -216,6 +219,11 @@ class Moments:
         r_from_taken = self.mean_reward[mine] - other.mean_reward
         gain = taken * (1.0 + ratio)  # H_a H_b/(H_a + H_b) in units of x̄_c - x̄_a
         gain[gone] = 0.0
+        before = np.append(np.diag(self.scatter), self.reward_scatter)
+        apart = np.column_stack([from_taken, r_from_taken])[gone]
+        sizes = np.column_stack([self.mean_context, self.mean_reward])[mine][gone]
+        if (taken[gone] @ apart**2 > _NEGATIVE * before + 1e-20 * (taken[gone] @ sizes**2)).any():
+            raise MergeError("what is subtracted was never part of these moments")
         weight, context = self.weight.copy(), self.mean_context.copy()
         reward = self.mean_reward.copy()
         weight[mine] = left
@@ -224,11 +232,12 @@ class Moments:
         keep = weight > 0.0
         count = self.count - other.count
         if not keep.any():
+            if count != 0:
+                raise MergeError("what is subtracted was never part of these moments")
             return Moments.zero(self.n_features)
         gdx = gain[:, None] * from_taken
         scatter = self.scatter - other.scatter - gdx.T @ from_taken
         reward_scatter = self.reward_scatter - other.reward_scatter - float(gain @ r_from_taken**2)
-        before = np.append(np.diag(self.scatter), self.reward_scatter)
         after = np.append(np.diag(scatter), reward_scatter)
         # what the rounding of the means alone may have done to the terms just subtracted
         moved = gain[:, None] * np.abs(np.column_stack([from_taken, r_from_taken]))

@@ -277,6 +277,7 @@ class Posterior:
         draws one set of coefficients for all of them, which is the true posterior.
         """
         check_sampling(sampling)
+        size = count_of("size", size)
         x, named = self.question(contexts, arms)
         if sampling == "marginal":
             mean, std = self.predict(x, named.names)
@@ -330,8 +331,15 @@ class Posterior:
         self, contexts: Floats, rows: NDArray[np.int64], draws: Floats, sizes: Sequence[int]
     ) -> list[Scores]:
         """Score several questions, one after the other in the arrays, in one pass."""
-        _, out = self.score(contexts, rows, draws)
         ends = np.cumsum(sizes)
+        try:
+            _, out = self.score(contexts, rows, draws)
+        except NotFiniteError:
+            for i, part in enumerate(np.split(contexts, ends[:-1])):
+                if not np.isfinite(part).all():
+                    error = first_not_finite("contexts", part)
+                    raise NotFiniteError(f"question {i}: {error}") from None
+            raise
         best = kernels.best_of_each(out[2], ends)
         return [
             (b, out[:, end - n : end])

@@ -2,10 +2,10 @@
 
     M = Λ + σ⁻²[C + Σ_i H_i (1 - w_i) x̄_i x̄_i'],    b = Λm + σ⁻²[g + Σ_i H_i (1 - w_i) x̄_i r̄_i]
 
-(docs/maths.md, "Additive evidence"). M itself is never formed: with features offset by a
-million, its rounding would swallow the information about their slopes. Its parts are stacked
-as the rows of a least-squares problem instead, and reduced by QR to a triangle R with
-R'R = M.
+(docs/maths.md, "Additive evidence"). The part between the arms is never added to the rest:
+with features offset by a million, its rounding would swallow the information about their
+slopes. All is stacked as the rows of a least-squares problem instead, and reduced by QR to a
+triangle R with R'R = M.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def _rebuild(scales: Scales, moments: Moments) -> Rebuilt:
     right[:d] += moments.cross / noise
 
     left = _left_root(scatter, 1.0 / prior_std)
-    # One more column for the right-hand side: the triangle then holds R, R θ̂ and the residual.
+    # One more column for the right-hand side: the triangle then holds R and R θ̂.
     triangle = np.zeros((size + 1, size + 1))
     triangle[:size, :size] = left.T
-    triangle[:size, size] = fit = _solve(left, right, lower=True)
+    triangle[:size, size] = _solve(left, right, lower=True)
     for start in range(0, len(odds), _CHUNK):
         part = slice(start, start + _CHUNK)
         rows = np.ones((len(odds[part]), size + 1))
@@ -71,19 +71,26 @@ def _rebuild(scales: Scales, moments: Moments) -> Rebuilt:
         rows[:, size] = moments.mean_reward[part]
         rows *= np.sqrt(moments.weight[part] / (noise * (1.0 + odds[part])))[:, None]
         triangle = _qr(np.vstack([triangle, rows]))
-    r, rhs, residual = triangle[:size, :size], triangle[:size, size], triangle[size, size]
+    r = triangle[:size, :size]
+    coef = _solve(r, triangle[:size, size])
 
-    # log p(r), docs/maths.md, "Evidence": the determinants, then the quadratic form.
+    # -2 log p(r), docs/maths.md, "Evidence": the determinants, then the quadratic form at its
+    # minimum θ̂, as a sum of squares, since a difference would cancel.
+    theta, apart = coef[:d], moments.mean_reward - moments.mean_context @ coef[:d]
+    if scales.has_intercept:
+        apart = apart - coef[d]
+    within = moments.reward_scatter + theta @ (moments.scatter @ theta - 2.0 * moments.cross)
+    between = (moments.weight / (1.0 + odds)) @ apart**2
     log_evidence = -0.5 * (
         moments.count * np.log(2.0 * np.pi * noise)
         - moments.sum_log_weight
         + np.log1p(odds).sum()
         + 2.0 * (np.log(np.abs(np.diag(r))).sum() + np.log(prior_std).sum())
-        + (moments.reward_scatter / noise + ((prior_mean / prior_std) ** 2).sum() - fit @ fit)
-        + residual**2
+        + (((coef - prior_mean) / prior_std) ** 2).sum()
+        + (within + between) / noise
     )
     return Rebuilt(
-        coef=_solve(r, rhs),
+        coef=coef,
         factor=np.ascontiguousarray(_solve(r, np.eye(size)).T),  # M⁻¹ = R⁻¹ R⁻ᵀ
         log_evidence=float(log_evidence),
     )

@@ -30,7 +30,8 @@ def ranking(scores: Floats, top_k: int, generator: np.random.Generator) -> NDArr
         return near[:top_k]
     lowest = scores[near[top_k - 1]]
     near = np.flatnonzero(scores >= lowest - TIE * abs(lowest))
-    near = near[np.argsort(-scores[near])]
+    # stable, so that the same random numbers fall on the same arms however many are ranked
+    near = near[np.argsort(-scores[near], kind="stable")]
     level = np.concatenate([[0], np.cumsum(~_tied(scores[near]))])
     return near[np.lexsort((generator.random(len(near)), level))][:top_k]
 

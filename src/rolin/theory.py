@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rolin.checks import count_of
+from rolin.checks import count_of, number_of
 from rolin.errors import ParameterError
 from rolin.model import Scales
 
@@ -86,6 +86,7 @@ def bayes_regret_bound(
     scales = Scales(coef_std=coef_std, arm_std=arm_std, noise_std=noise_std)
     if isinstance(scales.coef_std, tuple):
         raise ParameterError(f"coef_std={coef_std!r}, expected one number: the theorem has one λ")
+    context_norm = number_of("context_norm", context_norm, ParameterError)
     if not 0.0 <= context_norm < math.inf:
         raise ParameterError(f"context_norm={context_norm!r}, expected a number of at least 0")
     variance = scales.arm_std**2 + context_norm**2 * scales.coef_std**2

@@ -75,6 +75,12 @@ def merge(a: LinearPolicy, b: LinearPolicy, *, base: LinearPolicy | None = None)
     base
         The state that both started from, if they did not start empty. Without it, what they had
         learned before they parted is counted twice.
+
+    Raises
+    ------
+    MergeError
+        If they differ in kind or settings, did not start from `base`, or if an arm has come back
+        without its past since then: which rewards belong to which life could not be told.
     """
     if not isinstance(a, LinearPolicy):
         raise MergeError(f"{a!r} is not a policy that can be merged")
@@ -100,7 +106,7 @@ def merge(a: LinearPolicy, b: LinearPolicy, *, base: LinearPolicy | None = None)
         _ = a.moments - started  # refuses a base that `a` did not start from
         news = news - started
         decisions -= base.n_decisions
-        removed -= {name for name in base.removed_arms if name in a.arms or name in b.arms}
+        removed -= set(base.removed_arms) & {*a.arms, *b.arms}  # since restored
     return a.with_moments(a.moments + news, removed, max(decisions, 0))
 
 

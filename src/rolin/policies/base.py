@@ -1,7 +1,7 @@
 """What all policies of the library share: the calls, their checks, and their state.
 
 A policy is a posterior and a rule that turns it into a choice. The rule is one method,
-`_score`: a number for each arm, drawn from a generator keyed by the decision. So a new policy is
+`_draws`: a number for each arm, from a generator keyed by the decision. So a new policy is
 one new file with one short class.
 """
 
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from rolin import snapshot
 from rolin.arms import Name
 from rolin.checks import count_of
-from rolin.errors import StateFileError, UnknownOption
+from rolin.errors import RolinError, StateFileError, UnknownOption
 from rolin.estimates import Prediction
 from rolin.model import Numbers, Scales
 from rolin.moments import Moments
@@ -83,9 +83,9 @@ class LinearPolicy(ABC):
 
     def __new__(cls, *_args: object, **options: object) -> Self:
         """Refuse options that there are not, naming those that there are."""
-        known = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+        known = _options_of(cls)
         for name in options:
-            if name not in known:
+            if known is not None and name not in known:
                 close = get_close_matches(name, known, n=1)
                 hint = f"; did you mean {close[0]}?" if close else "."
                 raise UnknownOption(
@@ -121,12 +121,42 @@ class LinearPolicy(ABC):
         return Posterior(scales, n_features)
 
     @abstractmethod
+    def _draws(self, n_arms: int, key: Key) -> Floats:
+        """Say how many standard deviations above its mean each arm is scored: the rule.
+
+        The highest score is chosen. Random numbers come from `generator(key)`.
+        """
+
     def _score(self, question: Question, key: Key) -> Scores:
-        """Give each arm a number; the highest is chosen."""
+        """Score the arms of a question; for rules that are not mean + draw * std."""
+        x, (_, rows) = question
+        return self._posterior.score(x, rows, self._draws(len(rows), key))
 
     def _score_many(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
-        """Score several questions; a rule that can do it in one pass says so here."""
-        return [self._score(q, key) for q, key in zip(questions, keys, strict=True)]
+        """Score several questions, in one pass."""
+        if not questions:
+            return []
+        sizes = [len(x) for x, _ in questions]
+        return self._posterior.score_many(
+            np.concatenate([x for x, _ in questions]),
+            np.concatenate([named.rows for _, named in questions]),
+            np.concatenate([self._draws(n, key) for n, key in zip(sizes, keys, strict=True)]),
+            sizes,
+        )
+
+    def _score_each(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
+        """Score several questions one by one, for rules that cannot do it in one pass."""
+        scores = []
+        for i, (question, key) in enumerate(zip(questions, keys, strict=True)):
+            try:
+                scores.append(self._score(question, key))
+            except RolinError as error:
+                raise type(error)(f"question {i}: {error}") from error
+        return scores
+
+    def generator(self, key: Key) -> np.random.Generator:
+        """Return the random numbers of a decision, from their start."""
+        return self._random.at(key)
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -177,14 +207,15 @@ class LinearPolicy(ABC):
         top_k: int | None = None,
         exclude: Iterable[Name] = (),
     ) -> list[Decision]:
-        """Make one decision per question, in one pass; the same as `decide` for each in turn.
+        """Make one decision per question; the same as `decide` for each in turn, but faster.
 
         Parameters
         ----------
         contexts
             A (B, K, d) array, or a list of what `decide` takes.
         arms
-            The K names, the same for all questions, or a list with the names of each.
+            The K names, the same for all questions, or a list with a list of names for each
+            (a tuple is a name).
         top_k
             As for `decide`, the same for all questions.
         exclude
@@ -192,6 +223,7 @@ class LinearPolicy(ABC):
         """
         questions = ask_many(self._posterior, contexts, arms, exclude)
         if top_k is not None:
+            count_of("top_k", top_k, least=1)
             for question in questions:
                 check_top_k(top_k, question)
         keys = range(self._decisions, self._decisions + len(questions))
@@ -266,7 +298,8 @@ class LinearPolicy(ABC):
     ) -> Prediction:
         """Return mean and standard deviation of each arm's mean reward, as `(mean, std)`."""
         x, named = ask(self._posterior, contexts, arms, ())
-        return self._posterior.predict(x, named.names)
+        _, table = self._posterior.score(x, named.rows, np.zeros(len(x)))
+        return Prediction(table[0], table[1])
 
     @property
     def posterior(self) -> Posterior:
@@ -311,7 +344,9 @@ class LinearPolicy(ABC):
     @property
     def settings(self) -> dict[str, Any]:
         """The options that make this policy again, without what it has learned."""
-        return {"n_features": self.n_features, **asdict(self.scales), "seed": self.seed}
+        settings = {"n_features": self.n_features, **asdict(self.scales), "seed": self.seed}
+        known = _options_of(type(self))
+        return {name: value for name, value in settings.items() if known is None or name in known}
 
     def __repr__(self) -> str:
         """Return the call that makes this policy."""
@@ -353,3 +388,11 @@ class LinearPolicy(ABC):
         other._posterior = type(self._posterior).of(self.scales, moments, removed=removed)
         other._decisions = decisions
         return other
+
+
+def _options_of(policy: type[LinearPolicy]) -> list[str] | None:
+    """Return the names of a policy's options, or `None` if it takes any."""
+    parameters = inspect.signature(policy.__init__).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return None
+    return [name for name in parameters if name != "self"]

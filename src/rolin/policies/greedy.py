@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rolin.policies.base import LinearPolicy
-from rolin.policies.question import Question
 from rolin.randomness import Key
-from rolin.sampling import Scores
 
 __all__ = ["Greedy"]
 
@@ -18,6 +17,5 @@ class Greedy(LinearPolicy):
     Its options are those of [`LinearPolicy`][rolin.LinearPolicy]; the seed only breaks ties.
     """
 
-    def _score(self, question: Question, key: Key) -> Scores:
-        x, (_, rows) = question
-        return self._posterior.score(x, rows, np.zeros(len(rows)))
+    def _draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
+        return np.zeros(n_arms)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rolin.model import Numbers
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.sampling import Sampling
@@ -47,10 +45,3 @@ class LinTS(RoLinTS):
             sampling=sampling,
             seed=seed,
         )
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The options that make this policy again, without what it has learned."""
-        settings = super().settings
-        del settings["arm_std"]
-        return settings

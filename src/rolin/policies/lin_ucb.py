@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rolin.model import Numbers
 from rolin.policies.rolin_ucb import RoLinUCB
 
@@ -46,10 +44,3 @@ class LinUCB(RoLinUCB):
             width=width,
             seed=seed,
         )
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The options that make this policy again, without what it has learned."""
-        settings = super().settings
-        del settings["arm_std"]
-        return settings

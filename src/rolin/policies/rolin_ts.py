@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rolin.model import Numbers
 from rolin.policies.base import LinearPolicy
@@ -14,6 +15,8 @@ from rolin.randomness import Key
 from rolin.sampling import Sampling, Scores, check_sampling
 
 __all__ = ["RoLinTS"]
+
+Floats = NDArray[np.float64]
 
 
 class RoLinTS(LinearPolicy):
@@ -91,23 +94,17 @@ class RoLinTS(LinearPolicy):
         """The options that make this policy again, without what it has learned."""
         return {**super().settings, "sampling": self.sampling}
 
+    def _draws(self, n_arms: int, key: Key) -> Floats:
+        return self._random.at(key).standard_normal(n_arms)
+
     def _score(self, question: Question, key: Key) -> Scores:
+        if self.sampling == "marginal":
+            return super()._score(question, key)
         x, (_, rows) = question
-        posterior, generator = self._posterior, self._random.at(key)
-        if self.sampling == "joint":
-            draws = generator.standard_normal(posterior.size + len(rows))
-            return posterior.score_joint(x, rows, draws)
-        return posterior.score(x, rows, generator.standard_normal(len(rows)))
+        draws = self._draws(self._posterior.size + len(rows), key)
+        return self._posterior.score_joint(x, rows, draws)
 
     def _score_many(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
-        if self.sampling == "joint" or not questions:
+        if self.sampling == "marginal":
             return super()._score_many(questions, keys)
-        sizes = [len(x) for x, _ in questions]
-        return self._posterior.score_many(
-            np.concatenate([x for x, _ in questions]),
-            np.concatenate([named.rows for _, named in questions]),
-            np.concatenate(
-                [self._random.at(k).standard_normal(n) for k, n in zip(keys, sizes, strict=True)]
-            ),
-            sizes,
-        )
+        return self._score_each(questions, keys)

@@ -6,14 +6,13 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rolin.checks import count_of, number_of
 from rolin.errors import ParameterError
 from rolin.model import Numbers
 from rolin.policies.base import LinearPolicy
-from rolin.policies.question import Question
 from rolin.randomness import Key
-from rolin.sampling import Scores
 
 __all__ = ["RoLinUCB"]
 
@@ -85,7 +84,7 @@ class RoLinUCB(LinearPolicy):
         if horizon is not None:
             horizon = count_of("horizon", horizon, least=1)
         if width is not None:
-            width = number_of("width", width)
+            width = number_of("width", width, ParameterError)
             if not 0.0 <= width < math.inf:
                 raise ParameterError(f"width={width!r}, expected a number of at least 0")
         self._horizon, self._width = horizon, width
@@ -103,6 +102,5 @@ class RoLinUCB(LinearPolicy):
         """The options that make this policy again, without what it has learned."""
         return {**super().settings, "horizon": self._horizon, "width": self._width}
 
-    def _score(self, question: Question, key: Key) -> Scores:
-        x, (_, rows) = question
-        return self._posterior.score(x, rows, np.full(len(rows), self.width))
+    def _draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
+        return np.full(n_arms, self.width)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from rolin.checks import first_not_finite
 from rolin.policies.base import LinearPolicy
@@ -19,9 +22,15 @@ class Uniform(LinearPolicy):
     Its options are those of [`LinearPolicy`][rolin.LinearPolicy].
     """
 
+    def _draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
+        return self._random.at(key).random(n_arms)
+
     def _score(self, question: Question, key: Key) -> Scores:
         x, _ = question
         if not np.isfinite(x).all():
             raise first_not_finite("contexts", x)
-        values = self._random.at(key).random((1, len(x)))
-        return int(values.argmax()), values
+        scores = self._draws(len(x), key)
+        return int(scores.argmax()), scores[None]
+
+    def _score_many(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
+        return self._score_each(questions, keys)

@@ -98,6 +98,9 @@ def rankings_are_whole(make: MakePolicy) -> None:
             assert len(set(ranked.ranking)) == len(ranked.ranking) == top_k
             places = [NAMES.index(arm) for arm in ranked.ranking]
             assert (ranked.contexts == x[places]).all()
+        tied = np.repeat(contexts(key, 2), 2, axis=0)  # whom chance prefers, it always prefers
+        best = policy.decide(tied, NAMES, key=key)
+        assert policy.decide(tied, NAMES, top_k=3, key=key).ranking[0] == best.arm
 
 
 def ties_are_broken_at_random(make: MakePolicy) -> None:
@@ -177,7 +180,14 @@ def many_decisions_are_single_ones(make: MakePolicy) -> None:
         many = trained(make)
         assert [decision.arm for decision in many.decide_many(asked, arms)] == expected
         assert many.n_decisions == single.n_decisions
+        left_out = many.decide_many(asked, arms, top_k=2, exclude=["a"])
+        assert all(len(d.ranking) == 2 and "a" not in d.ranking for d in left_out)
+        refused(
+            lambda many=many, asked=asked, arms=arms: many.decide_many(asked, arms, top_k=5),  # type: ignore[misc]  # bound now
+            "top_k over the arms",
+        )
     policy = trained(make)
+    refused(lambda: policy.decide_many([], top_k=0), "top_k = 0")
     before = fingerprint(policy)
     bad = x.copy()
     bad[7, 0, 0] = np.nan

@@ -41,12 +41,14 @@ def trained(make: MakePolicy, seed: int = 1) -> Any:
 
 
 def fingerprint(policy: Any) -> list[object]:
-    """Return what can be seen of a policy: predictions where there are any, and decisions."""
+    """Return what can be seen of a policy: predictions, state, decisions, as far as it has them."""
     names = [*NAMES, "never seen"]
     seen: list[object] = []
     if isinstance(policy, Predicts):
         mean, std = policy.predict(contexts(99, 5), names)
         seen += [mean.tobytes(), std.tobytes()]
+    if hasattr(policy, "posterior"):
+        seen += [array.tobytes() for array in policy.posterior.arrays().values()]
     for key in range(20):
         seen.append(policy.decide(contexts(99 + key, 5), names, key=key).arm)
     # the key that comes next shows that no draw was consumed

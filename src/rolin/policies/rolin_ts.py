@@ -98,11 +98,12 @@ class RoLinTS(LinearPolicy):
         return self._random.at(key).standard_normal(n_arms)
 
     def _score(self, question: Question, key: Key) -> Scores:
-        if self.sampling == "marginal":
-            return super()._score(question, key)
         x, (_, rows) = question
-        draws = self._draws(self._posterior.size + len(rows), key)
-        return self._posterior.score_joint(x, rows, draws)
+        posterior, generator = self._posterior, self._random.at(key)
+        if self.sampling == "marginal":  # what the base class does, with two frames less
+            return posterior.score(x, rows, generator.standard_normal(len(rows)))
+        draws = generator.standard_normal(posterior.size + len(rows))
+        return posterior.score_joint(x, rows, draws)
 
     def _score_many(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
         if self.sampling == "marginal":

@@ -12,6 +12,7 @@ from rolin.arms import Name, canonical
 from rolin.errors import ArmError, InputError, NotFiniteError, ParameterError, ShapeError
 
 __all__ = [
+    "FLOAT64",
     "Batch",
     "as_batch",
     "as_excluded",
@@ -19,12 +20,11 @@ __all__ = [
     "as_names",
     "count_of",
     "first_not_finite",
-    "is_ready",
     "number_of",
 ]
 
 Floats = NDArray[np.float64]
-_FLOAT64 = np.dtype(np.float64)  # one object, so that it can be compared by identity
+FLOAT64 = np.dtype(np.float64)  # one object, so that it can be compared by identity
 
 
 class Batch(NamedTuple):
@@ -63,16 +63,12 @@ def number_of(name: str, value: object, error: type[InputError] = InputError) ->
         raise error(f"{name}={value!r}, expected a number") from None
 
 
-def is_ready(value: object) -> bool:
-    """Whether kernels can read an array as it is: contiguous, aligned and writable float64.
-
-    (Nothing writes to it, but a read-only array is another type to them, compiled anew.)
-    """
-    return type(value) is np.ndarray and value.dtype is _FLOAT64 and value.flags.carray
-
-
 def as_floats(name: str, value: ArrayLike) -> Floats:
-    """Return an array that `is_ready`, sharing memory where it can."""
+    """Return an array that the kernels can read, sharing memory where it can.
+
+    That is contiguous, aligned and writable float64. (Nothing writes to it, but a read-only array
+    is another type to them, compiled anew.)
+    """
     try:
         if isinstance(value, _TEXTS):
             raise TypeError(f"it is a {type(value).__name__}")

@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from rolin import kernels
 from rolin.arms import ArmIndex, Name, Named, canonical
 from rolin.checks import (
+    FLOAT64,
     as_batch,
     as_floats,
     as_names,
     count_of,
     first_not_finite,
-    is_ready,
     number_of,
 )
 from rolin.errors import InputError, NotFiniteError, ShapeError
@@ -107,7 +107,10 @@ class Posterior:
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
         """Learn from one reward, of noise variance σ²/weight, in O(d²) whatever the arms."""
-        x: Any = context if is_ready(context) else as_floats("context", context)
+        x: Any = context
+        # Ready for the kernels as it is? Written out, here and below: a call would take 0.1 µs.
+        if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
+            x = as_floats("context", x)
         if x.shape != self._shape:
             raise ShapeError(f"context has shape {x.shape}, expected {self._shape}")
         r = reward if type(reward) is float else number_of("reward", reward)
@@ -298,7 +301,9 @@ class Posterior:
 
     def question(self, contexts: ArrayLike, arms: Iterable[Name] | None) -> tuple[Floats, Named]:
         """Check contexts and arms; whether the contexts are finite shows when they are used."""
-        x: Any = contexts if is_ready(contexts) else as_floats("contexts", contexts)
+        x: Any = contexts
+        if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
+            x = as_floats("contexts", x)
         shape = x.shape
         if len(shape) != 2 or shape[1] != self.n_features:
             raise ShapeError(f"contexts has shape {shape}, expected (K, {self.n_features})")

@@ -36,6 +36,8 @@ Floats = NDArray[np.float64]
 
 # Stream of a decision's key that breaks ties; the rule draws from stream 0.
 _TIES = 1
+# The empty tuple is one object, so that a question without exclusions is known by identity.
+_NOBODY: tuple[Name, ...] = ()
 
 
 class Decision(NamedTuple):
@@ -128,7 +130,10 @@ class LinearPolicy(ABC):
         """
 
     def _score(self, question: Question, key: Key) -> Scores:
-        """Score the arms of a question; for rules that are not mean + draw * std."""
+        """Score the arms of a question.
+
+        A rule that is not mean + draw * std says so here, and lets `_score_many` be `_score_each`.
+        """
         x, (_, rows) = question
         return self._posterior.score(x, rows, self._draws(len(rows), key))
 
@@ -188,7 +193,10 @@ class LinearPolicy(ABC):
             What to key the draws by; by default the number of this decision. The same key,
             state and question give the same answer.
         """
-        question = ask(self._posterior, contexts, arms, exclude)
+        if type(contexts) is np.ndarray and exclude is _NOBODY:  # a frame less for most calls
+            question = self._posterior.question(contexts, arms)
+        else:
+            question = ask(self._posterior, contexts, arms, exclude)
         if top_k is not None:
             check_top_k(top_k, question)
         if key is not None:

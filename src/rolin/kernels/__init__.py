@@ -19,9 +19,9 @@ numbers  (6,)                 σ², s₀², N, Σ log h, log evidence, number of
 D is d, or d + 1 with an intercept: its column of ones is implied, never stored.
 
 Means and scatter are kept in more than the working precision. With plain sums, 10⁶ observations
-of nearly collinear features left an error of 3e-8 in a posterior rebuilt from them, and of
-features offset by 10⁶ an error of 3e-9 in the running one. It costs O(d) per observation:
-scatter is added up plainly for a while and carried over with compensation then.
+of collinear features left an error of 1.6e-9 in a posterior rebuilt from them, and of features
+offset by 10⁶ an error of 3.3e-9 in the running one. It costs O(d) per observation: scatter is
+added up plainly for a while and carried over with compensation then.
 
 Symbols are those of the paper and of `docs/maths.md`.
 """

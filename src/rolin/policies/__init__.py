@@ -14,7 +14,8 @@ from os import PathLike
 from rolin import snapshot
 from rolin.arms import PastArm
 from rolin.errors import MergeError, StateFileError
-from rolin.policies.base import Decision, LinearPolicy
+from rolin.policies.base import LinearPolicy
+from rolin.policies.decision import Decision
 
 __all__ = ["Decision", "LinearPolicy", "find", "load", "merge"]
 

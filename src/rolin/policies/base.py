@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
 from os import PathLike
-from typing import Any, NamedTuple, Self, SupportsFloat
+from typing import Any, Self, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,34 +25,18 @@ from rolin.errors import RolinError, StateFileError, UnknownOption
 from rolin.estimates import Prediction
 from rolin.model import Numbers, Scales
 from rolin.moments import Moments
+from rolin.policies.decision import Decision
 from rolin.policies.question import Question, ask, ask_many, check_top_k
 from rolin.posterior import Posterior
 from rolin.randomness import Key, KeyedGenerator, as_key, fresh_seed
 from rolin.sampling import Scores, ranking
 
-__all__ = ["Decision", "LinearPolicy"]
+__all__ = ["LinearPolicy"]
 
 Floats = NDArray[np.float64]
 
 # Stream of a decision's key that breaks ties; the rule draws from stream 0.
 _TIES = 1
-# The empty tuple is one object, so that a question without exclusions is known by identity.
-_NOBODY: tuple[Name, ...] = ()
-
-
-class Decision(NamedTuple):
-    """What was decided; `policy.update(decision.arm, decision.context, reward)` learns from it."""
-
-    arm: Name
-    """The chosen arm."""
-    context: Floats
-    """(d,): its context."""
-    ranking: tuple[Name, ...]
-    """The best `top_k` arms, the chosen one first."""
-    contexts: Floats
-    """(top_k, d): the contexts of the ranking."""
-    key: Key
-    """What the draws were keyed by: with the same key and state, the decision is the same."""
 
 
 class LinearPolicy(ABC):
@@ -193,10 +177,7 @@ class LinearPolicy(ABC):
             What to key the draws by; by default the number of this decision. The same key,
             state and question give the same answer.
         """
-        if type(contexts) is np.ndarray and exclude is _NOBODY:  # a frame less for most calls
-            question = self._posterior.question(contexts, arms)
-        else:
-            question = ask(self._posterior, contexts, arms, exclude)
+        question = ask(self._posterior, contexts, arms, exclude)
         if top_k is not None:
             check_top_k(top_k, question)
         if key is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin.arms import Name
-from rolin.policies.base import Decision
+from rolin.policies.decision import Decision
 from rolin.randomness import Key
 
 __all__ = ["Decides", "MakePolicy", "Predicts", "Saves"]

@@ -78,8 +78,8 @@ def test_shown_code_passes_a_type_checker(tmp_path: Path) -> None:
 
 def test_documented_parameters_exist() -> None:
     """Every parameter that a docstring describes is one of the signature, one by one."""
-    for thing in (*policies.find().values(), rolin.LinearPolicy.decide, rolin.LinearPolicy.update,
-                  rolin.LinearPolicy.decide_many, rolin.load, rolin.merge, rolin.Scales,
+    for thing in (*policies.find().values(), rolin.Policy.decide, rolin.Policy.update,
+                  rolin.Policy.decide_many, rolin.load, rolin.merge, rolin.Scales,
                   rolin.theory.bayes_regret_bound):  # fmt: skip
         doc = inspect.cleandoc(thing.__doc__ or "")
         if "Parameters\n---" not in doc:

@@ -14,9 +14,10 @@ from rolin import policies
 def test_public_names() -> None:
     """Adding or removing a name is a decision, not an accident."""
     assert rolin.__all__ == [
-        "ArmEffects", "Coefficients", "Decision", "Greedy", "LinTS", "LinUCB", "LinearPolicy",
-        "Moments", "NaiveRoLinTS", "Posterior", "Prediction", "RoLinTS", "RoLinUCB", "RolinError",
-        "Scales", "Uniform", "__version__", "errors", "load", "merge", "theory",
+        "ArmEffects", "Coefficients", "Decision", "Greedy", "HLinUCB", "LinTS", "LinUCB",
+        "LinearPolicy", "Moments", "NaiveRoLinTS", "Policy", "Posterior", "Prediction", "RoLinTS",
+        "RoLinUCB", "RolinError", "SafeFALCON", "Scales", "Uniform", "__version__", "errors",
+        "load", "merge", "theory",
     ]  # fmt: skip
     for name in rolin.__all__:
         assert hasattr(rolin, name)

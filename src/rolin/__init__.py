@@ -5,13 +5,15 @@ from rolin.errors import RolinError
 from rolin.estimates import ArmEffects, Coefficients, Prediction
 from rolin.model import Scales
 from rolin.moments import Moments
-from rolin.policies import Decision, LinearPolicy, load, merge
+from rolin.policies import Decision, LinearPolicy, Policy, load, merge
 from rolin.policies.greedy import Greedy
+from rolin.policies.hlinucb import HLinUCB
 from rolin.policies.lin_ts import LinTS
 from rolin.policies.lin_ucb import LinUCB
 from rolin.policies.naive import NaiveRoLinTS
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.rolin_ucb import RoLinUCB
+from rolin.policies.safe_falcon import SafeFALCON
 from rolin.policies.uniform import Uniform
 from rolin.posterior import Posterior
 
@@ -22,16 +24,19 @@ __all__ = [
     "Coefficients",
     "Decision",
     "Greedy",
+    "HLinUCB",
     "LinTS",
     "LinUCB",
     "LinearPolicy",
     "Moments",
     "NaiveRoLinTS",
+    "Policy",
     "Posterior",
     "Prediction",
     "RoLinTS",
     "RoLinUCB",
     "RolinError",
+    "SafeFALCON",
     "Scales",
     "Uniform",
     "__version__",

@@ -8,7 +8,9 @@
     │   ├── NotFiniteError            NaN, infinity, or a number too large to compute with
     │   └── ArmError                  names of arms: duplicate, unhashable, removed, none at all
     ├── MergeError (ValueError)       evidence that cannot be combined
-    └── StateFileError                a file that is not a state this version can read
+    ├── StateFileError                a file that is not a state this version can read
+    ├── DataError                     data from outside that is missing or malformed
+    └── MissingExtra (ImportError)    a part that needs packages which are not installed
 
 Messages say what was given and what was expected.
 """
@@ -17,8 +19,10 @@ from __future__ import annotations
 
 __all__ = [
     "ArmError",
+    "DataError",
     "InputError",
     "MergeError",
+    "MissingExtra",
     "NotFiniteError",
     "ParameterError",
     "RolinError",
@@ -62,3 +66,11 @@ class MergeError(RolinError, ValueError):
 
 class StateFileError(RolinError):
     """A file is not a state that this version of `rolin` can read."""
+
+
+class DataError(RolinError):
+    """Data from outside are missing or malformed; says which file and which line."""
+
+
+class MissingExtra(RolinError, ImportError):
+    """A part of the library needs packages that are not installed; names the extra."""

@@ -7,7 +7,7 @@ row per arm say everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self, SupportsFloat
 
 import numpy as np
@@ -26,6 +26,7 @@ from rolin.checks import (
 )
 from rolin.errors import InputError, NotFiniteError, ShapeError
 from rolin.estimates import ArmEffects, Coefficients, Prediction
+from rolin.learner import Learner
 from rolin.model import Scales
 from rolin.moments import Moments
 from rolin.rebuild import rebuild
@@ -39,7 +40,7 @@ _FUSED_SIZE = 20
 _FUSED = 80_000
 
 
-class Posterior:
+class Posterior(Learner):
     """The running posterior of the robust linear model.
 
     Parameters
@@ -59,12 +60,10 @@ class Posterior:
     """
 
     def __init__(self, scales: Scales, n_features: int) -> None:
-        d = count_of("n_features", n_features, most=100_000)
+        super().__init__(n_features)
+        d = self.n_features
         self.scales = scales
-        self.n_features = d
-        self._shape = (d,)  # of a context
         mean, std = scales.prior(d)
-        self._index = ArmIndex()
         self._arms = np.zeros((8, kernels.CONTEXT + d))
         self._tails = np.zeros((8, 1 + d), dtype=np.float32)
         self._coef = mean
@@ -108,7 +107,7 @@ class Posterior:
     ) -> None:
         """Learn from one reward, of noise variance σ²/weight, in O(d²) whatever the arms."""
         x: Any = context
-        # Ready for the kernels as it is? Written out, here and below: a call would take 0.1 µs.
+        # Ready for the kernels as it is? Written out: a call would take 0.1 µs.
         if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
             x = as_floats("context", x)
         if x.shape != self._shape:
@@ -158,14 +157,6 @@ class Posterior:
         for name in new:
             self._index.add(name)
 
-    def remove_arm(self, arm: Name) -> None:
-        """Take an arm out of the game. What it taught about the coefficients stays."""
-        self._index.remove(arm)
-
-    def restore_arm(self, arm: Name, *, with_past: bool = True) -> None:
-        """Bring a removed arm back: as what it was, or as a new arm of the same name."""
-        self._index.restore(arm, with_past=with_past)
-
     def _reserve(self, last_row: int) -> int:
         """Make room for rows up to `last_row`, at least doubling, so growth is amortised."""
         if last_row >= len(self._arms):
@@ -178,16 +169,6 @@ class Posterior:
         return last_row
 
     # -- reading -----------------------------------------------------------------------------
-
-    @property
-    def arms(self) -> list[Name]:
-        """Arms that have been observed and not removed, in order of appearance."""
-        return self._index.active
-
-    @property
-    def removed_arms(self) -> list[Name]:
-        """Arms that were removed and have not come back."""
-        return self._index.removed
 
     @property
     def count(self) -> float:
@@ -299,21 +280,6 @@ class Posterior:
         """Number D of coefficients, the intercept included."""
         return len(self._coef)
 
-    def question(self, contexts: ArrayLike, arms: Iterable[Name] | None) -> tuple[Floats, Named]:
-        """Check contexts and arms; whether the contexts are finite shows when they are used."""
-        x: Any = contexts
-        if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
-            x = as_floats("contexts", x)
-        shape = x.shape
-        if len(shape) != 2 or shape[1] != self.n_features:
-            raise ShapeError(f"contexts has shape {shape}, expected (K, {self.n_features})")
-        if arms is None:
-            return x, self._index.find(range(shape[0]))
-        names = arms if type(arms) is list else as_names(arms)
-        if len(names) != shape[0]:
-            raise ShapeError(f"arms has {len(names)} names, expected {shape[0]}, one per context")
-        return x, self._index.find(names)
-
     def score(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
         """Score each arm by mean + draw * std; the table's rows are mean, std and score."""
         n, size = len(rows), len(self._coef)
@@ -370,10 +336,7 @@ class Posterior:
     # -- state -------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the running state as named arrays (views, not copies).
-
-        With names and scales, it is all there is.
-        """
+        """Return the running state as named arrays (views, not copies)."""
         rows = 1 + len(self._index)
         return {
             "arms": self._arms[:rows],
@@ -383,35 +346,6 @@ class Posterior:
             "scatter": self._scatter,
             "numbers": self._numbers,
         }
-
-    @classmethod
-    def from_arrays(
-        cls,
-        scales: Scales,
-        n_features: int,
-        names: Iterable[Name],
-        removed: Iterable[Name],
-        arrays: Mapping[str, NDArray[Any]],
-    ) -> Self:
-        """Restore a running state exactly."""
-        self = cls(scales, n_features)
-        self._index = ArmIndex(names, removed)
-        self._reserve(len(self._index))
-        rows = 1 + len(self._index)
-        for name, own in self.arrays().items():
-            given = arrays[name]
-            if given.shape != own.shape or not np.isfinite(given).all():
-                raise ShapeError(f"{name} has shape {given.shape}, expected {own.shape}, finite")
-            if name in ("arms", "tails"):
-                getattr(self, f"_{name}")[:rows] = given
-            else:
-                setattr(self, f"_{name}", np.array(given, dtype=own.dtype))
-        return self
-
-    @property
-    def names(self) -> list[Name]:
-        """Name of every row of the state, past lives and removed arms included (a copy)."""
-        return list(self._index.names)
 
 
 def _not_finite(contexts: ArrayLike, rewards: ArrayLike, weights: ArrayLike) -> NotFiniteError:

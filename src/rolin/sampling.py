@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rolin.errors import ParameterError
 from rolin.kernels import TIE
 
-__all__ = ["Sampling", "Scores", "check_sampling", "ranking"]
+__all__ = ["Sampling", "Scores", "best_of", "check_sampling", "ranking", "tied_for_best"]
 
 Floats = NDArray[np.float64]
 Sampling = Literal["marginal", "joint"]
@@ -19,6 +19,19 @@ Sampling = Literal["marginal", "joint"]
 Scores = tuple[int, Floats]
 """Index of the highest score (negative if there are several), and a table of K columns whose last
 row holds all scores."""
+
+
+def best_of(scores: Floats) -> Scores:
+    """Return scores with the index of the highest, or with a negative one if it is tied."""
+    tied = np.count_nonzero(tied_for_best(scores)) > 1
+    return -1 if tied else int(scores.argmax()), scores[None]
+
+
+def tied_for_best(scores: Floats) -> NDArray[np.bool_]:
+    """Return which scores are as good as the highest, up to rounding."""
+    top = scores.max()
+    as_good: NDArray[np.bool_] = scores >= top - TIE * abs(top)
+    return as_good
 
 
 def ranking(scores: Floats, top_k: int, generator: np.random.Generator) -> NDArray[np.int64]:

@@ -21,3 +21,6 @@ both: rolin.LinearPolicy = rolin.merge(policy, policy, base=policy)
 bound: float = rolin.theory.bayes_regret_bound(
     n_rounds=100, n_arms=5, n_features=2, context_norm=1.0
 ).total
+loaded: rolin.RoLinTS = rolin.load("state", rolin.RoLinTS, seed=1)
+falcon = rolin.SafeFALCON(n_features=2, reward_range=(0.0, 1.0))
+propensities: NDArray[np.float64] = falcon.probabilities(np.ones((2, 2)))

@@ -10,38 +10,50 @@ import importlib
 import inspect
 import pkgutil
 from os import PathLike
+from typing import Any, TypeVar, overload
 
 from rolin import snapshot
 from rolin.arms import PastArm
 from rolin.errors import MergeError, StateFileError
-from rolin.policies.base import LinearPolicy
+from rolin.policies.base import Policy
 from rolin.policies.decision import Decision
+from rolin.policies.linear import LinearPolicy
 
-__all__ = ["Decision", "LinearPolicy", "find", "load", "merge"]
+__all__ = ["Decision", "LinearPolicy", "Policy", "find", "load", "merge"]
+
+Kind = TypeVar("Kind", bound=Policy[Any])
 
 
-def find() -> dict[str, type[LinearPolicy]]:
+def find() -> dict[str, type[Policy[Any]]]:
     """Return every policy of this package, by name.
 
     >>> sorted(find())[:3]
-    ['Greedy', 'LinTS', 'LinUCB']
+    ['Greedy', 'HLinUCB', 'LinTS']
     """
     found = {}
     for module in pkgutil.iter_modules(__path__):
         for name, value in vars(importlib.import_module(f"{__name__}.{module.name}")).items():
-            if inspect.isclass(value) and issubclass(value, LinearPolicy):
+            if inspect.isclass(value) and issubclass(value, Policy):
                 if not inspect.isabstract(value):
                     found[name] = value
     return found
 
 
-def load(path: str | PathLike[str], *, seed: int | None = None) -> LinearPolicy:
+@overload
+def load(path: str | PathLike[str], *, seed: int | None = None) -> Policy[Any]: ...
+@overload
+def load(path: str | PathLike[str], kind: type[Kind], *, seed: int | None = None) -> Kind: ...
+def load(
+    path: str | PathLike[str], kind: type[Policy[Any]] = Policy, *, seed: int | None = None
+) -> Policy[Any]:
     """Return the policy that `policy.save(path)` wrote; it continues exactly as that one would.
 
     Parameters
     ----------
     path
         The file.
+    kind
+        The class that is expected, such as `rolin.RoLinTS`; by default any.
     seed
         Another seed than the saved one. Two servers that start from one file need it, or they
         draw the same numbers.
@@ -49,15 +61,17 @@ def load(path: str | PathLike[str], *, seed: int | None = None) -> LinearPolicy:
     Raises
     ------
     StateFileError
-        If the file is damaged, truncated, not a state of `rolin`, or of another version.
+        If the file is damaged, truncated, not a state of `rolin`, of another version, or of
+        another kind of policy.
     FileNotFoundError
         If there is no such file.
     """
     state = snapshot.read(path)
     policies = find()
-    if state.policy not in policies:
+    if state.policy not in policies or not issubclass(policies[state.policy], kind):
+        expected = sorted(name for name, policy in policies.items() if issubclass(policy, kind))
         raise StateFileError(
-            f"{path} holds a {state.policy}, expected one of {', '.join(sorted(policies))}"
+            f"{path} holds a {state.policy}, expected one of {', '.join(expected)}"
         )
     if seed is not None:
         state = state._replace(settings={**state.settings, "seed": seed})

@@ -1,8 +1,8 @@
-"""What all policies of the library share: the calls, their checks, and their state.
+"""What all policies share: the calls, their checks, and their state.
 
-A policy is a posterior and a rule that turns it into a choice. The rule is one method,
-`_draws`: a number for each arm, from a generator keyed by the decision. So a new policy is
-one new file with one short class.
+A policy is something that learns and a rule that turns what was learned into a choice. The rule
+is one method, `_score`: a number for each arm, drawn from a generator keyed by the decision. So a
+new policy is one new file with one short class.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from difflib import get_close_matches
 from os import PathLike
-from typing import Any, Self, SupportsFloat
+from typing import Any, Generic, Self, SupportsFloat, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,54 +21,39 @@ from rolin import snapshot
 from rolin.arms import Name
 from rolin.checks import count_of
 from rolin.errors import RolinError, StateFileError, UnknownOption
-from rolin.estimates import Prediction
-from rolin.model import Numbers, Scales
-from rolin.moments import Moments
+from rolin.learner import Learner
 from rolin.policies.decision import Decision
 from rolin.policies.question import Question, ask, ask_many, check_top_k
-from rolin.posterior import Posterior
 from rolin.randomness import Key, KeyedGenerator, as_key, fresh_seed
 from rolin.sampling import Scores, ranking
 
-__all__ = ["LinearPolicy"]
+__all__ = ["Policy", "options_of"]
 
-Floats = NDArray[np.float64]
+Model = TypeVar("Model", bound=Learner)
 
 # Stream of a decision's key that breaks ties; the rule draws from stream 0.
 _TIES = 1
 
 
-class LinearPolicy(ABC):
-    """Base of the policies with a Gaussian posterior.
+class Policy(ABC, Generic[Model]):
+    """Base of all policies: it decides, learns, and keeps its state.
 
     Parameters
     ----------
-    n_features
-        Number d of features of a context; 0 for a bandit without context.
-    coef_std
-        Prior standard deviation of the coefficients: one number, or one per feature.
-    coef_mean
-        Prior mean of the coefficients: one number, or one per feature.
-    intercept_std
-        Prior standard deviation of an intercept; `None` for no intercept.
-    intercept_mean
-        Prior mean of the intercept.
-    arm_std
-        Standard deviation of the arms' own effects, which the features miss.
-    noise_std
-        Standard deviation of a reward around its mean.
+    model
+        What learns.
     seed
         A non-negative integer; by default one from the operating system.
 
     Notes
     -----
-    Threads may call `decide` with a `key` and `predict` at once. Everything else that changes a
-    policy, decisions without a key included, needs a lock around it.
+    Threads may call `decide` with a `key` at once. Everything else that changes a policy,
+    decisions without a key included, needs a lock around it.
     """
 
     def __new__(cls, *_args: object, **options: object) -> Self:
         """Refuse options that there are not, naming those that there are."""
-        known = _options_of(cls)
+        known = options_of(cls)
         for name in options:
             if known is not None and name not in known:
                 close = get_close_matches(name, known, n=1)
@@ -79,62 +63,24 @@ class LinearPolicy(ABC):
                 )
         return super().__new__(cls)
 
-    def __init__(
-        self,
-        *,
-        n_features: int,
-        coef_std: Numbers = 1.0,
-        coef_mean: Numbers = 0.0,
-        intercept_std: float | None = None,
-        intercept_mean: float = 0.0,
-        arm_std: float = 0.5,
-        noise_std: float = 1.0,
-        seed: int | None = None,
-    ) -> None:
-        scales = Scales(
-            noise_std=noise_std,
-            arm_std=arm_std,
-            coef_std=coef_std,  # type: ignore[arg-type]  # Scales makes lists into tuples
-            coef_mean=coef_mean,  # type: ignore[arg-type]  # the same
-            intercept_std=intercept_std,
-            intercept_mean=intercept_mean,
-        )
+    def __init__(self, model: Model, seed: int | None) -> None:
         self._random = KeyedGenerator(fresh_seed() if seed is None else seed)
-        self._posterior = self._new_posterior(scales, n_features)
+        self._model = model
         self._decisions = 0
 
-    def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
-        return Posterior(scales, n_features)
-
     @abstractmethod
-    def _draws(self, n_arms: int, key: Key) -> Floats:
-        """Say how many standard deviations above its mean each arm is scored: the rule.
-
-        The highest score is chosen. Random numbers come from `generator(key)`.
-        """
-
     def _score(self, question: Question, key: Key) -> Scores:
-        """Score the arms of a question.
+        """Score the arms of a question: the rule. The highest score is chosen.
 
-        A rule that is not mean + draw * std says so here, and lets `_score_many` be `_score_each`.
+        Random numbers come from `generator(key)`.
         """
-        x, (_, rows) = question
-        return self._posterior.score(x, rows, self._draws(len(rows), key))
 
     def _score_many(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
-        """Score several questions, in one pass."""
-        if not questions:
-            return []
-        sizes = [len(x) for x, _ in questions]
-        return self._posterior.score_many(
-            np.concatenate([x for x, _ in questions]),
-            np.concatenate([named.rows for _, named in questions]),
-            np.concatenate([self._draws(n, key) for n, key in zip(sizes, keys, strict=True)]),
-            sizes,
-        )
+        """Score several questions; a rule that can do so in one pass says it here."""
+        return self._score_each(questions, keys)
 
     def _score_each(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
-        """Score several questions one by one, for rules that cannot do it in one pass."""
+        """Score several questions one by one."""
         scores = []
         for i, (question, key) in enumerate(zip(questions, keys, strict=True)):
             try:
@@ -177,7 +123,7 @@ class LinearPolicy(ABC):
             What to key the draws by; by default the number of this decision. The same key,
             state and question give the same answer.
         """
-        question = ask(self._posterior, contexts, arms, exclude)
+        question = ask(self._model, contexts, arms, exclude)
         if top_k is not None:
             check_top_k(top_k, question)
         if key is not None:
@@ -210,7 +156,7 @@ class LinearPolicy(ABC):
         exclude
             As for `decide`, the same for all questions.
         """
-        questions = ask_many(self._posterior, contexts, arms, exclude)
+        questions = ask_many(self._model, contexts, arms, exclude)
         if top_k is not None:
             count_of("top_k", top_k, least=1)
             for question in questions:
@@ -257,7 +203,7 @@ class LinearPolicy(ABC):
         weight
             How much the reward counts: its noise variance is noise_std²/weight.
         """
-        self._posterior.observe(arm, context, reward, weight)
+        self._model.observe(arm, context, reward, weight)
 
     def update_many(
         self,
@@ -267,58 +213,35 @@ class LinearPolicy(ABC):
         weights: ArrayLike | None = None,
     ) -> None:
         """Learn from n rewards: the same as `update` one by one, but all of them or none."""
-        self._posterior.observe_many(arms, contexts, rewards, weights)
+        self._model.observe_many(arms, contexts, rewards, weights)
 
     def remove_arm(self, arm: Name) -> None:
         """Take an arm out of the game: offering it again is an error until it is restored.
 
         What it taught about the coefficients stays, and late rewards for it still teach.
         """
-        self._posterior.remove_arm(arm)
+        self._model.remove_arm(arm)
 
     def restore_arm(self, arm: Name, *, with_past: bool = True) -> None:
         """Bring a removed arm back: as what it was, or as a new arm under the old name."""
-        self._posterior.restore_arm(arm, with_past=with_past)
+        self._model.restore_arm(arm, with_past=with_past)
 
     # -- reading -----------------------------------------------------------------------------
-
-    def predict(
-        self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
-    ) -> Prediction:
-        """Return mean and standard deviation of each arm's mean reward, as `(mean, std)`."""
-        x, named = ask(self._posterior, contexts, arms, ())
-        _, table = self._posterior.score(x, named.rows, np.zeros(len(x)))
-        return Prediction(table[0], table[1])
-
-    @property
-    def posterior(self) -> Posterior:
-        """What is known: coefficients, arm effects, draws, log evidence. Live, not a copy."""
-        return self._posterior
-
-    @property
-    def moments(self) -> Moments:
-        """All evidence so far, without the prior (a copy)."""
-        return self._posterior.moments
 
     @property
     def arms(self) -> list[Name]:
         """Arms that have been observed and not removed."""
-        return self._posterior.arms
+        return self._model.arms
 
     @property
     def removed_arms(self) -> list[Name]:
         """Arms that were removed and have not come back."""
-        return self._posterior.removed_arms
-
-    @property
-    def scales(self) -> Scales:
-        """The numbers of the model."""
-        return self._posterior.scales
+        return self._model.removed_arms
 
     @property
     def n_features(self) -> int:
         """Number d of features."""
-        return self._posterior.n_features
+        return self._model.n_features
 
     @property
     def seed(self) -> int:
@@ -331,11 +254,9 @@ class LinearPolicy(ABC):
         return self._decisions
 
     @property
+    @abstractmethod
     def settings(self) -> dict[str, Any]:
         """The options that make this policy again, without what it has learned."""
-        settings = {"n_features": self.n_features, **asdict(self.scales), "seed": self.seed}
-        known = _options_of(type(self))
-        return {name: value for name, value in settings.items() if known is None or name in known}
 
     def __repr__(self) -> str:
         """Return the call that makes this policy."""
@@ -351,10 +272,10 @@ class LinearPolicy(ABC):
             snapshot.State(
                 policy=type(self).__name__,
                 settings=self.settings,
-                names=self._posterior.names,
-                removed=self._posterior.removed_arms,
+                names=self._model.names,
+                removed=self._model.removed_arms,
                 decisions=self._decisions,
-                arrays=self._posterior.arrays(),
+                arrays=self._model.arrays(),
             ),
         )
 
@@ -364,22 +285,13 @@ class LinearPolicy(ABC):
         try:
             self = cls(**state.settings)
             self._decisions = count_of("decisions", state.decisions)
-            self._posterior = type(self._posterior).from_arrays(
-                self.scales, self.n_features, state.names, state.removed, state.arrays
-            )
+            self._model.restore(state.names, state.removed, state.arrays)
         except (KeyError, TypeError, ValueError, MemoryError) as error:
             raise StateFileError(f"the file's parts do not fit together: {error}") from error
         return self
 
-    def with_moments(self, moments: Moments, removed: Iterable[Name], decisions: int) -> Self:
-        """Return a policy of the same settings that has learned from these moments instead."""
-        other = type(self)(**self.settings)
-        other._posterior = type(self._posterior).of(self.scales, moments, removed=removed)
-        other._decisions = decisions
-        return other
 
-
-def _options_of(policy: type[LinearPolicy]) -> list[str] | None:
+def options_of(policy: type[Policy[Any]]) -> list[str] | None:
     """Return the names of a policy's options, or `None` if it takes any."""
     parameters = inspect.signature(policy.__init__).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.policies.base import LinearPolicy
+from rolin.policies.linear import LinearPolicy
 from rolin.randomness import Key
 
 __all__ = ["Greedy"]

@@ -6,7 +6,7 @@ dimensions (Section 5.2 of the paper). Nothing here shares a formula with the fa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Self, SupportsFloat
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin.arms import ArmIndex, Name, canonical
 from rolin.checks import as_batch, as_floats, first_not_finite, number_of
-from rolin.errors import NotFiniteError, ShapeError
+from rolin.errors import NotFiniteError
 from rolin.estimates import ArmEffects, Coefficients
 from rolin.model import Scales
 from rolin.moments import Moments
@@ -228,21 +228,7 @@ class DensePosterior(Posterior):
         """Return the raw sums."""
         return {"gram": self._gram, "pulled": self._pulled, "sums": self._sums}
 
-    @classmethod
-    def from_arrays(
-        cls,
-        scales: Scales,
-        n_features: int,
-        names: Iterable[Name],
-        removed: Iterable[Name],
-        arrays: Mapping[str, NDArray[Any]],
-    ) -> Self:
-        """Restore the raw sums exactly."""
-        self = cls(scales, n_features)
-        self._index = ArmIndex(names, removed)
-        n = self.size + len(self._index)
-        for name, shape in (("gram", (n, n)), ("pulled", (n,)), ("sums", (3,))):
-            if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
-                raise ShapeError(f"{name} has shape {arrays[name].shape}, expected {shape}, finite")
-            setattr(self, f"_{name}", np.array(arrays[name]))
-        return self
+    def _reserve(self, last_row: int) -> int:
+        n = self.size + last_row
+        self._gram, self._pulled = np.zeros((n, n)), np.zeros(n)
+        return last_row

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from rolin.arms import Name, Named
 from rolin.checks import as_excluded, as_floats, as_names, count_of
 from rolin.errors import ArmError, ParameterError, RolinError, ShapeError
-from rolin.posterior import Posterior
+from rolin.learner import Learner
 
 __all__ = ["Question", "ask", "ask_many", "check_top_k"]
 
@@ -23,7 +23,7 @@ Question = tuple[Floats, Named]
 
 
 def ask(
-    posterior: Posterior,
+    learner: Learner,
     contexts: Mapping[Any, ArrayLike] | ArrayLike,
     arms: Iterable[Name] | None,
     exclude: Iterable[Name],
@@ -31,10 +31,10 @@ def ask(
     """Check a question and find its arms."""
     # The type is looked at first because asking an array whether it is a Mapping takes 0.3 µs.
     if type(contexts) is np.ndarray or not isinstance(contexts, Mapping):
-        question = posterior.question(contexts, arms)
+        question = learner.question(contexts, arms)
     elif arms is None:
-        x = _from_mapping(contexts, posterior.n_features)
-        question = posterior.question(x, list(contexts))
+        x = _from_mapping(contexts, learner.n_features)
+        question = learner.question(x, list(contexts))
     else:
         raise ParameterError("arms was given beside a mapping, whose keys are the arms")
     if type(exclude) is tuple and not exclude:
@@ -43,7 +43,7 @@ def ask(
 
 
 def ask_many(
-    posterior: Posterior,
+    learner: Learner,
     contexts: Iterable[Mapping[Any, ArrayLike] | ArrayLike] | NDArray[np.float64],
     arms: Iterable[Name] | Sequence[Iterable[Name]] | None,
     exclude: Iterable[Name],
@@ -64,25 +64,23 @@ def ask_many(
     # Lists of names, one per question, or the names themselves (a tuple may be a name).
     if not (names and isinstance(names[0], (list, range, np.ndarray))):
         if n and isinstance(contexts, np.ndarray) and not excluded:
-            return _same_arms(posterior, contexts, None if arms is None else names)
+            return _same_arms(learner, contexts, None if arms is None else names)
         names = [None if arms is None else names] * n
     if len(names) != n:
         raise ShapeError(f"arms has {len(names)} lists of names, expected {n}, one per question")
     questions = []
     for i in range(n):
         try:
-            questions.append(ask(posterior, contexts[i], names[i], excluded))
+            questions.append(ask(learner, contexts[i], names[i], excluded))
         except RolinError as error:
             raise type(error)(f"question {i}: {error}") from error
     return questions
 
 
-def _same_arms(
-    posterior: Posterior, contexts: NDArray[Any], arms: list[Name] | None
-) -> list[Question]:
+def _same_arms(learner: Learner, contexts: NDArray[Any], arms: list[Name] | None) -> list[Question]:
     """Check many questions about the same arms, finding the arms once."""
     x = as_floats("contexts", contexts)
-    _, named = posterior.question(x[0], arms)
+    _, named = learner.question(x[0], arms)
     return [(x[i], named) for i in range(len(x))]
 
 

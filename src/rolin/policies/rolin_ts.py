@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.model import Numbers
-from rolin.policies.base import LinearPolicy
+from rolin.policies.linear import LinearPolicy
 from rolin.policies.question import Question
 from rolin.randomness import Key
 from rolin.sampling import Sampling, Scores, check_sampling
@@ -99,7 +99,7 @@ class RoLinTS(LinearPolicy):
 
     def _score(self, question: Question, key: Key) -> Scores:
         x, (_, rows) = question
-        posterior, generator = self._posterior, self._random.at(key)
+        posterior, generator = self._model, self._random.at(key)
         if self.sampling == "marginal":  # what the base class does, with two frames less
             return posterior.score(x, rows, generator.standard_normal(len(rows)))
         draws = generator.standard_normal(posterior.size + len(rows))

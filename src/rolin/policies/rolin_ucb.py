@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rolin.checks import count_of, number_of
 from rolin.errors import ParameterError
 from rolin.model import Numbers
-from rolin.policies.base import LinearPolicy
+from rolin.policies.linear import LinearPolicy
 from rolin.randomness import Key
 
 __all__ = ["RoLinUCB"]
@@ -94,7 +94,7 @@ class RoLinUCB(LinearPolicy):
         """How many standard deviations the bound lies above the mean, now."""
         if self._width is not None:
             return self._width
-        rounds = 2.0 + self._posterior.count if self._horizon is None else self._horizon
+        rounds = 2.0 + self._model.count if self._horizon is None else self._horizon
         return math.sqrt(2.0 * math.log(rounds))
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.checks import first_not_finite
-from rolin.policies.base import LinearPolicy
+from rolin.policies.linear import LinearPolicy
 from rolin.policies.question import Question
 from rolin.randomness import Key
 from rolin.sampling import Scores

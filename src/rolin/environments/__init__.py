@@ -1,0 +1,8 @@
+"""Problems to try policies on, one file each."""
+
+from __future__ import annotations
+
+from rolin.environments.base import Block, Environment
+from rolin.environments.synthetic import Synthetic
+
+__all__ = ["Block", "Environment", "Synthetic"]

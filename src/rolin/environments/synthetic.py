@@ -1,0 +1,95 @@
+"""The synthetic problems of the paper's Section 6.1: robust linear bandits from their prior."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from rolin.checks import count_of
+from rolin.environments.base import Block, block_sizes
+from rolin.errors import ParameterError
+from rolin.model import Scales
+from rolin.theory import bayes_regret_bound
+
+__all__ = ["Synthetic"]
+
+Contexts = Literal["fresh", "fixed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthetic:
+    """Coefficients and arm effects drawn from N(0, coef_std²) and N(0, arm_std²), once per problem.
+
+    Parameters
+    ----------
+    n_arms
+        Number K of arms.
+    n_features
+        Number d of features, each uniform on [-1, 1].
+    arm_std
+        Standard deviation of the arms' own effects, which no feature shows.
+    coef_std
+        Standard deviation of a coefficient.
+    noise_std
+        Standard deviation of a reward around its mean.
+    contexts
+        `"fresh"` draws new features in every round, `"fixed"` once for a problem. The paper does
+        not say which; what it says of its results holds for fresh ones.
+
+    Examples
+    --------
+    >>> world = Synthetic(n_arms=3, n_features=2)
+    >>> block = next(world.play(10, np.random.default_rng(0)))
+    >>> block.contexts.shape, block.means.shape, block.rewards.shape
+    ((10, 3, 2), (10, 3), (10, 3))
+    """
+
+    n_arms: int = 50
+    n_features: int = 10
+    arm_std: float = 0.5
+    coef_std: float = 1.0
+    noise_std: float = 1.0
+    contexts: Contexts = "fresh"
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        count_of("n_arms", self.n_arms, least=1)
+        count_of("n_features", self.n_features)
+        Scales(arm_std=self.arm_std, coef_std=self.coef_std, noise_std=self.noise_std)
+        if self.contexts not in get_args(Contexts):
+            raise ParameterError(
+                f"contexts={self.contexts!r}, expected one of {get_args(Contexts)}"
+            )
+
+    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:
+        """Draw one problem and hand out that many rounds of it."""
+        theta = self.coef_std * generator.standard_normal(self.n_features)
+        effects = self.arm_std * generator.standard_normal(self.n_arms)
+        shape = (self.n_arms, self.n_features)
+        fixed = generator.uniform(-1.0, 1.0, shape) if self.contexts == "fixed" else None
+        for n in block_sizes(rounds):
+            if fixed is None:
+                contexts = generator.random((n, *shape))
+                contexts *= 2.0
+                contexts -= 1.0
+            else:
+                contexts = np.repeat(fixed[None], n, axis=0)
+            means = contexts @ theta + effects
+            noise = self.noise_std * generator.standard_normal(n)
+            # One noise for the round, whichever arm is pulled: policies meet the same luck.
+            yield Block(contexts, means, means + noise[:, None])
+
+    def regret_bound(self, rounds: int) -> float:
+        """Return Theorem 1's bound, for policies that know the three scales."""
+        return bayes_regret_bound(
+            n_rounds=rounds,
+            n_arms=self.n_arms,
+            n_features=self.n_features,
+            context_norm=self.n_features**0.5,
+            coef_std=self.coef_std,
+            arm_std=self.arm_std,
+            noise_std=self.noise_std,
+        ).total

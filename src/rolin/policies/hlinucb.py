@@ -1,0 +1,273 @@
+"""LinUCB that learns hidden features of the arms: hLinUCB, a baseline of the paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Literal, SupportsFloat, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin.arms import Name
+from rolin.checks import count_of, first_not_finite, number_of
+from rolin.errors import NotFiniteError, ParameterError
+from rolin.learner import Learner
+from rolin.policies.base import Policy
+from rolin.policies.question import Question
+from rolin.randomness import Key, KeyedGenerator
+from rolin.sampling import Scores, best_of
+
+__all__ = ["HLinUCB", "HiddenFeatures"]
+
+Floats = NDArray[np.float64]
+Initial = Literal["zero", "uniform", "normal", "one-hot"]
+Width = float | Literal["adaptive"]
+
+# Standard deviation of hidden features that start as small normal numbers.
+_SMALL = 0.1
+
+
+class HLinUCB(Policy["HiddenFeatures"]):
+    """Upper confidence bounds over features of which some are hidden and learned.
+
+    The mean reward of arm i is (x_i, v_i)'θ: its context x_i is seen, its hidden features v_i are
+    not. An observation first moves θ, by ridge regression on all (x, v) so far, and then the
+    pulled arm's v_i, by ridge regression of what is left of its rewards on the hidden part θ_h of
+    θ as it was at each pull. The score of an arm adds two widths to its mean,
+    width · √(z'A⁻¹z) for θ and hidden_width · √(θ_h'C_i⁻¹θ_h) for v_i.
+
+    Parameters
+    ----------
+    n_features
+        Number d of features of a context.
+    n_hidden
+        Number L of hidden features of every arm.
+    initial
+        Hidden features of an arm before its first reward: `"zero"`, `"uniform"` on [0, 1],
+        `"normal"` (small, standard deviation 0.1), or `"one-hot"` (the i-th arm to be pulled
+        starts as the i-th unit vector, from the first again when they run out).
+    width
+        Exploration of the shared coefficients, or `"adaptive"`: 0.1 √log(t + 1) + 0.1 (1 - 0.8^t)
+        after t rewards.
+    hidden_width
+        Exploration of the hidden features; `"adaptive"` is the same in the arm's own rewards.
+    ridge
+        Penalty of the coefficients.
+    hidden_ridge
+        Penalty of the hidden features.
+    seed
+        A non-negative integer; by default one from the operating system.
+
+    Notes
+    -----
+    Hidden features that start at zero stay there: θ_h = 0 teaches v nothing, and v = 0 teaches
+    θ_h nothing. With `initial="zero"`, the default of the authors' code, this is
+    `LinUCB(width=…)` whatever `n_hidden` is.
+
+    The defaults are those of the authors' code, which makes one pass of coordinate descent per
+    reward: old terms are never computed again with newer v or θ, and nothing is projected to a
+    ball. An arm's initial features are forgotten with its first reward (the ridge regression
+    pulls towards zero). A weight multiplies a reward's terms in both regressions.
+
+    References
+    ----------
+    Wang, Wu & Wang, *Learning Hidden Features for Contextual Bandits*, CIKM 2016.
+
+    Examples
+    --------
+    >>> policy = HLinUCB(n_features=2, n_hidden=3, initial="uniform", seed=7)
+    >>> decision = policy.decide({"red": [1.0, 0.2], "blue": [0.3, 0.9]})
+    >>> policy.update(decision.arm, decision.context, reward=1.0)
+    """
+
+    def __init__(
+        self,
+        *,
+        n_features: int,
+        n_hidden: int = 5,
+        initial: Initial = "zero",
+        width: Width = 0.3,
+        hidden_width: Width = 0.1,
+        ridge: float = 0.1,
+        hidden_ridge: float = 0.1,
+        seed: int | None = None,
+    ) -> None:
+        if not isinstance(initial, str) or initial not in get_args(Initial):
+            raise ParameterError(f"initial={initial!r}, expected one of {get_args(Initial)}")
+        self._width = _width_of("width", width)
+        self._hidden_width = _width_of("hidden_width", hidden_width)
+        super().__init__(HiddenFeatures(n_features, n_hidden, initial, ridge, hidden_ridge), seed)
+        self._model.starts = self._random
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options that make this policy again, without what it has learned."""
+        model = self._model
+        return {
+            "n_features": self.n_features,
+            "n_hidden": model.n_hidden,
+            "initial": model.initial,
+            "width": self._width,
+            "hidden_width": self._hidden_width,
+            "ridge": model.ridge,
+            "hidden_ridge": model.hidden_ridge,
+            "seed": self.seed,
+        }
+
+    def _score(self, question: Question, key: Key) -> Scores:
+        x, (names, rows) = question
+        model = self._model
+        mean, std, hidden_std = model.read(x, names, rows)
+        width = _adaptive(model.count) if self._width == "adaptive" else self._width
+        if self._hidden_width == "adaptive":
+            hidden_width: Any = _adaptive(model.pulls(rows))
+        else:
+            hidden_width = self._hidden_width
+        scores = mean + width * std + hidden_width * hidden_std
+        if not np.isfinite(scores).all():
+            raise first_not_finite("contexts", x)
+        return best_of(scores)
+
+
+class HiddenFeatures(Learner):
+    """Two ridge regressions that take turns, each with its inverse kept by rank-one steps."""
+
+    def __init__(
+        self, n_features: int, n_hidden: int, initial: Initial, ridge: float, hidden_ridge: float
+    ) -> None:
+        super().__init__(n_features)
+        self.n_hidden = count_of("n_hidden", n_hidden, most=10_000)
+        self.initial = initial
+        self.ridge, self.hidden_ridge = ridge, hidden_ridge
+        for name in ("ridge", "hidden_ridge"):
+            value = number_of(name, getattr(self, name), ParameterError)
+            if not 0.0 < value < math.inf:
+                raise ParameterError(f"{name}={value!r}, expected a positive number")
+            setattr(self, name, value)
+        self.starts = KeyedGenerator(0)  # of the arms' hidden features; a policy gives its own
+        size = self.n_features + self.n_hidden
+        self._coef = np.zeros(size)  # θ
+        self._inverse = np.eye(size) / self.ridge  # A⁻¹
+        # Row 0 belongs to no arm: it is what is known of one never pulled.
+        self._hidden = np.zeros((1, self.n_hidden))  # v_i
+        self._hidden_inverse = np.eye(self.n_hidden)[None] / self.hidden_ridge  # C_i⁻¹
+        self._pulls = np.zeros(1)
+        self._reserve(7)
+
+    @property
+    def count(self) -> float:
+        """Number of rewards seen."""
+        return float(self._pulls.sum())
+
+    def pulls(self, rows: NDArray[np.int64]) -> Floats:
+        """Return how many rewards each arm has given."""
+        return self._pulls[rows]
+
+    def observe(
+        self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
+    ) -> None:
+        """Learn from one reward: first θ, then the hidden features of the arm."""
+        name, x, r, h = self._observed(arm, context, reward, weight)
+        d = self.n_features
+        row = self._index.row_of.get(name, 0)
+        v = self._hidden[row] if row else self._start(name)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            z = np.concatenate([x, v])
+            # A += h zz', b += h z r, θ = A⁻¹b, by the formula of Sherman and Morrison
+            product = self._inverse @ z
+            spread = h * (z @ product)
+            gain = h * product / (1.0 + spread)
+            coef = self._coef + gain * (r - z @ self._coef)
+            step = np.outer(gain, product)
+            # C += h θ_h θ_h', e += h θ_h (r - x'θ_x), v = C⁻¹e, with the new θ
+            theta = coef[d:]
+            product = self._hidden_inverse[row] @ theta
+            hidden_spread = h * (theta @ product)
+            gain = h * product / (1.0 + hidden_spread)
+            v = self._hidden[row] + gain * (r - x @ coef[:d] - theta @ self._hidden[row])
+            hidden_step = np.outer(gain, product)
+            total = step.sum() + hidden_step.sum() + coef.sum() + v.sum() + spread + hidden_spread
+        if not np.isfinite(total):
+            raise NotFiniteError("context, reward or weight is too large to compute with")
+        if not row:
+            row = self._reserve(len(self._index) + 1)
+            self._index.add(name)
+        self._coef = coef
+        self._inverse -= step
+        self._hidden[row] = v
+        self._hidden_inverse[row] -= hidden_step
+        self._pulls[row] += 1.0
+
+    def read(
+        self, contexts: Floats, names: Iterable[Name], rows: NDArray[np.int64]
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return mean, √(z'A⁻¹z) and √(θ_h'C⁻¹θ_h) of each arm."""
+        v = self._hidden[rows]
+        if self.initial != "zero" and not rows.all():
+            for k, name in enumerate(names):
+                if not rows[k]:
+                    v[k] = self._start(name)
+        z = np.concatenate([contexts, v], axis=1)  # (K, d + L)
+        theta = self._coef[self.n_features :]
+        with np.errstate(over="ignore", invalid="ignore"):
+            variance = ((z @ self._inverse) * z).sum(axis=1)
+            mean = z @ self._coef
+        std = np.sqrt(np.maximum(variance, 0.0))
+        if not theta.any():
+            return mean, std, np.zeros(len(rows))
+        n = len(self._index) + 1  # one product for all arms is faster than picking the asked ones
+        product = (self._hidden_inverse[:n].reshape(-1, self.n_hidden) @ theta).reshape(n, -1)
+        hidden_std: Floats = np.sqrt(np.maximum(product @ theta, 0.0))
+        return mean, std, hidden_std[rows]
+
+    def _start(self, name: Name) -> Floats:
+        """Return the hidden features of an arm never pulled: by its name, so that asking is pure."""
+        if self.initial == "one-hot":
+            # All arms not yet pulled share the next unit vector. Nothing has been learned along
+            # it, so they score as they would with one each.
+            place = len(self._index) % max(self.n_hidden, 1)
+            unit: Floats = np.eye(1, self.n_hidden, place)[0]
+            return unit
+        if self.initial == "zero":
+            return np.zeros(self.n_hidden)
+        generator = self.starts.at(f"hidden features of {name!r}")
+        if self.initial == "uniform":
+            return generator.random(self.n_hidden)
+        return _SMALL * generator.standard_normal(self.n_hidden)
+
+    def _reserve(self, last_row: int) -> int:
+        old = len(self._pulls)
+        if last_row >= old:
+            rows = max(last_row + 1, 2 * old)
+            for name in ("_hidden", "_hidden_inverse", "_pulls"):
+                array = getattr(self, name)
+                grown = np.empty((rows, *array.shape[1:]))
+                grown[:old], grown[old:] = array, array[0]
+                setattr(self, name, grown)
+        return last_row
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the running state as named arrays (views, not copies)."""
+        rows = 1 + len(self._index)
+        return {
+            "coef": self._coef,
+            "inverse": self._inverse,
+            "hidden": self._hidden[:rows],
+            "hidden_inverse": self._hidden_inverse[:rows],
+            "pulls": self._pulls[:rows],
+        }
+
+
+def _adaptive(pulls: Any) -> Any:
+    """Return the schedule of the authors' code."""
+    return 0.1 * np.sqrt(np.log(pulls + 1.0)) + 0.1 * (1.0 - 0.8**pulls)
+
+
+def _width_of(name: str, value: object) -> Width:
+    if value == "adaptive":
+        return "adaptive"
+    number = number_of(name, value, ParameterError)
+    if not 0.0 <= number < math.inf:
+        raise ParameterError(f'{name}={value!r}, expected a number of at least 0 or "adaptive"')
+    return number

@@ -1,6 +1,6 @@
 """Robust contextual linear bandits: one linear model, plus one learned effect per arm."""
 
-from rolin import errors, theory
+from rolin import environments, errors, theory
 from rolin.errors import RolinError
 from rolin.estimates import ArmEffects, Coefficients, Prediction
 from rolin.model import Scales
@@ -16,6 +16,8 @@ from rolin.policies.rolin_ucb import RoLinUCB
 from rolin.policies.safe_falcon import SafeFALCON
 from rolin.policies.uniform import Uniform
 from rolin.posterior import Posterior
+from rolin.result import Result
+from rolin.simulate import simulate
 
 __version__ = "0.1.0"
 
@@ -33,6 +35,7 @@ __all__ = [
     "Policy",
     "Posterior",
     "Prediction",
+    "Result",
     "RoLinTS",
     "RoLinUCB",
     "RolinError",
@@ -40,8 +43,10 @@ __all__ = [
     "Scales",
     "Uniform",
     "__version__",
+    "environments",
     "errors",
     "load",
     "merge",
+    "simulate",
     "theory",
 ]

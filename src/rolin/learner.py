@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, SupportsFloat
@@ -20,7 +21,7 @@ from rolin.checks import (
     first_not_finite,
     number_of,
 )
-from rolin.errors import InputError, RolinError, ShapeError
+from rolin.errors import InputError, NotFiniteError, RolinError, ShapeError
 
 __all__ = ["Learner"]
 
@@ -91,15 +92,19 @@ class Learner(ABC):
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat
     ) -> tuple[Name, Floats, float, float]:
         """Check an observation; a model's own sums may still overflow."""
-        x = as_floats("context", context)
+        x: Any = context
+        if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
+            x = as_floats("context", x)
         if x.shape != self._shape:
             raise ShapeError(f"context has shape {x.shape}, expected {self._shape}")
         r, h = number_of("reward", reward), number_of("weight", weight)
         if not h > 0.0:
             raise InputError(f"weight={weight!r}, expected a positive number")
-        for name, value in (("context", x), ("reward", np.array(r)), ("weight", np.array(h))):
-            if not np.isfinite(value).all():
-                raise first_not_finite(name, value)
+        if not np.isfinite(x).all():
+            raise first_not_finite("context", x)
+        for what, value in (("reward", r), ("weight", h)):
+            if not math.isfinite(value):
+                raise NotFiniteError(f"{what} is {value}, expected finite numbers")
         return canonical(arm), x, r, h
 
     def remove_arm(self, arm: Name) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rolin.environments.base import Block, Environment
+from rolin.environments.movielens import MovieLens
 from rolin.environments.synthetic import Synthetic
 
-__all__ = ["Block", "Environment", "Synthetic"]
+__all__ = ["Block", "Environment", "MovieLens", "Synthetic"]

@@ -1,7 +1,7 @@
 """Compiled inner loops of the posterior: the two hot paths, decide and update.
 
-Only `posterior.py` and `sampling.py` import this package. Every kernel works on the packed
-arrays described here, because each further array argument costs a compiled call about 0.1 µs.
+Only `posterior.py`, `sampling.py` and policies with kernels of their own import this package. The
+posterior's kernels work on the packed arrays described here, because each further array argument costs a compiled call about 0.1 µs.
 
 ======== ==================== ================================================================
 array    shape                content
@@ -26,6 +26,7 @@ added up plainly for a while and carried over with compensation then.
 Symbols are those of the paper and of `docs/maths.md`.
 """
 
+from rolin.kernels.hidden import observe_hidden
 from rolin.kernels.layout import (
     ARM_VARIANCE,
     CONTEXT,
@@ -64,6 +65,7 @@ __all__ = [
     "best_of",
     "best_of_each",
     "observe",
+    "observe_hidden",
     "observe_many",
     "predict_fused",
     "residuals",

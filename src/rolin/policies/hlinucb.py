@@ -9,6 +9,7 @@ from typing import Any, Literal, SupportsFloat, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rolin import kernels
 from rolin.arms import Name
 from rolin.checks import count_of, first_not_finite, number_of
 from rolin.errors import NotFiniteError, ParameterError
@@ -169,35 +170,18 @@ class HiddenFeatures(Learner):
     ) -> None:
         """Learn from one reward: first θ, then the hidden features of the arm."""
         name, x, r, h = self._observed(arm, context, reward, weight)
-        d = self.n_features
         row = self._index.row_of.get(name, 0)
-        v = self._hidden[row] if row else self._start(name)
-        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            z = np.concatenate([x, v])
-            # A += h zz', b += h z r, θ = A⁻¹b, by the formula of Sherman and Morrison
-            product = self._inverse @ z
-            spread = h * (z @ product)
-            gain = h * product / (1.0 + spread)
-            coef = self._coef + gain * (r - z @ self._coef)
-            step = np.outer(gain, product)
-            # C += h θ_h θ_h', e += h θ_h (r - x'θ_x), v = C⁻¹e, with the new θ
-            theta = coef[d:]
-            product = self._hidden_inverse[row] @ theta
-            hidden_spread = h * (theta @ product)
-            gain = h * product / (1.0 + hidden_spread)
-            v = self._hidden[row] + gain * (r - x @ coef[:d] - theta @ self._hidden[row])
-            hidden_step = np.outer(gain, product)
-            total = step.sum() + hidden_step.sum() + coef.sum() + v.sum() + spread + hidden_spread
-        if not np.isfinite(total):
+        new = self._reserve(len(self._index) + 1)
+        # A new arm's row is as the prior row until it has learned something.
+        place = row or new
+        z = np.concatenate([x, self._hidden[row] if row else self._start(name)])
+        if not kernels.observe_hidden(
+            z, r, h, self._coef, self._inverse, self._hidden[place], self._hidden_inverse[place]
+        ):
             raise NotFiniteError("context, reward or weight is too large to compute with")
         if not row:
-            row = self._reserve(len(self._index) + 1)
             self._index.add(name)
-        self._coef = coef
-        self._inverse -= step
-        self._hidden[row] = v
-        self._hidden_inverse[row] -= hidden_step
-        self._pulls[row] += 1.0
+        self._pulls[place] += 1.0
 
     def read(
         self, contexts: Floats, names: Iterable[Name], rows: NDArray[np.int64]

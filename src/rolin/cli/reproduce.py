@@ -1,0 +1,247 @@
+"""`rolin reproduce`: the experiments of the paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from rolin.paper.claims import verdict
+from rolin.paper.experiment import Experiment
+from rolin.paper.movielens import movielens
+from rolin.paper.perturbed import perturbed
+from rolin.paper.readings import readings
+from rolin.paper.reproduce import Report, reproduce
+from rolin.paper.runtime import runtime
+from rolin.paper.synthetic import synthetic
+from rolin.paper.ucb import ucb
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    no_args_is_help=True, help="Run the experiments of the paper, and check its claims."
+)
+
+Runs = Annotated[int | None, typer.Option(min=1, help="Runs; by default those of the paper.")]
+Rounds = Annotated[int | None, typer.Option(min=1, help="Rounds; by default those of the paper.")]
+Jobs = Annotated[int, typer.Option(help="Processes; -1 for all cores.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")]
+Out = Annotated[Path | None, typer.Option(help="Folder to write to; by default out/EXPERIMENT.")]
+Contexts = Annotated[
+    Literal["fresh", "fixed"],
+    typer.Option(help="Draw features anew in every round, or once for a run."),
+]
+Sampling = Annotated[
+    Literal["marginal", "joint"],
+    typer.Option(help="Draw arms independently, as in the paper, or together."),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(help="Folder with the ratings; `rolin data movielens` fetches them."),
+]
+Rank = Annotated[int, typer.Option(min=1, help="Number of features of a movie.")]
+Ridge = Annotated[float, typer.Option(help="Penalty of the factorisation.")]
+Centre = Annotated[bool, typer.Option(help="Subtract the mean of the ratings first.")]
+Weighted = Annotated[bool, typer.Option(help="Let the penalty grow with the number of ratings.")]
+
+console = Console()
+
+
+def _run(experiment: Experiment, runs: int | None, seed: int, jobs: int, out: Path | None) -> None:
+    folder = out or Path("out") / experiment.name
+    try:
+        report = reproduce(experiment, folder, runs=runs, seed=seed, jobs=jobs)
+    except KeyboardInterrupt:
+        console.print(
+            f"Stopped. Finished runs are in {folder}; the same command goes on from them."
+        )
+        raise typer.Exit(130) from None
+    _show(report)
+
+
+def _show(report: Report) -> None:
+    """Print what was found."""
+    console.print(_table(report))
+    for note in report.notes:
+        console.print(note)
+    verdicts = Table(title="What the paper says")
+    for name in ("claim", "verdict", "holds in"):
+        verdicts.add_column(name)
+    colours = {"holds": "green", "fails": "red", "holds in part": "yellow"}
+    for claim, checks in report.verdicts:
+        word = verdict(checks)
+        held = sum(check.outcome is True for check in checks)
+        verdicts.add_row(
+            claim.name, f"[{colours.get(word, 'dim')}]{word}", f"{held} of {len(checks)} checks"
+        )
+    console.print(verdicts)
+    console.print(f"Figure, numbers and claims: {report.folder}")
+
+
+def _table(report: Report) -> Table:
+    """Return the summary as a table, with errors beside their means."""
+    summary, texts = report.summary, {}
+    for name in summary.columns:
+        if name in ("experiment", "runs", "rounds") or name.endswith("se"):
+            continue
+        error = {"mean": "se"}.get(name, f"{name}_se")
+        texts[name] = [
+            _number(value) + (f" ± {row[error]:.2g}" if error in summary else "")
+            for value, (_, row) in zip(summary[name], summary.iterrows(), strict=True)
+        ]
+    table = Table(title=report.title)
+    for name in texts:
+        left = name in ("environment", "policy")
+        heading = {"last_quarter_over_third": "last quarter / third"}.get(
+            name, name.replace("_", " ")
+        )
+        table.add_column(heading, justify="left" if left else "right", no_wrap=left)
+    rows = list(zip(*texts.values(), strict=True))
+    for row, after in zip(rows, [*rows[1:], rows[-1]], strict=True):
+        # a line below the last row of an environment
+        table.add_row(*row, end_section="environment" in texts and row[0] != after[0])
+    return table
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+@app.command(name="synthetic")
+def _synthetic_command(
+    runs: Runs = None,
+    rounds: Rounds = None,
+    jobs: Jobs = -1,
+    seed: Seed = 0,
+    out: Out = None,
+    contexts: Contexts = "fresh",
+    sampling: Sampling = "marginal",
+) -> None:
+    """Figure 1: RoLinTS beside LinTS, hLinUCB and Safe-FALCON in three synthetic problems."""
+    _run(synthetic(rounds=rounds, contexts=contexts, sampling=sampling), runs, seed, jobs, out)
+
+
+@app.command(name="perturbed")
+def _perturbed_command(
+    runs: Runs = None,
+    rounds: Rounds = None,
+    jobs: Jobs = -1,
+    seed: Seed = 0,
+    out: Out = None,
+    contexts: Contexts = "fresh",
+    sampling: Sampling = "marginal",
+) -> None:
+    """Appendix C: RoLinTS with λ and σ wrong by up to three fold."""
+    _run(perturbed(rounds=rounds, contexts=contexts, sampling=sampling), runs, seed, jobs, out)
+
+
+@app.command(name="ucb")
+def _ucb_command(
+    runs: Runs = None,
+    rounds: Rounds = None,
+    jobs: Jobs = -1,
+    seed: Seed = 0,
+    out: Out = None,
+    contexts: Contexts = "fresh",
+    sampling: Sampling = "marginal",
+) -> None:
+    """Appendix C: RoLinUCB and LinUCB."""
+    _run(ucb(rounds=rounds, contexts=contexts, sampling=sampling), runs, seed, jobs, out)
+
+
+@app.command(name="readings")
+def _readings_command(
+    runs: Runs = None,
+    rounds: Rounds = None,
+    jobs: Jobs = -1,
+    seed: Seed = 0,
+    out: Out = None,
+    contexts: Contexts = "fresh",
+    sampling: Sampling = "marginal",
+) -> None:
+    """Figure 1 with other settings of hLinUCB and Safe-FALCON, which the paper leaves open."""
+    _run(readings(rounds=rounds, contexts=contexts, sampling=sampling), runs, seed, jobs, out)
+
+
+@app.command(name="movielens")
+def _movielens_command(
+    data: Data = None,
+    runs: Runs = None,
+    rounds: Rounds = None,
+    jobs: Jobs = -1,
+    seed: Seed = 0,
+    out: Out = None,
+    sampling: Sampling = "marginal",
+    rank: Rank = 10,
+    ridge: Ridge = 1.0,
+    centre: Centre = False,
+    weighted: Weighted = False,
+) -> None:
+    """Figure 2: movies whose features are estimated from few ratings."""
+    with console.status("factorising the ratings"):
+        experiment = movielens(
+            _needed(data), sampling=sampling, rank=rank, ridge=ridge, centre=centre,
+            weighted=weighted, seed=seed, rounds=rounds,
+        )  # fmt: skip
+    for note in experiment.notes:
+        console.print(note)
+    _run(experiment, runs, seed, jobs, out)
+
+
+@app.command(name="runtime")
+def _runtime_command(
+    runs: Runs = None,
+    rounds: Rounds = None,
+    seed: Seed = 0,
+    out: Out = None,
+) -> None:
+    """Table 1: the time of RoLinTS and of its naive implementation, by the number of arms."""
+    _show(runtime(out or Path("out") / "runtime", rounds=rounds, runs=runs, seed=seed))
+
+
+@app.command(name="all")
+def _all_command(
+    data: Data = None,
+    runs: Runs = None,
+    rounds: Rounds = None,
+    jobs: Jobs = -1,
+    seed: Seed = 0,
+    out: Out = None,
+    contexts: Contexts = "fresh",
+    sampling: Sampling = "marginal",
+    rank: Rank = 10,
+    ridge: Ridge = 1.0,
+    centre: Centre = False,
+    weighted: Weighted = False,
+) -> None:
+    """Everything, into a folder each."""
+    _needed(data)  # now, not after half an hour
+    folder = out or Path("out")
+    for make in (synthetic, perturbed, ucb, readings):
+        experiment = make(rounds=rounds, contexts=contexts, sampling=sampling)
+        _run(experiment, runs, seed, jobs, folder / experiment.name)
+    _movielens_command(
+        data,
+        runs,
+        rounds,
+        jobs,
+        seed,
+        folder / "movielens",
+        sampling,
+        rank,
+        ridge,
+        centre,
+        weighted,
+    )
+    _runtime_command(runs, rounds, seed, folder / "runtime")
+
+
+def _needed(data: Path | None) -> Path:
+    if data is None:
+        raise typer.BadParameter(
+            "the ratings are needed: --data DIR (`rolin data movielens` fetches them)"
+        )
+    return data

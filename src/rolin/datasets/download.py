@@ -1,0 +1,171 @@
+"""Fetching MovieLens from where it is published."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import re
+import shutil
+import tempfile
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path, PurePosixPath
+
+from rolin.datasets.ratings import FILE_NAMES
+from rolin.errors import DataError, ParameterError
+
+__all__ = ["CHECKSUMS", "Progress", "fetch_movielens"]
+
+CHECKSUMS = {
+    "ml-1m": "c4d9eecfca2ab87c1945afe126590906",
+    "ml-100k": "0e33842e24a9c977be4e0107933c0723",
+}
+"""MD5 of the archives, as GroupLens publishes them."""
+
+Progress = Callable[[int, int | None], object]
+"""Told the bytes that have arrived and, where the server says it, how many there will be."""
+
+_ADDRESS = "https://files.grouplens.org/datasets/movielens/{name}.zip"
+_TIMEOUT = 30.0  # seconds without a byte
+_CHUNK = 1 << 16
+_TERMS = (
+    "The data are for research, may not be redistributed, and are to be cited as Harper & Konstan "
+    "(2015); the README in the archive has the terms."
+)
+_BAD_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+
+
+def fetch_movielens(
+    folder: str | PathLike[str],
+    *,
+    name: str = "ml-1m",
+    url: str | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Fetch a MovieLens data set, unless it is there, and return the folder of its ratings.
+
+    Parameters
+    ----------
+    folder
+        Where to put it: the ratings will be in `folder/name`.
+    name
+        `"ml-1m"` or `"ml-100k"`, whose checksums are known; with a `url`, any other name.
+    url
+        Where to fetch it; GroupLens if not given.
+    progress
+        Called with the bytes that have arrived and the bytes there will be, or `None` if the
+        server does not say.
+
+    Raises
+    ------
+    DataError
+        If it cannot be fetched, is not what was expected, or cannot be written. Whatever goes
+        wrong, an interrupt included, nothing half-written is left behind.
+
+    Notes
+    -----
+    GroupLens allows use for research, but not redistribution, and asks to be cited:
+    Harper & Konstan, *The MovieLens Datasets: History and Context*, ACM TiiS 5(4), 2015.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise ParameterError(f"name={name!r}, expected letters, digits, dots and dashes")
+    if url is None and name not in CHECKSUMS:
+        raise ParameterError(f"name={name!r}, expected one of {tuple(CHECKSUMS)}, or a url")
+    target = Path(folder) / name
+    if _holds_ratings(target):
+        return target
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # All that is unfinished is in here, and goes with it.
+        with tempfile.TemporaryDirectory(suffix=".part", prefix=name, dir=target.parent) as part:
+            archive = Path(part, "archive.zip")
+            _download(url or _ADDRESS.format(name=name), archive, target, progress)
+            _check(archive, name)
+            _move(_extract(archive, Path(part, "content")), target)
+    except OSError as error:
+        raise DataError(f"{target} cannot be written: {error.strerror or error}") from error
+    return target
+
+
+def _holds_ratings(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in FILE_NAMES)
+
+
+def _download(url: str, archive: Path, target: Path, progress: Progress | None) -> None:
+    """Write what the address gives to a file."""
+    try:
+        response = urllib.request.urlopen(url, timeout=_TIMEOUT)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()  # it holds the connection
+        raise _not_fetched(url, target, error) from error
+    with response, archive.open("wb") as file:
+        length = response.headers.get("Content-Length", "")
+        total = int(length) if length.isdigit() else None
+        done = 0
+        while True:
+            try:
+                chunk = response.read(_CHUNK)
+            except (OSError, http.client.HTTPException) as error:
+                raise _not_fetched(url, target, error) from error
+            if not chunk:
+                break
+            file.write(chunk)
+            done += len(chunk)
+            if progress is not None:
+                progress(done, total)
+    if total is not None and done != total:
+        raise _not_fetched(url, target, f"the connection ended after {done} of {total} bytes")
+
+
+def _not_fetched(url: str, target: Path, why: object) -> DataError:
+    return DataError(
+        f"{url} could not be fetched: {why}. Fetch it by other means, extract it, and put its "
+        f"ratings ({', '.join(FILE_NAMES[:-1])} or {FILE_NAMES[-1]}) into {target}. {_TERMS}"
+    )
+
+
+def _check(archive: Path, name: str) -> None:
+    """Compare the checksum, where one is known."""
+    expected = CHECKSUMS.get(name)
+    if expected is None:
+        return
+    with archive.open("rb") as file:
+        # Not for security: it is what GroupLens publishes.
+        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if found != expected:
+        raise DataError(f"{name}.zip has the MD5 checksum {found}, expected {expected}")
+
+
+def _extract(archive: Path, content: Path) -> Path:
+    """Extract an archive and return the folder in it that holds the ratings."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            for member in opened.namelist():
+                path = PurePosixPath(member.replace("\\", "/"))
+                if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+                    raise DataError(f"the archive holds {member!r}, a place outside its folder")
+            opened.extractall(content)
+    except _BAD_ARCHIVE as error:
+        raise DataError(f"what was fetched is not a sound zip archive: {error}") from error
+    for folder in (content, *sorted(path for path in content.rglob("*") if path.is_dir())):
+        if _holds_ratings(folder):
+            return folder
+    raise DataError(f"the archive holds no ratings, expected one of {', '.join(FILE_NAMES)}")
+
+
+def _move(source: Path, target: Path) -> None:
+    """Put a finished folder in its place."""
+    try:
+        source.rename(target)
+    except OSError:
+        if _holds_ratings(target):  # someone else was faster
+            return
+        if not target.is_dir():
+            raise
+        # There is a folder without ratings: what else is in it stays.
+        shutil.copytree(source, target, dirs_exist_ok=True)

@@ -1,0 +1,269 @@
+"""Ratings of items by users, and the files in which MovieLens publishes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin.checks import as_floats, first_not_finite, number_of
+from rolin.errors import DataError, InputError, ParameterError, ShapeError
+
+__all__ = ["FILE_NAMES", "Ratings", "read_ratings"]
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+FILE_NAMES = ("ratings.dat", "ratings.csv", "u.data")
+"""Where a folder's ratings are looked for, the first one found is read."""
+
+_SEPARATORS = {".dat": "::", ".csv": ",", ".data": "\t"}
+_HEADER = {"userid": "user_id or userId", "movieid": "movie_id or movieId", "rating": "rating"}
+_COLUMNS = ("a user id", "a movie id", "a rating")
+_LARGEST_ID = 2.0**53  # the ids are read as floats, which hold every whole number up to here
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """What users thought of items: one row per rating, users and items by code.
+
+    Parameters
+    ----------
+    users, items
+        (n,): codes from 0. A pair may occur more than once.
+    values
+        (n,): the ratings, any finite numbers.
+    user_names, item_names
+        (U,), (I,): the ids that the codes stand for. Parts of the same ratings keep them whole,
+        so that a code means the same in all of them.
+    """
+
+    users: Codes
+    items: Codes
+    values: Floats
+    user_names: Codes
+    item_names: Codes
+
+    def __post_init__(self) -> None:
+        """Check that the columns fit together."""
+        values = as_floats("values", self.values)
+        if values.ndim != 1:
+            raise ShapeError(f"values has shape {values.shape}, expected (n,)")
+        if not np.isfinite(values).all():
+            raise first_not_finite("values", values)
+        object.__setattr__(self, "values", values)
+        for column, names in (("users", "user_names"), ("items", "item_names")):
+            ids = _whole(names, getattr(self, names))
+            codes = _whole(column, getattr(self, column))
+            if codes.shape != values.shape:
+                raise ShapeError(f"{column} has shape {codes.shape}, expected {values.shape}")
+            if len(codes) and not 0 <= codes.min() <= codes.max() < len(ids):
+                raise InputError(
+                    f"{column} holds codes from {codes.min()} to {codes.max()}, expected 0 to "
+                    f"{len(ids) - 1}: one per name"
+                )
+            object.__setattr__(self, names, ids)
+            object.__setattr__(self, column, codes)
+
+    @classmethod
+    def from_ids(cls, users: ArrayLike, items: ArrayLike, values: ArrayLike) -> Ratings:
+        """Give codes to ids, in increasing order.
+
+        Examples
+        --------
+        >>> ratings = Ratings.from_ids([7, 3, 7], [10, 10, 20], [5.0, 3.0, 4.0])
+        >>> ratings
+        Ratings(3 ratings, 2 users, 2 items)
+        >>> ratings.users
+        array([1, 0, 1])
+        """
+        user_names, user_codes = np.unique(_whole("users", users), return_inverse=True)
+        item_names, item_codes = np.unique(_whole("items", items), return_inverse=True)
+        return cls(user_codes, item_codes, as_floats("values", values), user_names, item_names)
+
+    @property
+    def n_users(self) -> int:
+        """Number U of users, those without a rating in this part included."""
+        return len(self.user_names)
+
+    @property
+    def n_items(self) -> int:
+        """Number I of items, those without a rating in this part included."""
+        return len(self.item_names)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"Ratings({len(self)} ratings, {self.n_users} users, {self.n_items} items)"
+
+    def split(self, share: float, generator: np.random.Generator) -> tuple[Ratings, Ratings]:
+        """Split at random; the first part gets that share of the ratings, to the nearest one.
+
+        Equal generators order the ratings equally, so a first part holds all of a smaller one.
+        """
+        share = number_of("share", share, ParameterError)
+        if not 0.0 <= share <= 1.0:
+            raise ParameterError(f"share={share!r}, expected a number from 0 to 1")
+        order = generator.permutation(len(self))
+        size = round(share * len(self))
+        return self._part(order[:size]), self._part(order[size:])
+
+    def sample(self, share: float, generator: np.random.Generator) -> Ratings:
+        """Return the first part of a `split`."""
+        return self.split(share, generator)[0]
+
+    def _part(self, rows: Codes) -> Ratings:
+        rows = np.sort(rows)  # in the order of the whole, and faster to gather
+        return Ratings(
+            self.users[rows], self.items[rows], self.values[rows], self.user_names, self.item_names
+        )
+
+
+def read_ratings(path: str | PathLike[str]) -> Ratings:
+    """Read the ratings of a MovieLens data set.
+
+    Parameters
+    ----------
+    path
+        A file, or a folder that holds one: `ratings.dat` (`UserID::MovieID::Rating::Timestamp`),
+        else `ratings.csv` (columns `user_id` or `userId`, `movie_id` or `movieId`, and `rating`,
+        found by the header), else `u.data` (four columns separated by tabs). Of a file with
+        another name the ending decides.
+
+    Raises
+    ------
+    DataError
+        If there is no such file, or a line of it is not a rating; says which file and line.
+    """
+    file = _file_of(Path(path))
+    separator = _SEPARATORS.get(file.suffix)
+    if separator is None:
+        endings = ", ".join(_SEPARATORS)
+        raise DataError(f"{file} ends in {file.suffix!r}, expected one of {endings}")
+    lines = _lines_of(file)
+    if file.suffix == ".csv":
+        columns, n_fields = _columns_of(file, lines[0]), lines[0].count(separator) + 1
+        first = 1
+    else:
+        columns, n_fields = (0, 1, 2), 4
+        first = 0
+    if len(lines) == first:
+        raise DataError(f"{file} has a header but no ratings")
+    for i in range(first, len(lines)):
+        if lines[i].count(separator) != n_fields - 1:
+            found = lines[i].count(separator) + 1 if lines[i] else "no"
+            raise DataError(
+                f"{file}, line {i + 1} has {found} fields, expected {n_fields} separated by "
+                f"{separator!r}: {_short(lines[i])}"
+            )
+    table = _numbers_of(file, lines, first, separator, columns)
+    return Ratings.from_ids(table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2])
+
+
+def _file_of(path: Path) -> Path:
+    """Return the file to read."""
+    try:
+        if not path.exists():
+            raise DataError(f"{path} does not exist, expected a folder or file with ratings")
+        if not path.is_dir():
+            return path
+        found = next((path / name for name in FILE_NAMES if (path / name).is_file()), None)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    if found is None:
+        raise DataError(f"{path} holds no ratings, expected one of {', '.join(FILE_NAMES)}")
+    return found
+
+
+def _lines_of(file: Path) -> list[str]:
+    """Return the lines of a text file, at least one, without what ends them."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror}") from error
+    data = data.removeprefix(b"\xef\xbb\xbf")  # the mark that some programs put before UTF-8
+    data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{file}, line {line} is not text: byte {data[error.start]:#04x} is not UTF-8"
+        ) from None
+    text = text.rstrip("\n")
+    if not text.strip():
+        raise DataError(f"{file} is empty, expected ratings")
+    return text.split("\n")
+
+
+def _columns_of(file: Path, header: str) -> tuple[int, ...]:
+    """Return where users, movies and ratings are."""
+    names = [name.strip().lower().replace("_", "") for name in header.split(",")]
+    for name, spelt in _HEADER.items():
+        if names.count(name) != 1:
+            found = "more than one column" if name in names else "no column"
+            raise DataError(
+                f"{file}, line 1 has {found} {spelt}, expected a header with user_id, movie_id "
+                f"and rating: {_short(header)}"
+            )
+    return tuple(names.index(name) for name in _HEADER)
+
+
+def _numbers_of(
+    file: Path, lines: Sequence[str], first: int, separator: str, columns: tuple[int, ...]
+) -> Floats:
+    """Return (n, 3): users, movies and ratings; every line is known to have enough fields."""
+    try:
+        table = np.loadtxt(
+            lines,
+            delimiter=separator[0],
+            comments=None,
+            skiprows=first,
+            # NumPy knows separators of one character: between `::` it sees an empty field.
+            usecols=[column * len(separator) for column in columns],
+            ndmin=2,
+        )
+    except ValueError:  # a field is not a number: look for it one by one
+        table = np.array(
+            [[_number(line.split(separator)[c]) for c in columns] for line in lines[first:]]
+        )
+    good = np.isfinite(table)
+    ids = table[:, :2]
+    good[:, :2] &= (ids == np.floor(ids)) & (np.abs(ids) < _LARGEST_ID)
+    if not good.all():
+        row, column = (int(i) for i in np.argwhere(~good)[0])
+        field = lines[first + row].split(separator)[columns[column]]
+        expected = "a finite number" if column == 2 else "a whole number"
+        raise DataError(
+            f"{file}, line {first + row + 1} has {_short(field)} as {_COLUMNS[column]}, "
+            f"expected {expected}"
+        )
+    return table
+
+
+def _number(field: str) -> float:
+    """Return a field as a number, or NaN; only Python thinks that `1_0` is one."""
+    try:
+        return float(field) if field.isascii() and "_" not in field else np.nan
+    except ValueError:
+        return np.nan
+
+
+def _short(text: str) -> str:
+    """Show the beginning of a text."""
+    return repr(text if len(text) <= 60 else text[:57] + "…")
+
+
+def _whole(name: str, value: ArrayLike) -> Codes:
+    """Return a column of whole numbers."""
+    array = np.asarray(value)
+    if array.ndim != 1:
+        raise ShapeError(f"{name} has shape {array.shape}, expected one dimension")
+    if array.dtype.kind not in "iu" and array.size:
+        raise InputError(f"{name} is an array of {array.dtype}, expected whole numbers")
+    return array.astype(np.int64)

@@ -1,0 +1,7 @@
+"""The experiments of Zhu & Kveton, *Robust Contextual Linear Bandits*, AISTATS 2023, one file each."""
+
+from __future__ import annotations
+
+from rolin.paper.experiment import Experiment
+
+__all__ = ["Experiment"]

@@ -1,0 +1,58 @@
+"""The figures of the paper: one panel per environment, made for print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from rolin.paper.experiment import Experiment
+from rolin.plotting import STYLE, draw_regret
+from rolin.result import Result
+
+__all__ = ["draw", "save"]
+
+# A policy with this many times the median policy's regret may leave its panel at the top.
+_FAR_ABOVE = 5.0
+
+
+def draw(experiment: Experiment, results: Mapping[str, Result]) -> Figure:
+    """Draw an experiment, with bands of two standard errors."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(3.1 * len(results), 3.3), layout="constrained")
+        panels = figure.subplots(1, len(results), squeeze=False)[0]
+        for ax, (title, result) in zip(panels, results.items(), strict=True):
+            drawn = {n: r for n, r in result.regret.items() if n not in experiment.undrawn}
+            shown = Result(result.settings, result.runs, drawn)
+            finals = {name: float(regret[:, -1].mean()) for name, regret in drawn.items()}
+            limit = _FAR_ABOVE * float(np.median(list(finals.values())))
+            top = 1.2 * max(f for f in finals.values() if f <= limit)
+            draw_regret(shown, ax, scale="linear", bound=False, band=2.0)
+            ax.set(ylim=(0, top), title=title)
+            ax.xaxis.set_major_locator(MaxNLocator(4))
+            gone = [f"{name}: {final:,.0f} ↑" for name, final in finals.items() if final > limit]
+            ax.text(
+                0.98, 0.985, "\n".join(gone).replace(",", " "), transform=ax.transAxes, ha="right",
+                va="top", fontsize=7.5,
+            )  # fmt: skip
+            ax.get_legend().remove()
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+        figure.suptitle(f"{experiment.title} ({_caption(results)})", fontsize=10)
+    return figure
+
+
+def _caption(results: Mapping[str, Result]) -> str:
+    runs = {len(result.runs) for result in results.values()}
+    return f"{max(runs)} runs, bands of 2 s.e."
+
+
+def save(figure: Figure, folder: Path) -> None:
+    """Write a figure as PNG and SVG; the same figure gives the same files."""
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(folder / "figure.png", dpi=200)
+        figure.savefig(folder / "figure.svg", metadata={"Date": None})

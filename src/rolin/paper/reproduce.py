@@ -1,0 +1,145 @@
+"""Run an experiment of the paper into a folder."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from rolin.checks import count_of
+from rolin.paper import figures
+from rolin.paper.claims import Check, Claim, verdict
+from rolin.paper.experiment import Experiment
+from rolin.paper.folder import Folder, versions
+from rolin.result import Result
+from rolin.simulate import simulate
+
+__all__ = ["Report", "claims_page", "reproduce"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an experiment found."""
+
+    title: str
+    folder: Path
+    summary: pd.DataFrame
+    """One row per environment and policy."""
+    verdicts: Sequence[tuple[Claim, Sequence[Check]]]
+    notes: Sequence[str] = ()
+
+
+def reproduce(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    runs: int | None = None,
+    seed: int = 0,
+    jobs: int | None = -1,
+    checkpoints: int = 100,
+    progress: bool = True,
+) -> Report:
+    """Run an experiment, and write figure, regrets, summary, claims and settings to a folder.
+
+    Run again after it was stopped, it goes on from the last finished run; run again with more runs,
+    it adds those.
+    """
+    runs = experiment.runs if runs is None else count_of("runs", runs, least=1)
+    asked = {
+        "experiment": experiment.name,
+        "rounds": experiment.rounds,
+        "seed": seed,
+        "checkpoints": checkpoints,
+        **experiment.settings,
+    }
+    place = Folder(folder, asked)
+    results = {}
+    for i, (title, environment) in enumerate(experiment.environments.items(), start=1):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "interrupted:")
+            results[title] = simulate(
+                experiment.policies,
+                environment,
+                rounds=experiment.rounds,
+                runs=runs,
+                seed=seed,
+                jobs=jobs,
+                checkpoints=checkpoints,
+                progress=f"{experiment.name}, {title}" if progress else False,
+                keep=folder / f"runs-{i}.jsonl",
+            )
+        if len(results[title].runs) < runs:
+            raise KeyboardInterrupt
+    return _write(experiment, place, results, asked)
+
+
+def _write(
+    experiment: Experiment, place: Folder, results: Mapping[str, Result], asked: Mapping[str, Any]
+) -> Report:
+    """Write all files but the runs themselves."""
+    folder = place.path
+    head = {"experiment": experiment.name}
+    frames, summaries = [], []
+    for title, result in results.items():
+        frames.append(result.frame().assign(**head, environment=title))
+        summaries.append(result.summary().assign(**head, environment=title))
+    regret, summary = pd.concat(frames), pd.concat(summaries, ignore_index=True)
+    regret = regret[["experiment", "environment", "policy", "run", "round", "regret"]]
+    regret.to_csv(folder / "regret.csv", index=False, float_format="%.10g")
+    summary = summary.rename(
+        columns={"growth": "last_quarter_over_third", "growth_se": "last_quarter_over_third_se"}
+    )
+    columns = ["experiment", "environment", "policy"]
+    summary = summary[[*columns, *(c for c in summary.columns if c not in columns)]]
+    place.write("summary.json", _records(summary))
+    verdicts = [(claim, claim.check(results)) for claim in experiment.claims]
+    runs = max(len(result.runs) for result in results.values())
+    settings = ", ".join(f"{name} {value}" for name, value in asked.items() if name != "experiment")
+    place.write(
+        "claims.md",
+        claims_page(f"{experiment.source}: {runs} runs, {settings}", verdicts, experiment.notes),
+    )
+    figures.save(figures.draw(experiment, results), folder)
+    played = next(iter(results.values())).settings["policies"]
+    place.write(
+        "settings.json",
+        {
+            "asked": asked,
+            "runs": runs,
+            "policies": played,
+            "environments": {title: r.settings["environment"] for title, r in results.items()},
+            "notes": list(experiment.notes),
+            "versions": versions(),
+        },
+    )
+    return Report(experiment.title, folder, summary, verdicts, experiment.notes)
+
+
+def _records(summary: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows for JSON, which has no NaN."""
+    return [
+        {name: None if isinstance(v, float) and np.isnan(v) else v for name, v in row.items()}
+        for row in summary.to_dict("records")
+    ]
+
+
+def claims_page(
+    heading: str, verdicts: Sequence[tuple[Claim, Sequence[Check]]], notes: Sequence[str]
+) -> str:
+    """Return the ledger of claims as Markdown: the verdicts, then the numbers behind them."""
+    marks = {True: "yes", False: "no", None: "cannot be told"}
+    lines = [heading, "", "| claim | the paper says | verdict |", "|---|---|---|"]
+    lines += [f"| {c.name} | {c.says} ({c.source}) | **{verdict(k)}** |" for c, k in verdicts]
+    lines += ["", *(f"{note}\n" for note in notes)]
+    lines += ["| claim | where | holds | numbers |", "|---|---|---|---|"]
+    for claim, checks in verdicts:
+        lines += [
+            f"| {claim.name} | {check.where} | {marks[check.outcome]} | {check.evidence} |"
+            for check in checks
+        ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,182 @@
+"""Table 1: the time of RoLinTS and of its naive implementation, by the number of arms."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+import rolin
+from rolin.checks import count_of
+from rolin.environments.base import Block
+from rolin.environments.synthetic import Synthetic
+from rolin.paper.claims import Check, Claim
+from rolin.paper.folder import Folder, versions
+from rolin.paper.reproduce import Report, claims_page
+from rolin.progress import bar
+
+__all__ = ["PAPER", "runtime"]
+
+# Table 1: seconds of RoLinTS and of its naive implementation, which the paper calls LinTS.
+PAPER = {
+    16: (0.7, 1.1),
+    32: (0.8, 2.0),
+    64: (0.9, 4.6),
+    128: (1.1, 14.7),
+    256: (1.5, 75.6),
+    512: (2.9, 498.7),
+    1024: (5.2, 4275.4),
+}
+N_FEATURES, ROUNDS, RUNS = 10, 500, 3
+# The naive implementation plays at most this long at one number of arms, and is scaled from there.
+NAIVE_SECONDS = 15.0
+SECTION = "Section 6.3"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per round, over runs."""
+
+    seconds: float
+    rounds: int
+    """How many rounds were played to measure it."""
+
+
+def runtime(
+    folder: Path,
+    *,
+    rounds: int | None = None,
+    runs: int | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Report:
+    """Time both implementations in this process, with one BLAS thread, and write a table.
+
+    Contexts and rewards are drawn beforehand and not timed. The time of a round is the median over
+    runs of the mean over rounds. At many arms the naive implementation plays fewer rounds, and the
+    time of all rounds is scaled up from those: all arms have been seen at the start, so its cost per
+    round does not depend on how many rounds went before.
+    """
+    rounds = ROUNDS if rounds is None else count_of("rounds", rounds, least=1)
+    runs = RUNS if runs is None else count_of("runs", runs, least=1)
+    asked = {"experiment": "runtime", "rounds": rounds, "seed": seed}
+    place = Folder(folder, asked)
+    rows = []
+    shown = bar("runtime", len(PAPER)) if progress else nullcontext(lambda _: None)
+    with threadpool_limits(1), shown as advance:
+        for n_arms, (paper_fast, paper_naive) in PAPER.items():
+            fast = _time(rolin.RoLinTS, n_arms, rounds, runs, seed, float("inf"))
+            naive = _time(rolin.NaiveRoLinTS, n_arms, rounds, runs, seed, NAIVE_SECONDS)
+            rows.append(
+                {
+                    "arms": n_arms,
+                    "rolin_seconds": fast.seconds * rounds,
+                    "naive_seconds": naive.seconds * rounds,
+                    "naive_rounds_played": naive.rounds,
+                    "ratio": naive.seconds / fast.seconds,
+                    "paper_ratio": paper_naive / paper_fast,
+                }
+            )
+            advance(1)
+    table = pd.DataFrame(rows)
+    table.to_csv(folder / "runtime.csv", index=False, float_format="%.6g")
+    place.write("summary.json", table.to_dict("records"))
+    verdicts = [(claim, claim.check({})) for claim in _claims(table)]
+    note = (
+        f"Seconds for {rounds} rounds, median of {runs} runs, one BLAS thread; where fewer rounds of the "
+        "naive implementation were played (see the table), the others are scaled from them.\n\n"
+        + _markdown(table)
+    )
+    place.write("claims.md", claims_page("Table 1, Section 6.3", verdicts, [note]))
+    place.write("settings.json", {"asked": asked, "runs": runs, "versions": versions()})
+    return Report("Table 1: run time", folder, table, verdicts)
+
+
+def _time(make: Any, n_arms: int, rounds: int, runs: int, seed: int, limit: float) -> Timing:
+    """Play some runs with one implementation, and time decide and update."""
+    environment = Synthetic(n_arms=n_arms, n_features=N_FEATURES, arm_std=0.5)
+    per_round, played = [], 0
+    for run in range(runs):
+        policy = make(n_features=N_FEATURES, arm_std=0.5, seed=seed + run)
+        generator = np.random.default_rng([seed, run])
+        # Every arm has been seen, so that the naive model has its full size from the first round;
+        # and nothing is left to be compiled.
+        first = next(environment.play(1, generator))
+        policy.update_many(range(n_arms), first.contexts[0], first.rewards[0])
+        _play(policy, first)
+        spent, timed = 0.0, 0
+        for block in environment.play(rounds, generator):
+            start = time.perf_counter()
+            _play(policy, block)
+            spent += time.perf_counter() - start
+            timed += len(block.means)
+            if spent > limit / runs:
+                break
+        per_round.append(spent / timed)
+        played += timed
+    return Timing(float(np.median(per_round)), played)
+
+
+def _play(policy: Any, block: Block) -> None:
+    for t, contexts in enumerate(block.contexts):
+        decision = policy.decide(contexts)
+        policy.update(decision.arm, decision.context, block.rewards.item(t, decision.arm))
+
+
+def _claims(table: pd.DataFrame) -> list[Claim]:
+    by_arms = table.set_index("arms")
+
+    def growth(column: str, low: float, high: float) -> list[Check]:
+        ratio = float(by_arms[column][1024] / by_arms[column][512])
+        return [
+            Check(
+                "K = 512 to 1024", low <= ratio <= high,
+                f"time grows by a factor of {ratio:.2f}, claimed {low:g} to {high:g}",
+            )
+        ]  # fmt: skip
+
+    def faster(n_arms: int, factor: float) -> list[Check]:
+        ratio = float(by_arms["ratio"][n_arms])
+        return [Check(f"K = {n_arms}", ratio >= factor, f"{ratio:.0f} times, claimed {factor:g}")]
+
+    return [
+        Claim(
+            "linear in K", SECTION,
+            "For large K, the run time of RoLinTS doubles when K doubles.",
+            lambda _: growth("rolin_seconds", 1.5, 2.5),
+        ),
+        Claim(
+            "naive is nearly cubic", SECTION,
+            "For large K, the run time of the naive implementation is nearly cubic in K.",
+            lambda _: growth("naive_seconds", 5.5, 10.0),
+        ),
+        Claim(
+            "ten times at K = 128", SECTION,
+            "For K = 128, RoLinTS is 10 times faster than the naive implementation.",
+            lambda _: faster(128, 10.0),
+        ),
+        Claim(
+            "a thousand times at K = 1024", SECTION,
+            "For K = 1024, RoLinTS is a thousand times faster (by the paper's own Table 1, 822).",
+            lambda _: faster(1024, 1000.0),
+        ),
+    ]  # fmt: skip
+
+
+def _markdown(table: pd.DataFrame) -> str:
+    lines = [
+        "| K | RoLinTS, s | naive, s | rounds played | naive / RoLinTS | in the paper |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {row.arms} | {row.rolin_seconds:.4f} | {row.naive_seconds:.3g} | "
+        f"{row.naive_rounds_played} | {row.ratio:.1f} | {row.paper_ratio:.1f} |"
+        for row in table.itertuples()
+    ]
+    return "\n".join(lines)

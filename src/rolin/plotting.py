@@ -1,0 +1,71 @@
+"""Figures that can be printed, and read by the colour-blind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+if TYPE_CHECKING:
+    from rolin.result import Result
+
+__all__ = ["STYLE", "draw_regret", "look_of"]
+
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "rolin",  # the same figure is the same file
+}
+# Colours of Okabe & Ito, which most colour-blind people tell apart, each with dashes of its own,
+# which everybody does in print.
+_LOOKS = [
+    ("#0072B2", "-"),
+    ("#D55E00", "--"),
+    ("#009E73", "-."),
+    ("#CC79A7", ":"),
+    ("#E69F00", (0, (5, 1, 1, 1, 1, 1))),
+    ("#56B4E9", (0, (3, 1))),
+    ("#000000", (0, (1, 1))),
+]
+
+
+def look_of(place: int) -> dict[str, Any]:
+    """Return colour and dashes of the line in this place."""
+    colour, dashes = _LOOKS[place % len(_LOOKS)]
+    return {"color": colour, "linestyle": dashes}
+
+
+def draw_regret(result: Result, ax: Axes | None, *, scale: str, bound: bool, band: float) -> Axes:
+    """Draw mean regrets with bands; see `Result.plot`."""
+    if ax is None:
+        with plt.rc_context(STYLE):
+            _, ax = plt.subplots(figsize=(4.8, 3.4), layout="constrained")
+    rounds = result.checkpoints
+    top = 0.0
+    for place, (name, regret) in enumerate(result.regret.items()):
+        mean = regret.mean(axis=0)
+        look = look_of(place)
+        ax.plot(rounds, mean, label=name, **look)
+        spread = np.zeros_like(mean)
+        if len(regret) > 1:
+            spread = band * regret.std(axis=0, ddof=1) / np.sqrt(len(regret))
+            ax.fill_between(
+                rounds, mean - spread, mean + spread, color=look["color"], alpha=0.2, linewidth=0
+            )
+        top = max(top, float((mean + spread).max()))
+    ax.set(xlabel="round", ylabel="regret", xlim=(0, result.rounds), ylim=(0, 1.05 * top or 1.0))
+    if scale == "log":
+        ax.set(xscale="log", yscale="log", xlim=(rounds[0], result.rounds), ylim=(None, None))
+    if bound and result.bound is not None:
+        if scale == "log" or result.bound[-1] <= 1.05 * top:
+            ax.plot(rounds, result.bound, color="0.5", linewidth=0.8, label="Theorem 1")
+        else:
+            ax.plot([], [], " ", label=f"Theorem 1: {result.bound[-1]:,.0f}".replace(",", " "))
+    ax.legend(frameon=False, fontsize=8)
+    return ax

@@ -1,0 +1,44 @@
+"""A bar with the time left, on the terminal's error stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+__all__ = ["bar"]
+
+
+@contextmanager
+def bar(label: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
+    """Show a bar while the block runs; it is given a function that moves the bar on.
+
+    Parameters
+    ----------
+    label
+        What is being done.
+    total
+        How many steps there are.
+    done
+        How many are done before the start.
+    """
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(label, total=total, completed=done)
+        yield lambda steps: progress.advance(task, steps)

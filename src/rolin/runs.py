@@ -1,0 +1,121 @@
+"""Finished runs of a simulation in one file, written as they finish.
+
+A line of JSON says what was played, and one more line per run how it went. A run is there whole or
+not at all: a line that was cut short is dropped when the file is read, so a simulation that was
+stopped at any instant goes on from its last finished run. Numbers are written so that they are read
+back exactly.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.errors import DataError, ParameterError
+
+__all__ = ["RunFile", "read_runs"]
+
+Floats = NDArray[np.float64]
+Regrets = dict[str, Floats]
+"""Regret of every policy at the checkpoints of one run."""
+
+FORMAT = "rolin-runs"
+VERSION = 1
+
+
+class RunFile:
+    """A file to add runs to.
+
+    Parameters
+    ----------
+    path
+        The file; made if it is not there.
+    settings
+        What is played. If the file holds runs of anything else, it is refused and not touched.
+    """
+
+    def __init__(self, path: str | PathLike[str], settings: Mapping[str, Any]) -> None:
+        self.runs: dict[int, Regrets] = {}
+        """The runs that were in the file."""
+        target = Path(path)
+        end = 0
+        if target.exists() and target.stat().st_size:
+            found, self.runs, end = _read(target)
+            _check_same(target, found, settings)
+        try:
+            self._file: IO[bytes] = target.open("r+b" if end else "wb")
+        except OSError as error:
+            raise ParameterError(f"{path} cannot be written: {error.strerror}") from error
+        self._file.seek(end)
+        self._file.truncate()
+        if not end:
+            self._write({"format": FORMAT, "version": VERSION, "settings": dict(settings)})
+
+    def add(self, run: int, regrets: Regrets) -> None:
+        """Write a finished run."""
+        self._write({"run": run, "regret": {name: r.tolist() for name, r in regrets.items()}})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Make sure that all is on the disk."""
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+
+def read_runs(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[int, Regrets]]:
+    """Return what was played, and the finished runs by number."""
+    target = Path(path)
+    if not target.is_file():
+        raise DataError(f"there is no file {path}")
+    settings, runs, _ = _read(target)
+    return settings, runs
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[int, Regrets], int]:
+    """Return settings, runs, and where the last whole line ends."""
+    content = path.read_bytes()
+    end = content.rfind(b"\n") + 1
+    lines = content[:end].splitlines()
+    number = 1  # of the line that is being read
+    try:
+        header = json.loads(lines[0])
+        if header["format"] != FORMAT or header["version"] != VERSION:
+            raise ValueError("another format or version")
+        names, size = header["settings"]["policies"], len(header["settings"]["checkpoints"])
+        runs = {}
+        for line in lines[1:]:
+            number += 1
+            record = json.loads(line)
+            regrets = {name: np.array(record["regret"][name], float) for name in names}
+            if any(r.shape != (size,) for r in regrets.values()):
+                raise ValueError(f"expected {size} numbers per policy")
+            runs[int(record["run"])] = regrets
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"{path}, line {number}, is not a run of a simulation: {error}") from error
+    return header["settings"], runs, end
+
+
+def _check_same(path: Path, found: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    asked = json.loads(json.dumps(dict(asked)))  # tuples are lists in the file
+    for name in {**found, **asked}:
+        if found.get(name) != asked.get(name):
+            raise ParameterError(
+                f"{path} holds runs of other settings: {name} was {_short(found.get(name))} and is now "
+                f"{_short(asked.get(name))}. Nothing was changed; take the old settings or another "
+                "place"
+            )
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else f"{text[:200]} …"

@@ -1,0 +1,217 @@
+"""Policies × environment × runs: paired comparisons of policies by simulation."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.checks import count_of
+from rolin.environments.base import Environment
+from rolin.errors import ParameterError, RolinError
+from rolin.extras import needs
+from rolin.result import Result
+from rolin.runs import Regrets, RunFile
+
+__all__ = ["MakePolicy", "simulate"]
+
+
+class MakePolicy(Protocol):
+    """Makes the policy of a run."""
+
+    def __call__(self, *, seed: int) -> Any:
+        """Return a new policy that draws from this seed."""
+
+
+def simulate(
+    policies: Mapping[str, MakePolicy],
+    environment: Environment,
+    *,
+    rounds: int,
+    runs: int,
+    seed: int = 0,
+    jobs: int | None = None,
+    checkpoints: int = 100,
+    progress: bool | str = True,
+    keep: str | PathLike[str] | None = None,
+) -> Result:
+    """Let policies play the same problems, and note their regret.
+
+    Run i is the same whatever the other policies, the number of runs or of workers: its problem,
+    contexts and noise depend on `seed` and i alone, and all policies get the same seed of their
+    own. The policies are shown contexts and the rewards of the arms that they pull, through
+    `decide` and `update`, and nothing else.
+
+    Parameters
+    ----------
+    policies
+        A function for each name that makes the policy of a run from its seed, such as
+        `lambda seed: rolin.RoLinTS(n_features=10, seed=seed)`.
+    environment
+        What to play against.
+    rounds
+        Rounds of a run.
+    runs
+        Number of runs.
+    seed
+        A non-negative integer.
+    jobs
+        Number of processes, -1 for all cores; by default what `joblib.parallel_config` says, or
+        one. With it the work can also be given to threads, Dask or Ray.
+    checkpoints
+        How many times the regret is noted in a run, evenly spaced.
+    progress
+        Show a bar with the time left; a text is its label.
+    keep
+        A file to write each run to as it finishes. Asked again with the same settings, only runs
+        that are not in it are played.
+
+    Notes
+    -----
+    Interrupted by the keyboard, it warns and returns the runs that have finished.
+
+    Examples
+    --------
+    >>> import rolin
+    >>> result = simulate(
+    ...     {
+    ...         "RoLinTS": lambda seed: rolin.RoLinTS(n_features=2, seed=seed),
+    ...         "LinTS": lambda seed: rolin.LinTS(n_features=2, seed=seed),
+    ...     },
+    ...     rolin.environments.Synthetic(n_arms=5, n_features=2),
+    ...     rounds=100, runs=4, progress=False,
+    ... )
+    >>> result.regret["LinTS"].shape
+    (4, 100)
+    """
+    rounds, runs = count_of("rounds", rounds, least=1), count_of("runs", runs, least=1)
+    seed = count_of("seed", seed)
+    at = _checkpoints(rounds, count_of("checkpoints", checkpoints, least=1))
+    if not isinstance(policies, Mapping) or not policies:
+        raise ParameterError(f"policies={policies!r}, expected a mapping from names to functions")
+    for name, make in policies.items():
+        if not isinstance(name, str) or not callable(make):
+            raise ParameterError(
+                f"policies[{name!r}]={make!r}, expected a text and a function of the seed"
+            )
+    if not isinstance(environment, Environment):
+        raise ParameterError(f"environment={environment!r}, expected one of rolin.environments")
+    settings = {
+        "policies": {name: repr(make(seed=0)) for name, make in policies.items()},
+        "environment": repr(environment),
+        "rounds": rounds,
+        "seed": seed,
+        "checkpoints": at.tolist(),
+        "bound": _bound(environment, at),
+    }
+    file = None if keep is None else RunFile(keep, settings)
+    done = {} if file is None else {r: found for r, found in file.runs.items() if r < runs}
+    missing = [run for run in range(runs) if run not in done]
+    play = _Play(dict(policies), environment, rounds, at, seed)
+    try:
+        for run, regrets in _shown(_played(play, missing, jobs), runs, len(done), progress):
+            done[run] = regrets
+            if file is not None:
+                file.add(run, regrets)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        warnings.warn(f"interrupted: {len(done)} of {runs} runs have finished", stacklevel=2)
+    finally:
+        if file is not None:
+            file.close()
+    return Result.of(settings, done)
+
+
+class _Play:
+    """One run, as a function of its number that can be sent to another process."""
+
+    def __init__(
+        self,
+        policies: dict[str, MakePolicy],
+        environment: Environment,
+        rounds: int,
+        at: NDArray[np.int64],
+        seed: int,
+    ) -> None:
+        self._policies, self._environment = policies, environment
+        self._rounds, self._at, self._seed = rounds, at, seed
+
+    def __call__(self, run: int) -> tuple[int, Regrets]:
+        """Play one run with all policies."""
+        with needs("sim"):
+            from threadpoolctl import threadpool_limits
+        world, own = np.random.SeedSequence([self._seed, run]).spawn(2)
+        policy_seed = int(own.generate_state(1, np.uint64)[0])
+        players = {name: make(seed=policy_seed) for name, make in self._policies.items()}
+        regret = {name: np.empty(self._rounds) for name in players}
+        start = 0
+        # One BLAS thread: the sums come out the same wherever and beside whatever it runs.
+        with threadpool_limits(1):
+            for block in self._environment.play(self._rounds, np.random.default_rng(world)):
+                stop = start + len(block.means)
+                best = block.means.max(axis=1)
+                each = np.arange(len(best))
+                for name, policy in players.items():
+                    try:
+                        pulled = _pull(policy, block.contexts, block.rewards)
+                    except RolinError as error:
+                        raise type(error)(f"{name}, run {run}: {error}") from error
+                    regret[name][start:stop] = best - block.means[each, pulled]
+                start = stop
+        return run, {name: np.cumsum(r)[self._at - 1] for name, r in regret.items()}
+
+
+def _pull(policy: Any, contexts: NDArray[np.float64], rewards: NDArray[np.float64]) -> list[int]:
+    """Let a policy play a block of rounds; return the arms that it pulled."""
+    decide, update, reward = policy.decide, policy.update, rewards.item
+    pulled = []
+    for t, context in enumerate(contexts):
+        decision = decide(context)
+        arm = decision.arm
+        update(arm, decision.context, reward(t, arm))
+        pulled.append(arm)
+    return pulled
+
+
+def _played(play: _Play, missing: list[int], jobs: int | None) -> Iterator[tuple[int, Regrets]]:
+    """Yield runs as they finish, in any order."""
+    with needs("sim"):
+        import joblib
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    yield from parallel(joblib.delayed(play)(run) for run in missing)
+
+
+def _shown(
+    played: Iterator[tuple[int, Regrets]], runs: int, done: int, progress: bool | str
+) -> Iterator[tuple[int, Regrets]]:
+    """Pass runs through, moving a bar."""
+    if not progress:
+        yield from played
+        return
+    with needs("sim"):
+        from rolin.progress import bar
+    label = progress if isinstance(progress, str) else "simulating"
+    with bar(label, runs, done) as advance:
+        for item in played:
+            yield item
+            advance(1)
+
+
+def _checkpoints(rounds: int, number: int) -> NDArray[np.int64]:
+    """Return evenly spaced rounds, the last one included."""
+    every = np.arange(1, number + 1, dtype=np.int64)
+    return np.unique(-(-every * rounds // number))
+
+
+def _bound(environment: Environment, at: NDArray[np.int64]) -> list[float] | None:
+    bound = getattr(environment, "regret_bound", None)
+    if bound is None:
+        return None
+    values = [float(bound(int(t))) for t in at]
+    return values if all(map(math.isfinite, values)) else None

@@ -59,9 +59,11 @@ def draw_regret(result: Result, ax: Axes | None, *, scale: str, bound: bool, ban
                 rounds, mean - spread, mean + spread, color=look["color"], alpha=0.2, linewidth=0
             )
         top = max(top, float((mean + spread).max()))
-    ax.set(xlabel="round", ylabel="regret", xlim=(0, result.rounds), ylim=(0, 1.05 * top or 1.0))
+    ax.set(xlabel="round", ylabel="regret")
     if scale == "log":
-        ax.set(xscale="log", yscale="log", xlim=(rounds[0], result.rounds), ylim=(None, None))
+        ax.set(xscale="log", yscale="log")
+    else:
+        ax.set(xlim=(0, result.rounds), ylim=(0, 1.05 * top or 1.0))
     if bound and result.bound is not None:
         if scale == "log" or result.bound[-1] <= 1.05 * top:
             ax.plot(rounds, result.bound, color="0.5", linewidth=0.8, label="Theorem 1")

@@ -14,12 +14,12 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Block", "Environment", "block_sizes"]
+__all__ = ["BLOCK", "Block", "Environment", "block_sizes"]
 
 Floats = NDArray[np.float64]
 
-# Rounds drawn at a time: enough that drawing is cheap, few enough that they stay in the cache.
-_ROUNDS = 64
+BLOCK = 64
+"""Rounds drawn at a time: enough that drawing is cheap, few enough that they stay in the cache."""
 
 
 class Block(NamedTuple):
@@ -54,6 +54,6 @@ class Environment(Protocol):
 
 
 def block_sizes(rounds: int) -> Iterator[int]:
-    """Split a number of rounds into blocks."""
-    for start in range(0, rounds, _ROUNDS):
-        yield min(_ROUNDS, rounds - start)
+    """Split a number of rounds into blocks: all are full but the last."""
+    for start in range(0, rounds, BLOCK):
+        yield min(BLOCK, rounds - start)

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from rolin.checks import count_of
-from rolin.environments.base import Block, block_sizes
+from rolin.environments.base import BLOCK, Block, block_sizes
 from rolin.errors import ParameterError
 from rolin.model import Scales
 from rolin.theory import bayes_regret_bound
@@ -69,18 +69,20 @@ class Synthetic:
         theta = self.coef_std * generator.standard_normal(self.n_features)
         effects = self.arm_std * generator.standard_normal(self.n_arms)
         shape = (self.n_arms, self.n_features)
-        fixed = generator.uniform(-1.0, 1.0, shape) if self.contexts == "fixed" else None
+        fixed = None
+        if self.contexts == "fixed":
+            fixed = np.repeat(generator.uniform(-1.0, 1.0, (1, *shape)), BLOCK, axis=0)
         for n in block_sizes(rounds):
             if fixed is None:
-                contexts = generator.random((n, *shape))
+                contexts = generator.random((BLOCK, *shape))  # half the time of `uniform`
                 contexts *= 2.0
                 contexts -= 1.0
             else:
-                contexts = np.repeat(fixed[None], n, axis=0)
+                contexts = fixed
             means = contexts @ theta + effects
-            noise = self.noise_std * generator.standard_normal(n)
+            noise = self.noise_std * generator.standard_normal(BLOCK)
             # One noise for the round, whichever arm is pulled: policies meet the same luck.
-            yield Block(contexts, means, means + noise[:, None])
+            yield Block(contexts[:n], means[:n], (means + noise[:, None])[:n])
 
     def regret_bound(self, rounds: int) -> float:
         """Return Theorem 1's bound, for policies that know the three scales."""

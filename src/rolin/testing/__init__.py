@@ -1,4 +1,4 @@
-"""The contract of a policy as checks that anyone can run, on our policies or their own.
+"""The contracts of policies and environments as checks that anyone can run, on ours or their own.
 
 ```python
 from rolin.testing import check_policy
@@ -15,9 +15,19 @@ from __future__ import annotations
 
 from rolin.testing import deciding, learning, state
 from rolin.testing.capabilities import Decides, MakePolicy, Predicts, Saves
+from rolin.testing.environments import check_environment
 from rolin.testing.problems import N_FEATURES, Check
 
-__all__ = ["Check", "Decides", "MakePolicy", "Predicts", "Saves", "check_policy", "checks_for"]
+__all__ = [
+    "Check",
+    "Decides",
+    "MakePolicy",
+    "Predicts",
+    "Saves",
+    "check_environment",
+    "check_policy",
+    "checks_for",
+]
 
 
 def check_policy(make: MakePolicy) -> None:

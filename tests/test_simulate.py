@@ -1,0 +1,401 @@
+"""Simulations: paired, repeatable, interruptible, and honest about what policies see."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import joblib
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import rolin
+from rolin import testing
+from rolin.environments import Block, Synthetic
+from rolin.errors import DataError, MissingExtra, ParameterError
+
+mpl.use("Agg")
+
+WORLD = Synthetic(n_arms=4, n_features=2, arm_std=0.5)
+POLICIES = {
+    "RoLinTS": functools.partial(rolin.RoLinTS, n_features=2, arm_std=0.5),
+    "Uniform": functools.partial(rolin.Uniform, n_features=2),
+}
+
+
+def played(**options: Any) -> rolin.Result:
+    """A small simulation."""
+    asked = {"rounds": 50, "runs": 6, "seed": 3, "progress": False, **options}
+    return rolin.simulate(POLICIES, WORLD, **asked)
+
+
+def same(a: rolin.Result, b: rolin.Result) -> bool:
+    """Whether two results have the same runs, to the bit."""
+    return a.runs == b.runs and all((a.regret[n] == b.regret[n]).all() for n in POLICIES)
+
+
+# -- environments ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("contexts", ["fresh", "fixed"])
+def test_synthetic_environments_keep_the_contract(contexts: str) -> None:
+    """The laws of environments hold for both kinds of contexts."""
+    testing.check_environment(Synthetic(n_arms=3, n_features=2, contexts=contexts))
+
+
+def test_synthetic_problems_have_the_scales_they_say(seed: int) -> None:
+    """Over 4000 problems, spreads of coefficients, effects and noise are as asked, ± 5 s.e.
+
+    With K = 1, d = 1: cov(mean, x) gives θ, and what is left of the mean is the effect.
+    """
+    world = Synthetic(n_arms=1, n_features=1, arm_std=0.7, coef_std=2.0, noise_std=0.3)
+    found = []
+    for run in range(4000):
+        block = next(world.play(2, np.random.default_rng([seed, run])))
+        x, mean = block.contexts[:, 0, 0], block.means[:, 0]
+        theta = (mean[1] - mean[0]) / (x[1] - x[0])
+        found.append([theta, mean[0] - theta * x[0], block.rewards[0, 0] - mean[0]])
+        assert (np.abs(block.contexts) <= 1).all()
+    for values, std in zip(np.transpose(found), (2.0, 0.7, 0.3), strict=True):
+        assert abs(np.std(values) - std) < 5 * std / np.sqrt(2 * 4000)
+        assert abs(np.mean(values)) < 5 * std / np.sqrt(4000)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"n_arms": 0}, {"n_features": -1}, {"arm_std": -0.1}, {"noise_std": 0}, {"contexts": "stale"}],
+)
+def test_synthetic_refuses_what_it_cannot_be(options: dict[str, Any]) -> None:
+    """Bad options are refused when the environment is made."""
+    with pytest.raises(ParameterError, match=next(iter(options))):
+        Synthetic(**options)
+
+
+# -- simulating ------------------------------------------------------------------------------
+
+
+def test_regret_is_what_the_environment_says(seed: int) -> None:
+    """Noted regrets are Σ (best mean - mean of the pulled arm), replayed by hand."""
+    result = played(seed=seed, runs=2, checkpoints=5)
+    assert result.checkpoints.tolist() == [10, 20, 30, 40, 50]
+    for run in range(2):
+        world, own = np.random.SeedSequence([seed, run]).spawn(2)
+        policy = rolin.RoLinTS(
+            n_features=2, arm_std=0.5, seed=int(own.generate_state(1, np.uint64)[0])
+        )
+        total, noted = 0.0, []
+        (block,) = WORLD.play(50, np.random.default_rng(world))
+        for t in range(50):
+            arm = policy.decide(block.contexts[t]).arm
+            policy.update(arm, block.contexts[t, arm], block.rewards[t, arm])
+            total += block.means[t].max() - block.means[t, arm]
+            noted.append(total)
+        np.testing.assert_allclose(result.regret["RoLinTS"][run], noted[9::10], rtol=1e-12)
+
+
+def test_a_run_does_not_depend_on_the_others() -> None:
+    """Other policies, more runs, more rounds or more workers leave a run as it is."""
+    result = played(checkpoints=50)
+    alone = rolin.simulate(
+        {"RoLinTS": POLICIES["RoLinTS"]}, WORLD, rounds=80, runs=3, seed=3, checkpoints=80,
+        progress=False,
+    )  # fmt: skip
+    assert (alone.regret["RoLinTS"][:, :50] == result.regret["RoLinTS"][:3]).all()
+    assert same(played(checkpoints=50, jobs=2), result)
+    with joblib.parallel_config(backend="threading", n_jobs=3):
+        assert same(played(checkpoints=50), result)
+    assert not same(played(checkpoints=50, seed=4), result)
+
+
+class Spy:
+    """A policy that notes all that it is shown, and always pulls arm 1."""
+
+    seen: ClassVar[list[tuple[Any, ...]]] = []
+
+    def __init__(self, *, seed: int) -> None:
+        self._uniform = rolin.Uniform(n_features=2, seed=seed)
+
+    def decide(self, *args: Any, **options: Any) -> rolin.Decision:
+        """Note the question."""
+        Spy.seen.append(("decide", *args, *options.items()))
+        return self._uniform.decide(*args, exclude=[0, 2, 3])
+
+    def update(self, *args: Any, **options: Any) -> None:
+        """Note the reward."""
+        Spy.seen.append(("update", *args, *options.items()))
+
+
+def test_policies_see_contexts_and_their_own_rewards_only() -> None:
+    """A round is one question and one reward; nothing of the other arms' rewards is shown."""
+    Spy.seen = []
+    rolin.simulate({"spy": Spy}, WORLD, rounds=3, runs=1, seed=0, progress=False)
+    world, _ = np.random.SeedSequence([0, 0]).spawn(2)
+    (block,) = WORLD.play(3, np.random.default_rng(world))
+    asked, told = Spy.seen[0::2], Spy.seen[1::2]
+    for t, (question, lesson) in enumerate(zip(asked, told, strict=True)):
+        assert question[0] == "decide"
+        assert len(question) == 2
+        np.testing.assert_array_equal(question[1], block.contexts[t])
+        kind, arm, context, reward = lesson
+        assert (kind, arm, reward) == ("update", 1, block.rewards[t, 1])
+        np.testing.assert_array_equal(context, block.contexts[t, 1])
+
+
+@dataclasses.dataclass(frozen=True)
+class Stopped(Synthetic):
+    """An environment in which somebody presses Ctrl-C after some runs."""
+
+    after: int = 3
+
+    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:
+        """Count the calls, and stop."""
+        calls.append(1)
+        if len(calls) > self.after:
+            raise KeyboardInterrupt
+        return super().play(rounds, generator)
+
+
+calls: list[int] = []
+
+
+def test_an_interrupt_keeps_what_has_finished(tmp_path: Path) -> None:
+    """Stopped by the keyboard, finished runs are returned, kept, and not played again."""
+    calls.clear()
+    options = {"rounds": 50, "runs": 6, "seed": 3, "progress": False, "keep": tmp_path / "runs"}
+    world = Stopped(n_arms=4, n_features=2, arm_std=0.5)
+    with pytest.warns(UserWarning, match="3 of 6 runs"):
+        part = rolin.simulate(POLICIES, world, **options)
+    assert part.runs == (0, 1, 2)
+    assert rolin.Result.load(tmp_path / "runs").runs == (0, 1, 2)
+    calls.clear()
+    whole = rolin.simulate(POLICIES, world, **options)
+    assert len(calls) == 3
+    assert same(whole, played())
+    assert same(rolin.Result.load(tmp_path / "runs"), whole)
+    calls.extend([1] * 10)
+    with pytest.raises(KeyboardInterrupt):  # nothing to return
+        rolin.simulate(POLICIES, world, rounds=50, runs=6, progress=False)
+
+
+def test_kept_runs_survive_a_cut_anywhere(tmp_path: Path) -> None:
+    """Cut after any byte of its lines, a file is read up to its last whole run, and goes on."""
+    keep = tmp_path / "runs"
+    whole = played(keep=keep, runs=3)
+    content = keep.read_bytes()
+    header = content.index(b"\n") + 1
+    for cut in (header, header + 1, len(content) // 2, len(content) - 1):
+        keep.write_bytes(content[:cut])
+        assert len(rolin.Result.load(keep).runs) == content[:cut].count(b"\n") - 1
+        assert same(played(keep=keep, runs=3), whole)
+        assert sorted(keep.read_bytes().splitlines()) == sorted(content.splitlines())
+
+
+def test_more_runs_are_added_and_fewer_are_picked(tmp_path: Path) -> None:
+    """Asked for more runs, only the new ones are played; asked for fewer, the file stays."""
+    keep = tmp_path / "runs"
+    played(keep=keep, runs=2)
+    assert same(played(keep=keep, runs=6), played())
+    before = keep.read_bytes()
+    assert played(keep=keep, runs=2).runs == (0, 1)
+    assert keep.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [({"seed": 4}, "seed was 3 and is now 4"), ({"rounds": 40}, "rounds was 50 and is now 40"),
+     ({"checkpoints": 7}, "checkpoints was")],
+)  # fmt: skip
+def test_runs_of_other_settings_are_refused(
+    tmp_path: Path, options: dict[str, Any], named: str
+) -> None:
+    """A file of other settings is named, with what differs, and is not touched."""
+    keep = tmp_path / "runs"
+    played(keep=keep, runs=2)
+    before = keep.read_bytes()
+    with pytest.raises(ParameterError, match=named):
+        played(keep=keep, **options)
+    assert keep.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content", [b"hello\n", b'{"format": "rolin-runs", "version": 9}\n', b"\n"]
+)
+def test_other_files_are_not_overwritten(tmp_path: Path, content: bytes) -> None:
+    """A file that is not ours is refused, by reading and by keeping, and stays."""
+    path = tmp_path / "notes"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="line 1"):
+        rolin.Result.load(path)
+    with pytest.raises(DataError, match="line 1"):
+        played(keep=path)
+    assert path.read_bytes() == content
+    with pytest.raises(DataError, match="no file"):
+        rolin.Result.load(tmp_path / "nowhere")
+    with pytest.raises(ParameterError, match="cannot be written"):
+        played(keep=tmp_path / "no folder" / "runs")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rounds": 0}, "rounds=0"),
+        ({"runs": 0}, "runs=0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"checkpoints": 0}, "checkpoints=0"),
+    ],
+)
+def test_bad_numbers_are_refused(options: dict[str, Any], message: str) -> None:
+    """Nothing is played for numbers that make no sense."""
+    with pytest.raises(ParameterError, match=message):
+        played(**options)
+
+
+@pytest.mark.parametrize("policies", [{}, None, {"a": 3}, {1: rolin.Uniform}])
+def test_bad_policies_are_refused(policies: Any) -> None:
+    """Policies are functions of a seed, by name."""
+    with pytest.raises(ParameterError, match="policies"):
+        rolin.simulate(policies, WORLD, rounds=5, runs=1, progress=False)
+
+
+def test_bad_environments_are_refused() -> None:
+    """An environment has to have all parts of the protocol."""
+    with pytest.raises(ParameterError, match="environment='mars'"):
+        rolin.simulate(POLICIES, "mars", rounds=5, runs=1, progress=False)  # type: ignore[arg-type]
+
+
+def test_errors_in_a_run_say_where() -> None:
+    """A policy of the wrong dimension is named with the run."""
+    wrong = {"wrong": functools.partial(rolin.RoLinTS, n_features=3)}
+    with pytest.raises(rolin.errors.ShapeError, match="wrong, run 0: contexts has shape"):
+        rolin.simulate(wrong, WORLD, rounds=5, runs=1, progress=False)
+
+
+def test_the_bar_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """Progress goes to the error stream, with its label, and never to the output."""
+    played(progress="small world")
+    captured = capsys.readouterr()
+    assert "small world" in captured.err
+    assert "6/6" in captured.err
+    assert captured.out == ""
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its packages, a simulation says which extra brings them."""
+    monkeypatch.setitem(__import__("sys").modules, "joblib", None)
+    with pytest.raises(MissingExtra, match=r"joblib.*rolin\[sim\]"):
+        played()
+
+
+# -- results ---------------------------------------------------------------------------------
+
+
+def hand_made() -> rolin.Result:
+    """Two policies, three runs, four checkpoints, with numbers that can be checked by hand."""
+    settings = {
+        "policies": {"a": "A()", "b": "B()"}, "environment": "E()", "rounds": 8, "seed": 0,
+        "checkpoints": [2, 4, 6, 8], "bound": [10.0, 20.0, 30.0, 40.0],
+    }  # fmt: skip
+    a = np.array([[1.0, 2, 4, 5], [2, 4, 5, 6], [1, 2, 3, 4]])
+    b = np.array([[2.0, 4, 6, 8], [3, 6, 9, 12], [2, 4, 6, 10]])
+    return rolin.Result(settings, (0, 1, 2), {"a": a, "b": b})
+
+
+def test_statistics_by_hand() -> None:
+    """Final regrets a = 5, 6, 4 and b = 8, 12, 10.
+
+    Mean of a: 5, s.d. 1, s.e. 1/√3. Differences -3, -6, -6: mean -5, s.d. √3, s.e. 1; Student's
+    0.975 quantile with two degrees is 4.3027. Ratio of means 1/2; residuals a - b/2 = 1, 0, -1, s.d.
+    1, s.e. (1/√3)/10. Growth of a: rounds 5 to 6 of 8 … (1, 1, 1) over (2, 1, 1): 3/4.
+    """
+    result = hand_made()
+    a = result.final("a")
+    assert a.value == 5.0
+    assert a.se == pytest.approx(3**-0.5)
+    comparison = result.compare("a", "b")
+    assert comparison.difference.value == -5.0
+    assert comparison.difference.se == pytest.approx(1.0)
+    assert comparison.difference.low == pytest.approx(-5 - 4.302653, abs=1e-6)
+    assert comparison.ratio.value == 0.5
+    assert comparison.ratio.se == pytest.approx(3**-0.5 / 10)
+    assert comparison.wins == 1.0
+    assert result.compare("a", "a").wins == 0.5
+    assert result.growth("a").value == pytest.approx(3 / 4)
+    with pytest.raises(ParameterError, match="'c' was not played"):
+        result.final("c")
+    with pytest.raises(ParameterError, match="level=1"):
+        result.final("a", level=1)
+
+
+def test_ratio_intervals_hold_the_truth(rng: np.random.Generator) -> None:
+    """Of 2000 ratios of 40 skewed paired runs, 95 % intervals hold the truth in 95 % ± 2.5 %.
+
+    The delta method is approximate; 2.5 % is 5 standard errors of the share and half of what is
+    missed.
+    """
+    hits = 0
+    for _ in range(2000):
+        common = rng.exponential(size=40)
+        above, below = 2 + common + rng.exponential(size=40), 1 + common
+        interval = rolin.comparison.ratio_of(above, below)
+        hits += interval.low <= 4 / 2 <= interval.high
+    assert abs(hits / 2000 - 0.95) < 0.025
+
+
+def test_frames_have_the_numbers() -> None:
+    """The long frame and the summary hold what the arrays hold."""
+    result = hand_made()
+    frame = result.frame()
+    assert list(frame.columns) == ["policy", "run", "round", "regret"]
+    assert len(frame) == 2 * 3 * 4
+    row = frame.query("policy == 'b' and run == 1 and round == 6")
+    assert row.regret.item() == 9.0
+    summary = result.summary().set_index("policy")
+    assert summary.loc["b", "mean"] == 10.0
+    assert summary.loc["b", "median"] == 10.0
+    assert summary.loc["a", "runs"] == 3
+
+
+def test_results_survive_a_file(tmp_path: Path) -> None:
+    """What is saved is loaded, to the bit; a second save replaces the first."""
+    result = played()
+    path = tmp_path / "result"
+    hand_made().save(path)
+    result.save(path)
+    loaded = rolin.Result.load(path)
+    assert same(loaded, result)
+    assert loaded.settings == json.loads(json.dumps(result.settings))
+    assert [f.name for f in tmp_path.iterdir()] == ["result"]
+
+
+def test_one_run_has_no_standard_error() -> None:
+    """A single run gives means and no intervals, and can be drawn."""
+    result = played(runs=1)
+    assert np.isnan(result.final("RoLinTS").se)
+    result.plot()
+    mpl.pyplot.close("all")
+
+
+def test_plots_show_bound_and_bands() -> None:
+    """A curve and a band per policy; the bound is a line where it fits, else a number."""
+    result = hand_made()
+    ax = result.plot()
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["a", "b", "Theorem 1: 40"]
+    assert ax.get_ylim()[1] < 20
+    assert len(ax.collections) == 2
+    ax = result.plot(scale="log")
+    assert any(line.get_label() == "Theorem 1" for line in ax.get_lines())
+    assert ax.get_ylim()[1] > 40
+    ax = result.plot(bound=False)
+    assert len(ax.get_legend().get_texts()) == 2
+    with pytest.raises(ParameterError, match="scale='cubic'"):
+        result.plot(scale="cubic")  # type: ignore[arg-type]
+    mpl.pyplot.close("all")
+    bound = played().bound
+    assert bound is not None
+    assert bound[-1] == pytest.approx(WORLD.regret_bound(50))

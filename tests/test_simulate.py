@@ -89,7 +89,7 @@ def test_regret_is_what_the_environment_says(seed: int) -> None:
             n_features=2, arm_std=0.5, seed=int(own.generate_state(1, np.uint64)[0])
         )
         total, noted = 0.0, []
-        (block,) = WORLD.play(50, np.random.default_rng(world))
+        (block,) = WORLD.play(50, np.random.Generator(np.random.SFC64(world)))
         for t in range(50):
             arm = policy.decide(block.contexts[t]).arm
             policy.update(arm, block.contexts[t, arm], block.rewards[t, arm])
@@ -135,7 +135,7 @@ def test_policies_see_contexts_and_their_own_rewards_only() -> None:
     Spy.seen = []
     rolin.simulate({"spy": Spy}, WORLD, rounds=3, runs=1, seed=0, progress=False)
     world, _ = np.random.SeedSequence([0, 0]).spawn(2)
-    (block,) = WORLD.play(3, np.random.default_rng(world))
+    (block,) = WORLD.play(3, np.random.Generator(np.random.SFC64(world)))
     asked, told = Spy.seen[0::2], Spy.seen[1::2]
     for t, (question, lesson) in enumerate(zip(asked, told, strict=True)):
         assert question[0] == "decide"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rolin.checks import number_of
 from rolin.errors import InputError, ParameterError
 
-__all__ = ["Comparison", "Estimate", "compare", "mean_of", "ratio_of"]
+__all__ = ["Comparison", "Estimate", "compare", "mean_of", "ratio_of", "rounded"]
 
 Floats = NDArray[np.float64]
 
@@ -30,7 +30,7 @@ class Estimate:
 
     def __str__(self) -> str:
         """Return value ± standard error."""
-        return f"{self.value:.3g} ± {self.se:.2g}"
+        return f"{rounded(self.value)} ± {rounded(self.se, 2)}"
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,15 @@ def ratio_of(above: Floats, below: Floats, level: float = 0.95) -> Estimate:
     rest = above - ratio * below
     se = float(rest.std(ddof=1)) / math.sqrt(n) / abs(mean) if n > 1 else math.nan
     return _interval(ratio, se, n, level)
+
+
+def rounded(value: float, digits: int = 3) -> str:
+    """Return a number with so many digits, or more where they stand before the point.
+
+    >>> rounded(1234.5), rounded(12.345), rounded(0.012345)
+    ('1234', '12.3', '0.0123')
+    """
+    return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
 def _interval(value: float, se: float, n: int, level: float) -> Estimate:

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rolin.comparison import rounded
 from rolin.paper.claims import verdict
 from rolin.paper.experiment import Experiment
 from rolin.paper.movielens import movielens
@@ -65,8 +66,6 @@ def _run(experiment: Experiment, runs: int | None, seed: int, jobs: int, out: Pa
 def _show(report: Report) -> None:
     """Print what was found."""
     console.print(_table(report))
-    for note in report.notes:
-        console.print(note)
     verdicts = Table(title="What the paper says")
     for name in ("claim", "verdict", "holds in"):
         verdicts.add_column(name)
@@ -89,7 +88,7 @@ def _table(report: Report) -> Table:
             continue
         error = {"mean": "se"}.get(name, f"{name}_se")
         texts[name] = [
-            _number(value) + (f" ± {row[error]:.2g}" if error in summary else "")
+            _number(value) + (f" ± {rounded(row[error], 2)}" if error in summary else "")
             for value, (_, row) in zip(summary[name], summary.iterrows(), strict=True)
         ]
     table = Table(title=report.title)
@@ -107,7 +106,7 @@ def _table(report: Report) -> Table:
 
 
 def _number(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return rounded(value, 4) if isinstance(value, float) else str(value)
 
 
 @app.command(name="synthetic")

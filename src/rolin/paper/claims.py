@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rolin.comparison import Estimate
+from rolin.comparison import Estimate, rounded
 from rolin.result import Result
 
 __all__ = [
@@ -157,4 +157,4 @@ def linear(result: Result, where: str, policy: str) -> Check:
 
 
 def _interval(estimate: Estimate) -> str:
-    return f"{estimate.low:.3g} to {estimate.high:.3g}"
+    return f"{rounded(estimate.low)} to {rounded(estimate.high)}"

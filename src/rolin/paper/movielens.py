@@ -32,7 +32,7 @@ __all__ = ["movielens"]
 SHARES = (0.01, 0.02, 0.05)
 ROUNDS, RUNS, NOISE_STD = 5000, 500, 0.759
 SECTION = "Section 6.2"
-PANELS = [f"{share:.0%} of the training set" for share in SHARES]
+PANELS = [f"{100 * share:g} % of training set" for share in SHARES]
 
 
 def movielens(

@@ -15,9 +15,9 @@ def test_public_names() -> None:
     """Adding or removing a name is a decision, not an accident."""
     assert rolin.__all__ == [
         "ArmEffects", "Coefficients", "Decision", "Greedy", "HLinUCB", "LinTS", "LinUCB",
-        "LinearPolicy", "Moments", "NaiveRoLinTS", "Policy", "Posterior", "Prediction", "RoLinTS",
-        "RoLinUCB", "RolinError", "SafeFALCON", "Scales", "Uniform", "__version__", "errors",
-        "load", "merge", "theory",
+        "LinearPolicy", "Moments", "NaiveRoLinTS", "Policy", "Posterior", "Prediction", "Result",
+        "RoLinTS", "RoLinUCB", "RolinError", "SafeFALCON", "Scales", "Uniform", "__version__",
+        "environments", "errors", "load", "merge", "simulate", "theory",
     ]  # fmt: skip
     for name in rolin.__all__:
         assert hasattr(rolin, name)
@@ -41,7 +41,16 @@ def test_every_module_says_what_it_exports() -> None:
 
 def test_importing_is_light() -> None:
     """`import rolin` needs none of the extras, nor SciPy's solvers."""
-    heavy = ["scipy.linalg", "pandas", "matplotlib", "joblib", "typer", "rich", "hypothesis"]
+    heavy = [
+        "scipy.linalg",
+        "pandas",
+        "matplotlib",
+        "joblib",
+        "typer",
+        "rich",
+        "threadpoolctl",
+        "hypothesis",
+    ]
     code = f"import sys, rolin; print([m for m in {heavy} if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

@@ -19,7 +19,7 @@ from rolin.extras import needs
 from rolin.result import Result
 from rolin.runs import Regrets, RunFile
 
-__all__ = ["MakePolicy", "simulate"]
+__all__ = ["MakePolicy", "check_jobs", "simulate"]
 
 
 class MakePolicy(Protocol):
@@ -92,6 +92,7 @@ def simulate(
     """
     rounds, runs = count_of("rounds", rounds, least=1), count_of("runs", runs, least=1)
     seed = count_of("seed", seed)
+    check_jobs(jobs)
     at = _checkpoints(rounds, count_of("checkpoints", checkpoints, least=1))
     if not isinstance(policies, Mapping) or not policies:
         raise ParameterError(f"policies={policies!r}, expected a mapping from names to functions")
@@ -127,6 +128,12 @@ def simulate(
         if file is not None:
             file.close()
     return Result.of(settings, done)
+
+
+def check_jobs(jobs: object) -> None:
+    """Refuse a number of processes that there cannot be."""
+    if jobs is not None and (type(jobs) is not int or jobs == 0):
+        raise ParameterError(f"jobs={jobs!r}, expected a number of processes, -1 for all cores")
 
 
 class _Play:

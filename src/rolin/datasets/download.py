@@ -102,7 +102,8 @@ def _download(url: str, archive: Path, target: Path, progress: Progress | None) 
     except (OSError, ValueError, http.client.HTTPException) as error:
         if isinstance(error, urllib.error.HTTPError):
             error.close()  # it holds the connection
-        raise _not_fetched(url, target, error) from error
+        why = error.reason if type(error) is urllib.error.URLError else error
+        raise _not_fetched(url, target, why) from error
     with response, archive.open("wb") as file:
         length = response.headers.get("Content-Length", "")
         total = int(length) if length.isdigit() else None

@@ -17,7 +17,7 @@ from rolin.paper.claims import Check, Claim, verdict
 from rolin.paper.experiment import Experiment
 from rolin.paper.folder import Folder, versions
 from rolin.result import Result
-from rolin.simulate import simulate
+from rolin.simulate import check_jobs, simulate
 
 __all__ = ["Report", "claims_page", "reproduce"]
 
@@ -50,6 +50,7 @@ def reproduce(
     it adds those.
     """
     runs = experiment.runs if runs is None else count_of("runs", runs, least=1)
+    check_jobs(jobs)  # before anything is written
     asked = {
         "experiment": experiment.name,
         "rounds": experiment.rounds,

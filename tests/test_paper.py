@@ -1,0 +1,436 @@
+"""The paper's experiments: declared as it says, checked by claims that can fail, resumable."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rolin
+from rolin import cli
+from rolin.environments import Synthetic
+from rolin.errors import ParameterError
+from rolin.paper import claims
+from rolin.paper.claims import Check, Claim, verdict
+from rolin.paper.experiment import Experiment
+from rolin.paper.perturbed import Perturbed, perturbed
+from rolin.paper.readings import readings
+from rolin.paper.reproduce import reproduce
+from rolin.paper.runtime import PAPER, runtime
+from rolin.paper.synthetic import synthetic
+from rolin.paper.ucb import ucb
+
+# -- the experiments are what the paper says --------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [synthetic, perturbed, ucb, readings])
+def test_synthetic_experiments_have_the_papers_numbers(make: Any) -> None:
+    """K = 50, d = 10, σ = λ = 1, n = 3000, and σ₀ = 0, 0.25, 0.5."""
+    experiment = make()
+    assert experiment.rounds == 3000
+    assert experiment.runs == (30 if make is readings else 100)
+    assert list(experiment.environments.values()) == [
+        Synthetic(n_arms=50, n_features=10, arm_std=s, coef_std=1.0, noise_std=1.0)
+        for s in (0.0, 0.25, 0.5)
+    ]
+    fixed = make(contexts="fixed", rounds=77)
+    assert all(world.contexts == "fixed" for world in fixed.environments.values())
+    assert fixed.rounds == 77
+
+
+def test_policies_have_the_papers_settings() -> None:
+    """RoLinTS with three s₀, LinTS, hLinUCB with K hidden features, Safe-FALCON with d log(1/ζ)/n."""
+    made = {name: make(seed=1).settings for name, make in synthetic().policies.items()}
+    assert list(made) == [
+        "RoLinTS, s₀ = 0.25", "RoLinTS, s₀ = 0.5", "RoLinTS, s₀ = 1", "LinTS", "hLinUCB",
+        "Safe-FALCON",
+    ]  # fmt: skip
+    assert [made[f"RoLinTS, s₀ = {s}"]["arm_std"] for s in ("0.25", "0.5", "1")] == [0.25, 0.5, 1.0]
+    assert made["hLinUCB"]["n_hidden"] == 50
+    assert made["Safe-FALCON"]["complexity"] == 1.0
+    for name in list(made)[:4]:
+        assert made[name]["coef_std"] == made[name]["noise_std"] == 1.0
+        assert made[name]["sampling"] == "marginal"
+    joint = synthetic(sampling="joint").policies["LinTS"](seed=1)
+    assert joint.settings["sampling"] == "joint"
+    bounds = {name: make(seed=1) for name, make in ucb(rounds=500).policies.items()}
+    assert bounds["RoLinUCB, s₀ = 1"].width == pytest.approx((2 * np.log(500)) ** 0.5)
+    assert bounds["LinUCB"].settings["horizon"] == 500
+
+
+def test_perturbed_scales_are_up_to_three_fold_wrong(seed: int) -> None:
+    """λ and σ are each multiplied or divided, equally often, by u ~ U[1, 3].
+
+    Over 2000 seeds, means of the folded factor (2 ± 5 s.e. of 0.577/√2000) and shares of each side
+    (1/2 ± 5 s.e.); the two are independent; every s₀ gets the same pair.
+    """
+    found = []
+    for i in range(2000):
+        policies = [Perturbed(s, "marginal")(seed=1000 * seed + i) for s in (0.25, 1.0)]
+        pairs = [(p.scales.coef_std**-2, p.scales.noise_std) for p in policies]
+        assert pairs[0] == pytest.approx(pairs[1])
+        assert policies[1].scales.arm_std == 1.0
+        found.append(pairs[0])
+    factors = np.array(found)
+    folded = np.maximum(factors, 1 / factors)
+    assert (folded <= 3 + 1e-9).all()
+    assert np.abs(folded.mean(axis=0) - 2).max() < 5 * 0.577 / 2000**0.5
+    up = factors > 1
+    assert np.abs(up.mean(axis=0) - 0.5).max() < 5 * 0.5 / 2000**0.5
+    assert abs(np.mean(up[:, 0] == up[:, 1]) - 0.5) < 5 * 0.5 / 2000**0.5
+
+
+# -- claims ----------------------------------------------------------------------------------
+
+
+def result(regrets: dict[str, tuple[float, float]], growth: float = 1.0) -> rolin.Result:
+    """Twenty paired runs of given mean and spread; regret up to 3/4 of the rounds sets the growth."""
+    settings = {
+        "policies": dict.fromkeys(regrets, "P()"), "environment": "E()", "rounds": 100, "seed": 0,
+        "checkpoints": [50, 75, 100], "bound": None,
+    }  # fmt: skip
+    wobble = np.linspace(-1, 1, 20)
+    found = {}
+    for name, (mean, spread) in regrets.items():
+        final = mean + spread * wobble
+        # third quarter q, last quarter g q, first half 2 q
+        q = final / (3 + growth)
+        found[name] = np.column_stack([2 * q, 3 * q, final])
+    return rolin.Result(settings, tuple(range(20)), found)
+
+
+def test_checks_can_say_yes_no_and_nothing() -> None:
+    """Every kind of check has numbers that confirm, refute and do not settle it."""
+    clear = result({"a": (10, 1), "b": (20, 1)})
+    assert claims.lower(clear, "", "a", "b").outcome is True
+    assert claims.lower(clear, "", "b", "a").outcome is False
+    assert claims.not_lower(clear, "", "b", "a").outcome is True
+    assert claims.not_lower(clear, "", "a", "b").outcome is False
+    even = result({"a": (10, 1), "b": (10, -5)})
+    assert claims.lower(even, "", "a", "b").outcome is None
+    assert claims.not_lower(even, "", "a", "b").outcome is True
+    assert claims.at_least(clear, "", "b", "a", 1.5).outcome is True
+    assert claims.at_least(clear, "", "b", "a", 3.0).outcome is False
+    assert claims.at_least(clear, "", "b", "a", 2.0).outcome is None
+    assert claims.at_most(clear, "", "b", "a", 3.0).outcome is True
+    assert claims.at_most(clear, "", "b", "a", 1.5).outcome is False
+    assert claims.similar(clear, "", "a", "b").outcome is False
+    assert claims.similar(result({"a": (10, 1), "b": (10.5, 1)}), "", "a", "b").outcome is True
+    assert claims.similar(result({"a": (10, 1), "b": (12, -6)}), "", "a", "b").outcome is None
+    for growth, straight in ((1.0, True), (0.84, False)):
+        grown = result({"a": (10, 1)}, growth)
+        assert claims.linear(grown, "", "a").outcome is straight
+        assert claims.sublinear(grown, "", "a").outcome is not straight
+
+
+def test_checks_show_their_numbers() -> None:
+    """The evidence has both means, their difference and its interval."""
+    check = claims.lower(result({"a": (10, 1), "b": (20, 1)}), "here", "a", "b")
+    assert check.where == "here: a against b"
+    assert "regrets 10 ± 0.14 and 20 ± 0.14, difference -10" in check.evidence
+    assert "100% of the runs" in check.evidence
+
+
+def test_verdicts_sum_up() -> None:
+    """All yes holds, some yes holds in part, no yes fails, nothing known cannot be told."""
+
+    def of(*outcomes: bool | None) -> str:
+        return verdict([Check("", outcome, "") for outcome in outcomes])
+
+    assert of(True, True) == "holds"
+    assert of(True, False) == of(True, None) == "holds in part"
+    assert of(False, None) == of(False) == "fails"
+    assert of(None, None) == of() == "cannot be told"
+
+
+def test_every_claim_can_be_checked_on_any_result() -> None:
+    """The claims of all synthetic experiments find their policies and panels."""
+    for make in (synthetic, perturbed, ucb, readings):
+        experiment = make()
+        names = dict.fromkeys(experiment.policies, (10.0, 1.0))
+        results = {title: result(names) for title in experiment.environments}
+        for claim in experiment.claims:
+            checks = claim.check(results)
+            assert checks
+            assert all(check.where and check.evidence for check in checks)
+
+
+# -- running and resuming --------------------------------------------------------------------
+
+
+def small(**settings: Any) -> Experiment:
+    """An experiment of a second."""
+    return Experiment(
+        name="small",
+        title="A small experiment",
+        source="nowhere",
+        environments={
+            f"σ₀ = {s:g}": Synthetic(n_arms=3, n_features=2, arm_std=s) for s in (0.0, 0.5)
+        },
+        policies={
+            "LinTS": functools.partial(rolin.LinTS, n_features=2),
+            "Uniform": functools.partial(rolin.Uniform, n_features=2),
+        },
+        rounds=200,
+        runs=8,
+        claims=(
+            Claim(
+                "learning helps", "nowhere", "LinTS is better than chance.",
+                lambda results: [
+                    claims.lower(found, title, "LinTS", "Uniform")
+                    for title, found in results.items()
+                ],
+            ),
+        ),
+        settings=settings,
+        notes=("A note.",),
+    )  # fmt: skip
+
+
+def test_a_folder_holds_everything(tmp_path: Path) -> None:
+    """Figure, regrets, summary, claims, settings and versions, with the promised columns."""
+    folder = tmp_path / "a" / "b"
+    report = reproduce(small(), folder, jobs=1, progress=False)
+    assert {path.name for path in folder.iterdir()} == {
+        "claims.md", "figure.png", "figure.svg", "regret.csv", "runs-1.jsonl", "runs-2.jsonl",
+        "settings.json", "summary.json",
+    }  # fmt: skip
+    regret = pd.read_csv(folder / "regret.csv")
+    assert list(regret.columns) == [
+        "experiment", "environment", "policy", "run", "round", "regret",
+    ]  # fmt: skip
+    assert len(regret) == 2 * 2 * 8 * 100
+    assert regret["round"].max() == 200
+    summary = json.loads((folder / "summary.json").read_text())
+    assert len(summary) == 4
+    for record in summary:
+        assert record.keys() == {
+            "experiment", "environment", "policy", "mean", "se", "median", "runs", "rounds",
+            "last_quarter_over_third", "last_quarter_over_third_se",
+        }  # fmt: skip
+        rows = regret.query(
+            f"environment == '{record['environment']}' and policy == '{record['policy']}'"
+            " and round == 200"
+        )
+        assert record["mean"] == pytest.approx(rows.regret.mean())
+        assert record["median"] == pytest.approx(rows.regret.median())
+        assert record["se"] == pytest.approx(rows.regret.sem())
+    page = (folder / "claims.md").read_text()
+    assert "| learning helps | LinTS is better than chance. (nowhere) | **holds** |" in page
+    assert "A note." in page
+    settings = json.loads((folder / "settings.json").read_text())
+    assert settings["asked"]["rounds"] == 200
+    assert settings["versions"]["rolin"] == rolin.__version__
+    assert (folder / "figure.png").stat().st_size > 10_000
+    svg = (folder / "figure.svg").read_text()
+    assert "LinTS" in svg  # text stays text
+    assert report.folder == folder
+
+
+def test_the_same_figure_is_the_same_file(tmp_path: Path) -> None:
+    """Run twice, everything is the same to the byte."""
+    for name in ("one", "two"):
+        reproduce(small(), tmp_path / name, jobs=1, progress=False)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
+
+
+def test_other_settings_are_refused(tmp_path: Path) -> None:
+    """A folder of another experiment, seed or option is named and not touched; more runs are added."""
+    reproduce(small(kind="a"), tmp_path, runs=2, jobs=1, progress=False)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ParameterError, match="kind was 'a' and is now 'b'"):
+        reproduce(small(kind="b"), tmp_path, runs=2, jobs=1, progress=False)
+    with pytest.raises(ParameterError, match="seed was 0 and is now 1"):
+        reproduce(small(kind="a"), tmp_path, runs=2, seed=1, jobs=1, progress=False)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    more = reproduce(small(kind="a"), tmp_path, runs=4, jobs=1, progress=False)
+    assert set(more.summary.runs) == {4}
+
+
+def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+    """A file where the folder should be, or a folder under it, is a clear error."""
+    (tmp_path / "file").write_text("mine")
+    for place in (tmp_path / "file", tmp_path / "file" / "under"):
+        with pytest.raises(ParameterError, match="cannot be written to"):
+            reproduce(small(), place, jobs=1, progress=False)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_run_times_are_measured(tmp_path: Path) -> None:
+    """A short Table 1 has every K, both times, and the paper's ratios beside ours."""
+    report = runtime(tmp_path, rounds=2, runs=1, progress=False)
+    table = report.summary
+    assert table.arms.tolist() == list(PAPER) == [16, 32, 64, 128, 256, 512, 1024]
+    assert table.paper_ratio.iloc[-1] == pytest.approx(4275.4 / 5.2)
+    assert (
+        table.ratio.iloc[-1] > 5 * table.ratio.iloc[0] > 0
+    )  # 100 times or more, on a quiet machine
+    assert table.naive_rounds_played.min() == 2
+    assert "| 1024 |" in (tmp_path / "claims.md").read_text()
+
+
+# -- the command line ------------------------------------------------------------------------
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    """Run the command line in this process; return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["rolin", *map(str, arguments)])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    return int(exit_.value.code or 0)
+
+
+def test_the_command_runs_an_experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A short Figure 1 prints its table and verdicts and fills its folder; run again, it is there."""
+    arguments = (
+        "reproduce",
+        "synthetic",
+        "--runs",
+        2,
+        "--rounds",
+        40,
+        "--jobs",
+        1,
+        "--out",
+        tmp_path,
+    )
+    assert run(monkeypatch, *arguments) == 0
+    out = capsys.readouterr().out
+    assert "RoLinTS, s₀ = 0.25" in out
+    assert "more doubt costs more" in out
+    assert (tmp_path / "figure.png").exists()
+    before = (tmp_path / "regret.csv").read_bytes()
+    assert run(monkeypatch, *arguments) == 0
+    assert (tmp_path / "regret.csv").read_bytes() == before
+
+
+def ratings_file(folder: Path, rng: np.random.Generator) -> Path:
+    """Ratings of 60 users for 90 movies, in the format of MovieLens 1M."""
+    folder.mkdir()
+    lines = [
+        f"{user}::{movie}::{rng.integers(1, 6)}::978300760"
+        for user in range(1, 61)
+        for movie in range(1, 91)
+        if rng.random() < 0.6
+    ]
+    (folder / "ratings.dat").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_the_command_runs_movielens(
+    tmp_path: Path,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """From ratings to claims, with the noise estimated from the data beside the paper's."""
+    data = ratings_file(tmp_path / "data", rng)
+    arguments = (
+        "reproduce", "movielens", "--data", data, "--runs", 2, "--rounds", 30, "--jobs", 1,
+        "--rank", 3, "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert run(monkeypatch, *arguments) == 0
+    out = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert "Noise of a rating, estimated: " in out
+    assert "is 0.759." in out
+    assert "5 % of training set" in out
+    assert len(json.loads((tmp_path / "out/summary.json").read_text())) == 3 * 6
+    # the same data, other options: not the same experiment
+    assert run(monkeypatch, *arguments[:-4], "--rank", 4, "--out", tmp_path / "out") == 2
+    assert "rank was 3 and is now 4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("reproduce", "figure9"), "No such command 'figure9'"),
+        (("reproduce", "synthetic", "--walks", "3"), "No such option"),
+        (("reproduce", "synthetic", "--runs", "0"), "--runs"),
+        (("reproduce", "synthetic", "--rounds", "many"), "--rounds"),
+        (("reproduce", "synthetic", "--contexts", "stale"), "--contexts"),
+        (("reproduce", "synthetic", "--jobs", "0"), "jobs=0"),
+        (("reproduce", "synthetic", "--out", "{tmp}/file"), "cannot be written to"),
+        (("reproduce", "movielens"), "--data DIR"),
+        (("reproduce", "all"), "--data DIR"),
+        (("reproduce", "movielens", "--data", "{tmp}/nowhere"), "nowhere"),
+        (("reproduce", "movielens", "--data", "{tmp}"), "ratings.dat"),
+        (("reproduce", "movielens", "--data", "{tmp}/broken"), "line 2"),
+        (("reproduce", "movielens", "--data", "{tmp}/few"), "there are no ratings to factorise"),
+        (("data", "movielens", "--name", "ml-9"), "--name"),
+    ],
+)
+def test_bad_input_is_said_and_changes_nothing(
+    arguments: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 2, a message that names what is wrong, and not a file more than before."""
+    (tmp_path / "file").write_text("mine")
+    for name, line in (("broken", "1::2::three::4"), ("few", "1::2::3::4")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ratings.dat").write_text(f"1::1::5::978300760\n{line}\n")
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, *(argument.format(tmp=tmp_path) for argument in arguments)) == 2
+    err = re.sub(r"[\s│]+", " ", capsys.readouterr().err)
+    assert message in err
+    assert "Traceback" not in err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_without_its_packages_the_command_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A missing extra is one line, not a traceback."""
+    for name in [n for n in sys.modules if n.startswith("rolin.cli.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "typer", None)
+    assert run(monkeypatch, "--version") == 2
+    assert "rolin[cli]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_command_goes_on(tmp_path: Path, how: signal.Signals) -> None:
+    """Stopped by Ctrl-C or killed half-way, the same command finishes with the same numbers."""
+    command = [
+        sys.executable, "-c", "from rolin.cli import main; main()", "reproduce", "synthetic",
+        "--runs", "12", "--rounds", "150", "--jobs", "2", "--out",
+    ]  # fmt: skip
+    stopped = subprocess.Popen(
+        [*command, tmp_path / "stopped"], start_new_session=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    first = tmp_path / "stopped/runs-1.jsonl"
+    patience = time.monotonic() + 60
+    while not (first.exists() and first.read_bytes().count(b"\n") > 2):
+        assert stopped.poll() is None, "it ended before it could be stopped"
+        assert time.monotonic() < patience
+        time.sleep(0.01)
+    os.killpg(stopped.pid, how)
+    out, _ = stopped.communicate(timeout=60)
+    if how is signal.SIGINT:
+        assert stopped.returncode == 130
+        assert "the same command goes on" in out
+    assert not (tmp_path / "stopped/summary.json").exists()
+    for folder in ("stopped", "whole"):
+        subprocess.run([*command, tmp_path / folder], check=True, capture_output=True)
+    for name in ("regret.csv", "summary.json", "claims.md", "figure.svg"):
+        assert (tmp_path / "stopped" / name).read_bytes() == (
+            tmp_path / "whole" / name
+        ).read_bytes()

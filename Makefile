@@ -11,7 +11,7 @@ BENCH := .benchmarks-venv
 .PHONY: help demo test check format docs bench accuracy clean
 
 help:
-	@echo "make demo      compare RoLinTS with LinTS where features miss something (under a minute)"
+	@echo "make demo      Figure 1 of the paper with few runs: a table, a figure, the claims (under a minute)"
 	@echo "make test      lint, types, layers and tests"
 	@echo "make check     lint, types and layers only"
 	@echo "make format    let ruff format and fix what it can"
@@ -33,7 +33,7 @@ $(DEV): requirements-dev.txt $(READY)
 	@touch $@
 
 demo: $(READY)
-	$(RUN) examples/misspecified.py
+	$(BIN)/rolin reproduce synthetic --runs 8 --out out/demo
 
 check: $(DEV)
 	$(BIN)/ruff format --check .
@@ -54,7 +54,7 @@ docs: $(DEV)
 
 $(BENCH)/.ready: pyproject.toml benchmarks/requirements.txt
 	$(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -e . -r benchmarks/requirements.txt
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[sim]" -r benchmarks/requirements.txt
 	@touch $@
 
 bench: $(BENCH)/.ready

@@ -65,7 +65,10 @@ def test_links_lead_somewhere() -> None:
 def test_shown_code_passes_a_type_checker(tmp_path: Path) -> None:
     """What we show can be pasted into a typed project."""
     shown = []
-    for page in (ROOT / "README.md", ROOT / "docs/tutorial.md", ROOT / "docs/errata.md"):
+    for page in (
+        ROOT / "README.md",
+        *(ROOT / "docs" / f"{n}.md" for n in ("tutorial", "simulate")),
+    ):
         shown.append(tmp_path / f"{page.stem.lower()}.py")
         shown[-1].write_text("\n".join(code for _, code in blocks(page, "python")))
     run = subprocess.run(
@@ -79,7 +82,8 @@ def test_shown_code_passes_a_type_checker(tmp_path: Path) -> None:
 def test_documented_parameters_exist() -> None:
     """Every parameter that a docstring describes is one of the signature, one by one."""
     for thing in (*policies.find().values(), rolin.Policy.decide, rolin.Policy.update,
-                  rolin.Policy.decide_many, rolin.load, rolin.merge, rolin.Scales,
+                  rolin.Policy.decide_many, rolin.load, rolin.merge, rolin.Scales, rolin.simulate,
+                  rolin.Result.compare, rolin.Result.plot, rolin.environments.Synthetic,
                   rolin.theory.bayes_regret_bound):  # fmt: skip
         doc = inspect.cleandoc(thing.__doc__ or "")
         if "Parameters\n---" not in doc:

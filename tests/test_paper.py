@@ -227,7 +227,7 @@ def test_a_folder_holds_everything(tmp_path: Path) -> None:
         assert record["median"] == pytest.approx(rows.regret.median())
         assert record["se"] == pytest.approx(rows.regret.sem())
     page = (folder / "claims.md").read_text()
-    assert "| learning helps | LinTS is better than chance. (nowhere) | **holds** |" in page
+    assert "| learning helps | LinTS is better than chance. (nowhere) | **holds** |  |" in page
     assert "A note." in page
     settings = json.loads((folder / "settings.json").read_text())
     assert settings["asked"]["rounds"] == 200

@@ -33,7 +33,7 @@ def draw(experiment: Experiment, results: Mapping[str, Result]) -> Figure:
             top = 1.2 * max(f for f in finals.values() if f <= limit)
             draw_regret(shown, ax, scale="linear", bound=False, band=2.0)
             ax.set(ylim=(0, top), title=title)
-            ax.xaxis.set_major_locator(MaxNLocator(4))
+            ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
             gone = [f"{name}: {final:,.0f} ↑" for name, final in finals.items() if final > limit]
             ax.text(
                 0.98, 0.985, "\n".join(gone).replace(",", " "), transform=ax.transAxes, ha="right",

@@ -134,8 +134,13 @@ def claims_page(
 ) -> str:
     """Return the ledger of claims as Markdown: the verdicts, then the numbers behind them."""
     marks = {True: "yes", False: "no", None: "cannot be told"}
-    lines = [heading, "", "| claim | the paper says | verdict |", "|---|---|---|"]
-    lines += [f"| {c.name} | {c.says} ({c.source}) | **{verdict(k)}** |" for c, k in verdicts]
+    lines = [heading, "", "| claim | the paper says | verdict | except |", "|---|---|---|---|"]
+    for claim, checks in verdicts:
+        word = verdict(checks)
+        exceptions = _exceptions(checks) if word == "holds in part" else ""
+        lines.append(
+            f"| {claim.name} | {claim.says} ({claim.source}) | **{word}** | {exceptions} |"
+        )
     lines += ["", *(f"{note}\n" for note in notes)]
     lines += ["| claim | where | holds | numbers |", "|---|---|---|---|"]
     for claim, checks in verdicts:
@@ -144,3 +149,15 @@ def claims_page(
             for check in checks
         ]
     return "\n".join(lines) + "\n"
+
+
+def _exceptions(checks: Sequence[Check]) -> str:
+    """Return where a claim does not hold, and where the runs cannot tell."""
+    fails = [check.where for check in checks if check.outcome is False]
+    unknown = [check.where for check in checks if check.outcome is None]
+    parts = []
+    if fails:
+        parts.append("not: " + "; ".join(fails))
+    if unknown:
+        parts.append("cannot be told: " + "; ".join(unknown))
+    return "<br>".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -109,60 +110,26 @@ def _number(value: object) -> str:
     return rounded(value, 4) if isinstance(value, float) else str(value)
 
 
-@app.command(name="synthetic")
-def _synthetic_command(
-    runs: Runs = None,
-    rounds: Rounds = None,
-    jobs: Jobs = -1,
-    seed: Seed = 0,
-    out: Out = None,
-    contexts: Contexts = "fresh",
-    sampling: Sampling = "marginal",
-) -> None:
-    """Figure 1: RoLinTS beside LinTS, hLinUCB and Safe-FALCON in three synthetic problems."""
-    _run(synthetic(rounds=rounds, contexts=contexts, sampling=sampling), runs, seed, jobs, out)
+def _command(make: Callable[..., Experiment]) -> Callable[..., None]:
+    """Return the command of an experiment on the synthetic problems."""
+
+    def command(
+        runs: Runs = None,
+        rounds: Rounds = None,
+        jobs: Jobs = -1,
+        seed: Seed = 0,
+        out: Out = None,
+        contexts: Contexts = "fresh",
+        sampling: Sampling = "marginal",
+    ) -> None:
+        _run(make(rounds=rounds, contexts=contexts, sampling=sampling), runs, seed, jobs, out)
+
+    return command
 
 
-@app.command(name="perturbed")
-def _perturbed_command(
-    runs: Runs = None,
-    rounds: Rounds = None,
-    jobs: Jobs = -1,
-    seed: Seed = 0,
-    out: Out = None,
-    contexts: Contexts = "fresh",
-    sampling: Sampling = "marginal",
-) -> None:
-    """Appendix C: RoLinTS with λ and σ wrong by up to three fold."""
-    _run(perturbed(rounds=rounds, contexts=contexts, sampling=sampling), runs, seed, jobs, out)
-
-
-@app.command(name="ucb")
-def _ucb_command(
-    runs: Runs = None,
-    rounds: Rounds = None,
-    jobs: Jobs = -1,
-    seed: Seed = 0,
-    out: Out = None,
-    contexts: Contexts = "fresh",
-    sampling: Sampling = "marginal",
-) -> None:
-    """Appendix C: RoLinUCB and LinUCB."""
-    _run(ucb(rounds=rounds, contexts=contexts, sampling=sampling), runs, seed, jobs, out)
-
-
-@app.command(name="readings")
-def _readings_command(
-    runs: Runs = None,
-    rounds: Rounds = None,
-    jobs: Jobs = -1,
-    seed: Seed = 0,
-    out: Out = None,
-    contexts: Contexts = "fresh",
-    sampling: Sampling = "marginal",
-) -> None:
-    """Figure 1 with other settings of hLinUCB and Safe-FALCON, which the paper leaves open."""
-    _run(readings(rounds=rounds, contexts=contexts, sampling=sampling), runs, seed, jobs, out)
+SYNTHETIC = (synthetic, perturbed, ucb, readings)
+for _make in SYNTHETIC:
+    app.command(name=_make.__name__, help=_make.__doc__)(_command(_make))
 
 
 @app.command(name="movielens")
@@ -219,7 +186,7 @@ def _all_command(
     """Everything, into a folder each."""
     _needed(data)  # now, not after half an hour
     folder = out or Path("out")
-    for make in (synthetic, perturbed, ucb, readings):
+    for make in SYNTHETIC:
         experiment = make(rounds=rounds, contexts=contexts, sampling=sampling)
         _run(experiment, runs, seed, jobs, folder / experiment.name)
     _movielens_command(

@@ -63,7 +63,7 @@ class Perturbed:
 def perturbed(
     *, rounds: int | None = None, contexts: Contexts = "fresh", sampling: Sampling = "marginal"
 ) -> Experiment:
-    """Appendix C, first figure: RoLinTS with wrong λ and σ."""
+    """Appendix C, first figure: RoLinTS with λ and σ wrong by up to three fold."""
     rounds = ROUNDS if rounds is None else rounds
     right = thompson(sampling)
     slight = Claim(

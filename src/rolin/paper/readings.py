@@ -33,7 +33,7 @@ __all__ = ["readings"]
 def readings(
     *, rounds: int | None = None, contexts: Contexts = "fresh", sampling: Sampling = "marginal"
 ) -> Experiment:
-    """Figure 1 under every sensible reading of what the paper does not say of the baselines."""
+    """Figure 1 with other settings of hLinUCB and Safe-FALCON, which the paper leaves open."""
     rounds = ROUNDS if rounds is None else rounds
     bold = math.sqrt(2.0 * math.log(rounds))
     explorations: dict[str, dict[str, Any]] = {

@@ -202,7 +202,7 @@ def growing_gap(results: Results, linear: str, ours: str) -> Check:
 def synthetic(
     *, rounds: int | None = None, contexts: Contexts = "fresh", sampling: Sampling = "marginal"
 ) -> Experiment:
-    """Figure 1."""
+    """Figure 1: RoLinTS beside LinTS, hLinUCB and Safe-FALCON in three synthetic problems."""
     rounds = ROUNDS if rounds is None else rounds
     return Experiment(
         name="synthetic",

@@ -199,20 +199,18 @@ def test_the_safety_test_fires_when_rewards_fall_short() -> None:
     """With little room for error, collapsing rewards make the policy go back to its safest epoch.
 
     The best lower bound is that of the longest good epoch, m = 6 (rounds 33 to 64); by round
-    4096 the bound on the sum of rewards, about 0.4 · 4096, is far above the 64 there were.
+    4096 the bound on the sum of rewards, about 0.4 · 4096, is far above the 64 there were. Epoch 6
+    plays with the fit of epoch 5, 16 rounds of x = r = 1: f = 16/17, and γ₆ = √(K/8ξ) with
+    ξ = 1e-9 log(36 · 13/0.05)/16.
     """
-    eager = played(rolin.SafeFALCON(n_features=1, complexity=1e-9, seed=0), 64)
-    assert eager.is_safe
-    before = eager.probabilities([[0.0], [1.0], [-1.0]])
-    sixth = eager._model._fit
     played_on = played(rolin.SafeFALCON(n_features=1, complexity=1e-9, seed=0), 4096)
     assert not played_on.is_safe
     assert played_on.epoch == 6
-    np.testing.assert_allclose(played_on._model._safe_fit, [32 / 33], rtol=0.1)
-    assert not np.allclose(played_on._model._safe_fit, played_on._model._fit)
     after = played_on.probabilities([[0.0], [1.0], [-1.0]])
-    assert after.argmax() == before.argmax() == 1  # as it was when all was well
-    assert sixth[0] > 0
+    gamma = math.sqrt(3 / (8 * 1e-9 * math.log(36 * 13 / 0.05) / 16))
+    np.testing.assert_allclose(
+        after[[0, 2]], [1 / (3 + gamma * 16 / 17), 1 / (3 + gamma * 32 / 17)], rtol=1e-9
+    )
     # no more fitting, whatever comes
     played_on.update("good", [1.0], 1e6)
     np.testing.assert_array_equal(played_on.probabilities([[0.0], [1.0], [-1.0]]), after)
@@ -279,6 +277,37 @@ def test_all_data_are_fitted_on_request() -> None:
     np.testing.assert_allclose(policy._model._fit, [x @ r / (x @ x + 0.5)], rtol=1e-13)
 
 
+def test_a_regression_that_cannot_be_computed_changes_nothing() -> None:
+    """With hardly any ridge and contexts that repeat, the last update of an epoch is refused."""
+    policy = rolin.SafeFALCON(n_features=2, ridge=1e-300, seed=0)
+    policy.update("a", [1.0, 1.0], 1.0)
+    before = {name: array.copy() for name, array in policy._model.arrays().items()}
+    for _ in range(2):
+        with pytest.raises(rolin.errors.NotFiniteError, match="too small"):
+            policy.update("b", [1.0, 1.0], 1.0)
+        for name, array in policy._model.arrays().items():
+            np.testing.assert_array_equal(array, before[name])
+    assert policy.arms == ["a"]
+    policy.update("b", [1.0, -1.0], 1.0)  # an epoch that can be fitted goes on
+    assert policy.epoch == 2
+
+
+def test_open_details_of_the_safety_test_are_options() -> None:
+    """The allowance may begin after the second epoch; the bound may have δ itself: both are higher."""
+    usual = rolin.SafeFALCON(n_features=1, seed=0)
+    late = rolin.SafeFALCON(n_features=1, slack_after=2, seed=0)
+    bold = rolin.SafeFALCON(n_features=1, split_bound=False, seed=0)
+    for policy in (usual, late, bold):
+        for _ in range(16):
+            policy.update("a", [1.0], 0.5)
+    xi = math.log(4 * 13 / 0.05) / 2
+    least = [policy._model.lowest_safe_reward(16) for policy in (usual, late, bold)]
+    assert least[1] - least[0] == pytest.approx(20.3 * 2 * math.sqrt(xi))  # rounds 3 and 4, K = 1
+    m = 4  # the best bound is that of the longest epoch
+    difference = math.sqrt(math.log(m**2 * 13 / 0.05) / 16) - math.sqrt(math.log(m**2 / 0.05) / 16)
+    assert least[2] - least[0] == pytest.approx(16 * difference)
+
+
 @pytest.mark.parametrize(
     ("policy", "options", "message"),
     [
@@ -289,12 +318,18 @@ def test_all_data_are_fitted_on_request() -> None:
         (rolin.HLinUCB, {"ridge": 0}, "ridge=0.0, expected a positive number"),
         (rolin.HLinUCB, {"hidden_ridge": np.nan}, "hidden_ridge=nan"),
         (rolin.SafeFALCON, {"first_epoch": 0}, "first_epoch=0"),
-        (rolin.SafeFALCON, {"confidence": 1.0}, "confidence=1.0, expected a positive number below"),
+        (
+            rolin.SafeFALCON,
+            {"failure_probability": 1.0},
+            "failure_probability=1.0, expected a positive number below",
+        ),
         (rolin.SafeFALCON, {"ridge": -1}, "ridge=-1, expected a positive number"),
         (rolin.SafeFALCON, {"complexity": 0}, "complexity=0"),
         (rolin.SafeFALCON, {"reward_range": (1, 1)}, r"reward_range=\(1, 1\), expected"),
         (rolin.SafeFALCON, {"reward_range": 3}, "reward_range=3, expected"),
         (rolin.SafeFALCON, {"n_arms": 0}, "n_arms=0"),
+        (rolin.SafeFALCON, {"safety_test": "no"}, "safety_test='no', expected True or False"),
+        (rolin.SafeFALCON, {"slack_after": 3}, "slack_after"),
     ],
 )
 def test_bad_options_are_refused(policy: type, options: dict[str, object], message: str) -> None:

@@ -63,7 +63,7 @@ def compare(first: Floats, second: Floats, level: float = 0.95) -> Comparison:
 
 def mean_of(values: Floats, level: float = 0.95) -> Estimate:
     """Return the mean of runs, with Student's interval."""
-    n = len(values)
+    n = _count(values)
     se = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
     return _interval(float(values.mean()), se, n, level)
 
@@ -74,7 +74,7 @@ def ratio_of(above: Floats, below: Floats, level: float = 0.95) -> Estimate:
     With a = mean(above), b = mean(below) and the residuals e = above - (a/b) below, which have mean
     zero, the standard error of a/b is that of mean(e) over |b|.
     """
-    n, mean = len(above), float(below.mean())
+    n, mean = _count(above), float(below.mean())
     if mean == 0.0:
         return Estimate(math.nan, math.nan, math.nan, math.nan)
     ratio = float(above.mean()) / mean
@@ -92,12 +92,16 @@ def rounded(value: float, digits: int = 3) -> str:
     return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
+def _count(runs: Floats) -> int:
+    if not len(runs):
+        raise InputError("no runs were given, expected at least one")
+    return len(runs)
+
+
 def _interval(value: float, se: float, n: int, level: float) -> Estimate:
     level = number_of("level", level, ParameterError)
     if not 0.0 < level < 1.0:
         raise ParameterError(f"level={level!r}, expected a number between 0 and 1")
-    if n == 0:
-        raise InputError("no runs were given, expected at least one")
     if n == 1:
         return Estimate(value, math.nan, math.nan, math.nan)
     from scipy.special import stdtrit  # 0.1 s to import, and only simulations need it

@@ -21,7 +21,7 @@ from rolin.checks import (
     first_not_finite,
     number_of,
 )
-from rolin.errors import InputError, NotFiniteError, RolinError, ShapeError
+from rolin.errors import InputError, NotFiniteError, ShapeError
 
 __all__ = ["Learner"]
 
@@ -61,7 +61,7 @@ class Learner(ABC):
         try:
             for arm, x, r, h in zip(*batch, strict=True):
                 self.observe(arm, x, r, h)
-        except RolinError:
+        except BaseException:
             vars(self).update(before)
             raise
 

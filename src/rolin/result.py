@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -91,16 +92,17 @@ class Result:
         """Return the mean regret of the last quarter of the rounds over that of the third.
 
         1 for regret that grows linearly, 0.84 for the square root of the rounds, 0.71 for their
-        logarithm.
+        logarithm; NaN with fewer than four rounds.
         """
-        half, most, whole = (self._at(policy, share) for share in (0.5, 0.75, 1.0))
-        return ratio_of(whole - most, most - half, level)
-
-    def _at(self, policy: str, share: float) -> Floats:
-        """Return the regret of every run after a share of the rounds."""
-        rounds = np.concatenate([[0], self.checkpoints])
-        regret = np.column_stack([np.zeros(len(self.runs)), self._of(policy)])
-        return np.array([np.interp(share * self.rounds, rounds, run) for run in regret])
+        regret, at = self._of(policy), self.checkpoints.tolist()
+        ends = [self.rounds // 2, 3 * self.rounds // 4, self.rounds]
+        if not set(ends) <= set(at) or not 0 < ends[0] < ends[1]:
+            return Estimate(math.nan, math.nan, math.nan, math.nan)
+        half, most, whole = (regret[:, at.index(end)] for end in ends)
+        # per round: the quarters differ in length where four does not divide the rounds
+        return ratio_of(
+            (whole - most) / (ends[2] - ends[1]), (most - half) / (ends[1] - ends[0]), level
+        )
 
     def _of(self, policy: str) -> Floats:
         if policy not in self.regret:

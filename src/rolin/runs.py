@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from rolin.errors import DataError, ParameterError
 
-__all__ = ["RunFile", "read_runs"]
+__all__ = ["RunFile", "difference", "read_runs"]
 
 Floats = NDArray[np.float64]
 Regrets = dict[str, Floats]
@@ -28,6 +28,8 @@ Regrets = dict[str, Floats]
 
 FORMAT = "rolin-runs"
 VERSION = 1
+"""Of the file, and of how a seed becomes a run: runs of another version are not added to."""
+_START = f'{{"format": "{FORMAT}", "version": '.encode()
 
 
 class RunFile:
@@ -45,17 +47,25 @@ class RunFile:
         self.runs: dict[int, Regrets] = {}
         """The runs that were in the file."""
         target = Path(path)
-        end = 0
-        if target.exists() and target.stat().st_size:
-            found, self.runs, end = _read(target)
-            _check_same(target, found, settings)
         try:
-            self._file: IO[bytes] = target.open("r+b" if end else "wb")
+            # Unlike "a", writes go where they are told; unlike "w", nothing is lost on opening.
+            self._file: IO[bytes] = os.fdopen(os.open(target, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
         except OSError as error:
             raise ParameterError(f"{path} cannot be written: {error.strerror}") from error
+        try:
+            _lock(self._file, target)
+            found, self.runs, end = _parsed(target, self._file.read())
+            if found is not None and (text := difference(found, settings)):
+                raise ParameterError(
+                    f"{path} holds runs of other settings: {text}. Nothing was changed; take the old "
+                    "settings or another place"
+                )
+        except BaseException:
+            self._file.close()
+            raise
         self._file.seek(end)
         self._file.truncate()
-        if not end:
+        if found is None:
             self._write({"format": FORMAT, "version": VERSION, "settings": dict(settings)})
 
     def add(self, run: int, regrets: Regrets) -> None:
@@ -77,15 +87,18 @@ def read_runs(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[int, Regr
     target = Path(path)
     if not target.is_file():
         raise DataError(f"there is no file {path}")
-    settings, runs, _ = _read(target)
+    settings, runs, _ = _parsed(target, target.read_bytes())
+    if settings is None:
+        raise DataError(f"{path} is empty, or was cut short in its first line")
     return settings, runs
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[int, Regrets], int]:
-    """Return settings, runs, and where the last whole line ends."""
-    content = path.read_bytes()
+def _parsed(path: Path, content: bytes) -> tuple[dict[str, Any] | None, dict[int, Regrets], int]:
+    """Return settings, runs, and where the last whole line ends; no settings if nothing is whole."""
     end = content.rfind(b"\n") + 1
-    lines = content[:end].splitlines()
+    if not end and (content.startswith(_START) or _START.startswith(content)):
+        return None, {}, 0
+    lines = content[:end].splitlines() or [content]
     number = 1  # of the line that is being read
     try:
         header = json.loads(lines[0])
@@ -105,17 +118,23 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[int, Regrets], int]:
     return header["settings"], runs, end
 
 
-def _check_same(path: Path, found: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+def difference(found: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    """Return the first thing in which two sets of settings differ, or nothing."""
     asked = json.loads(json.dumps(dict(asked)))  # tuples are lists in the file
     for name in {**found, **asked}:
         if found.get(name) != asked.get(name):
-            raise ParameterError(
-                f"{path} holds runs of other settings: {name} was {_short(found.get(name))} and is now "
-                f"{_short(asked.get(name))}. Nothing was changed; take the old settings or another "
-                "place"
-            )
+            was, now = (json.dumps(s.get(name), ensure_ascii=False)[:200] for s in (found, asked))
+            return f"{name} was {was} and is now {now}"
+    return ""
 
 
-def _short(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 200 else f"{text[:200]} …"
+def _lock(file: IO[bytes], path: Path) -> None:
+    """Keep other processes from writing to the same file, where the system can."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise ParameterError(f"{path} is being written to by another process") from None

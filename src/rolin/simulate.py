@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import math
+import os
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from os import PathLike
@@ -65,7 +68,7 @@ def simulate(
         Number of processes, -1 for all cores; by default what `joblib.parallel_config` says, or
         one. With it the work can also be given to threads, Dask or Ray.
     checkpoints
-        How many times the regret is noted in a run, evenly spaced.
+        How many times the regret is noted in a run, evenly spaced (and at half and three quarters).
     progress
         Show a bar with the time left; a text is its label.
     keep
@@ -96,30 +99,31 @@ def simulate(
     at = _checkpoints(rounds, count_of("checkpoints", checkpoints, least=1))
     if not isinstance(policies, Mapping) or not policies:
         raise ParameterError(f"policies={policies!r}, expected a mapping from names to functions")
-    for name, make in policies.items():
-        if not isinstance(name, str) or not callable(make):
-            raise ParameterError(
-                f"policies[{name!r}]={make!r}, expected a text and a function of the seed"
-            )
-    if not isinstance(environment, Environment):
+    if isinstance(environment, type) or not isinstance(environment, Environment):
         raise ParameterError(f"environment={environment!r}, expected one of rolin.environments")
+    blas = _blas()  # before anything is written: it may be missing
     settings = {
-        "policies": {name: repr(make(seed=0)) for name, make in policies.items()},
+        "rolin": importlib.metadata.version("rolin"),
+        "policies": {name: repr(_made(name, make)) for name, make in policies.items()},
         "environment": repr(environment),
         "rounds": rounds,
         "seed": seed,
         "checkpoints": at.tolist(),
         "bound": _bound(environment, at),
     }
+    if keep is not None:
+        _check_described(settings)
     file = None if keep is None else RunFile(keep, settings)
     done = {} if file is None else {r: found for r, found in file.runs.items() if r < runs}
     missing = [run for run in range(runs) if run not in done]
     play = _Play(dict(policies), environment, rounds, at, seed)
     try:
-        for run, regrets in _shown(_played(play, missing, jobs), runs, len(done), progress):
-            done[run] = regrets
-            if file is not None:
-                file.add(run, regrets)
+        # One BLAS thread: the sums come out the same wherever and beside whatever it runs.
+        with blas.limit(limits=1):
+            for run, regrets in _shown(_played(play, missing, jobs), runs, len(done), progress):
+                done[run] = regrets
+                if file is not None:
+                    file.add(run, regrets)
     except KeyboardInterrupt:
         if not done:
             raise
@@ -136,6 +140,33 @@ def check_jobs(jobs: object) -> None:
         raise ParameterError(f"jobs={jobs!r}, expected a number of processes, -1 for all cores")
 
 
+def _made(name: object, make: object) -> Any:
+    """Make a policy once, to see whether it is one and what it calls itself."""
+    if not isinstance(name, str) or not callable(make):
+        raise ParameterError(
+            f"policies[{name!r}]={make!r}, expected a text and a function of the seed"
+        )
+    try:
+        policy = make(seed=0)
+    except RolinError as error:
+        raise type(error)(f"{name}: {error}") from error
+    except TypeError as error:
+        raise ParameterError(f"policies[{name!r}] cannot be called with seed=0: {error}") from error
+    if not (hasattr(policy, "decide") and hasattr(policy, "update")):
+        raise ParameterError(f"policies[{name!r}] makes {policy!r}, which is not a policy")
+    return policy
+
+
+def _check_described(settings: Mapping[str, Any]) -> None:
+    """Refuse to keep runs of things that do not say what they are: they could not be told apart."""
+    for text in (settings["environment"], *settings["policies"].values()):
+        if re.search(r" at 0x[0-9a-f]+", text, re.IGNORECASE):
+            raise ParameterError(
+                f"{text} does not say what it is, so its runs cannot be kept; give it a __repr__ "
+                "that shows its settings"
+            )
+
+
 class _Play:
     """One run, as a function of its number that can be sent to another process."""
 
@@ -149,29 +180,32 @@ class _Play:
     ) -> None:
         self._policies, self._environment = policies, environment
         self._rounds, self._at, self._seed = rounds, at, seed
+        self._process = os.getpid()
 
     def __call__(self, run: int) -> tuple[int, Regrets]:
         """Play one run with all policies."""
+        if os.getpid() != self._process:
+            _one_thread()
         world, own = np.random.SeedSequence([self._seed, run]).spawn(2)
         policy_seed = int(own.generate_state(1, np.uint64)[0])
         players = {name: make(seed=policy_seed) for name, make in self._policies.items()}
         regret = {name: np.empty(self._rounds) for name in players}
-        start = 0
         # The fastest of NumPy's generators, for the contexts of every arm in every round.
         generator = np.random.Generator(np.random.SFC64(world))
-        # One BLAS thread: the sums come out the same wherever and beside whatever it runs.
-        with _blas().limit(limits=1):
-            for block in self._environment.play(self._rounds, generator):
-                stop = start + len(block.means)
-                best = block.means.max(axis=1)
-                each = np.arange(len(best))
-                for name, policy in players.items():
-                    try:
-                        pulled = _pull(policy, block.contexts, block.rewards)
-                    except RolinError as error:
-                        raise type(error)(f"{name}, run {run}: {error}") from error
-                    regret[name][start:stop] = best - block.means[each, pulled]
-                start = stop
+        start = 0
+        for block in self._environment.play(self._rounds, generator):
+            stop = start + len(block.means)
+            best = block.means.max(axis=1)
+            each = np.arange(len(best))
+            for name, policy in players.items():
+                # A copy each: a policy that writes to its contexts spoils nobody else's game.
+                contexts = block.contexts if len(players) == 1 else block.contexts.copy()
+                try:
+                    pulled = _pull(policy, contexts, block.rewards)
+                except RolinError as error:
+                    raise type(error)(f"{name}, run {run}: {error}") from error
+                regret[name][start:stop] = best - block.means[each, pulled]
+            start = stop
         return run, {name: np.cumsum(r)[self._at - 1] for name, r in regret.items()}
 
 
@@ -181,6 +215,12 @@ def _blas() -> Any:
     with needs("sim"):
         from threadpoolctl import ThreadpoolController
     return ThreadpoolController()
+
+
+@functools.cache
+def _one_thread() -> None:
+    """Leave BLAS one thread in a worker process, for good: its threads may share it."""
+    _blas().limit(limits=1)
 
 
 def _pull(policy: Any, contexts: NDArray[np.float64], rewards: NDArray[np.float64]) -> list[int]:
@@ -220,9 +260,10 @@ def _shown(
 
 
 def _checkpoints(rounds: int, number: int) -> NDArray[np.int64]:
-    """Return evenly spaced rounds, the last one included."""
-    every = np.arange(1, number + 1, dtype=np.int64)
-    return np.unique(-(-every * rounds // number))
+    """Return evenly spaced rounds, and those that `Result.growth` needs: 1/2, 3/4 and all of them."""
+    every = -(-np.arange(1, number + 1, dtype=np.int64) * rounds // number)
+    at = np.union1d(every, [rounds // 2, 3 * rounds // 4, rounds])
+    return at[at > 0]
 
 
 def _bound(environment: Environment, at: NDArray[np.int64]) -> list[float] | None:

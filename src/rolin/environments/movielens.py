@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -119,9 +120,13 @@ class MovieLens:
         return int(self.features.shape[1])
 
     def __repr__(self) -> str:
+        digest = hashlib.blake2b(digest_size=8)
+        for array in (self.users, self.movies, self.features, self.known_users, self.known_movies):
+            digest.update(array.tobytes())
         return (
             f"MovieLens({len(self.known_users)} users, {len(self.known_movies)} movies, "
-            f"n_features={self.n_features}, n_arms={self.n_arms}, noise_std={self.noise_std})"
+            f"n_features={self.n_features}, n_arms={self.n_arms}, noise_std={self.noise_std}, "
+            f"digest={digest.hexdigest()})"
         )
 
     def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:

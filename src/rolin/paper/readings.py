@@ -51,7 +51,7 @@ def readings(
     }
     falcon: dict[str, dict[str, Any]] = {
         "δ = 0.05, τ₁ = 2": {},
-        "δ = 1/n": {"confidence": 1.0 / rounds},
+        "δ = 1/n": {"failure_probability": 1.0 / rounds},
         "τ₁ = 32": {"first_epoch": 32},
         "fitted to all data": {"all_data": True},
         "rewards mapped from ±5": {"reward_range": (-5.0, 5.0)},

@@ -190,7 +190,7 @@ class Policy(ABC, Generic[Model]):
     def update(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
-        """Learn from the reward of one arm, in O(d²) however many arms there are.
+        """Learn from the reward of one arm.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class Policy(ABC, Generic[Model]):
         reward
             Higher is better.
         weight
-            How much the reward counts: its noise variance is noise_std²/weight.
+            How much the reward counts: as a mean of so many.
         """
         self._model.observe(arm, context, reward, weight)
 

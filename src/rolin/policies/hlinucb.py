@@ -16,7 +16,7 @@ from rolin.errors import NotFiniteError, ParameterError
 from rolin.learner import Learner
 from rolin.policies.base import Policy
 from rolin.policies.question import Question
-from rolin.randomness import Key, KeyedGenerator
+from rolin.randomness import Key, KeyedGenerator, fresh_seed
 from rolin.sampling import Scores, best_of
 
 __all__ = ["HLinUCB", "HiddenFeatures"]
@@ -98,8 +98,11 @@ class HLinUCB(Policy["HiddenFeatures"]):
             raise ParameterError(f"initial={initial!r}, expected one of {get_args(Initial)}")
         self._width = _width_of("width", width)
         self._hidden_width = _width_of("hidden_width", hidden_width)
-        super().__init__(HiddenFeatures(n_features, n_hidden, initial, ridge, hidden_ridge), seed)
-        self._model.starts = self._random
+        seed = fresh_seed() if seed is None else seed
+        model = HiddenFeatures(
+            n_features, n_hidden, initial, ridge, hidden_ridge, KeyedGenerator(seed)
+        )
+        super().__init__(model, seed)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -135,10 +138,16 @@ class HiddenFeatures(Learner):
     """Two ridge regressions that take turns, each with its inverse kept by rank-one steps."""
 
     def __init__(
-        self, n_features: int, n_hidden: int, initial: Initial, ridge: float, hidden_ridge: float
+        self,
+        n_features: int,
+        n_hidden: int,
+        initial: Initial,
+        ridge: float,
+        hidden_ridge: float,
+        starts: KeyedGenerator,
     ) -> None:
         super().__init__(n_features)
-        self.n_hidden = count_of("n_hidden", n_hidden, most=10_000)
+        self.n_hidden = count_of("n_hidden", n_hidden, most=5000)
         self.initial = initial
         self.ridge, self.hidden_ridge = ridge, hidden_ridge
         for name in ("ridge", "hidden_ridge"):
@@ -146,7 +155,7 @@ class HiddenFeatures(Learner):
             if not 0.0 < value < math.inf:
                 raise ParameterError(f"{name}={value!r}, expected a positive number")
             setattr(self, name, value)
-        self.starts = KeyedGenerator(0)  # of the arms' hidden features; a policy gives its own
+        self._starts = starts  # draws the hidden features of arms never pulled
         size = self.n_features + self.n_hidden
         self._coef = np.zeros(size)  # θ
         self._inverse = np.eye(size) / self.ridge  # A⁻¹
@@ -154,7 +163,6 @@ class HiddenFeatures(Learner):
         self._hidden = np.zeros((1, self.n_hidden))  # v_i
         self._hidden_inverse = np.eye(self.n_hidden)[None] / self.hidden_ridge  # C_i⁻¹
         self._pulls = np.zeros(1)
-        self._reserve(7)
 
     @property
     def count(self) -> float:
@@ -215,7 +223,7 @@ class HiddenFeatures(Learner):
             return unit
         if self.initial == "zero":
             return np.zeros(self.n_hidden)
-        generator = self.starts.at(f"hidden features of {name!r}")
+        generator = self._starts.at(f"hidden features of {name!r}")
         if self.initial == "uniform":
             return generator.random(self.n_hidden)
         return _SMALL * generator.standard_normal(self.n_hidden)

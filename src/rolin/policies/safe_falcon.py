@@ -39,7 +39,7 @@ class SafeFALCON(Policy["EpochRegression"]):
         Number d of features of a context.
     first_epoch
         Rounds τ₁ of the first epoch; epoch m ends at round τ₁ 2^(m-1).
-    confidence
+    failure_probability
         δ: the probability with which the guarantees may fail.
     ridge
         Penalty of the regression.
@@ -54,15 +54,17 @@ class SafeFALCON(Policy["EpochRegression"]):
         Number K of arms in the safety test; by default, those seen so far.
     safety_test
         Off, this is FALCON+.
+    split_bound
+        Whether the lower bound on an epoch's worth has δ/13 in its logarithm, or δ itself.
+    slack_after
+        Epoch, 1 or 2, after which the test's allowance for the regression's error begins to add up.
     seed
         A non-negative integer; by default one from the operating system.
 
     Notes
     -----
     A round is an update, so rewards may come late. A weight counts in the regression only.
-    Two details of the test are not settled by the sources we had: whether the log in the lower
-    bound has δ or δ/13 (here δ/13), and whether its sum starts after the first or the second epoch
-    (here the first).
+    The sources we had do not settle `split_bound` and `slack_after`.
 
     References
     ----------
@@ -81,25 +83,29 @@ class SafeFALCON(Policy["EpochRegression"]):
         *,
         n_features: int,
         first_epoch: int = 2,
-        confidence: float = 0.05,
+        failure_probability: float = 0.05,
         ridge: float = 1.0,
         complexity: float = 1.0,
         all_data: bool = False,
         reward_range: tuple[float, float] | None = None,
         n_arms: int | None = None,
         safety_test: bool = True,
+        split_bound: bool = True,
+        slack_after: int = 1,
         seed: int | None = None,
     ) -> None:
         model = EpochRegression(
             n_features,
             first_epoch=first_epoch,
-            confidence=confidence,
+            failure_probability=failure_probability,
             ridge=ridge,
             complexity=complexity,
             all_data=all_data,
             reward_range=reward_range,
             n_arms=n_arms,
             safety_test=safety_test,
+            split_bound=split_bound,
+            slack_after=slack_after,
         )
         super().__init__(model, seed)
 
@@ -141,20 +147,25 @@ class EpochRegression(Learner):
         n_features: int,
         *,
         first_epoch: int,
-        confidence: float,
+        failure_probability: float,
         ridge: float,
         complexity: float,
         all_data: bool,
         reward_range: tuple[float, float] | None,
         n_arms: int | None,
         safety_test: bool,
+        split_bound: bool,
+        slack_after: int,
     ) -> None:
         super().__init__(n_features)
         self._first = count_of("first_epoch", first_epoch, least=1, most=2**40)
-        self._confidence = _positive("confidence", confidence, most=1.0)
+        self._failure_probability = _positive("failure_probability", failure_probability, most=1.0)
         self._ridge = _positive("ridge", ridge)
         self._complexity = _positive("complexity", complexity)
-        self._all_data, self._test = bool(all_data), bool(safety_test)
+        self._all_data = _yes_or_no("all_data", all_data)
+        self._test = _yes_or_no("safety_test", safety_test)
+        self._split = _yes_or_no("split_bound", split_bound)
+        self._slack_after = count_of("slack_after", slack_after, least=1, most=2)
         self._n_arms = None if n_arms is None else count_of("n_arms", n_arms, least=1)
         self._low, self._span = 0.0, 1.0
         if reward_range is not None:
@@ -168,13 +179,15 @@ class EpochRegression(Learner):
             self._low, self._span = low, high - low
         self.options = {
             "first_epoch": self._first,
-            "confidence": self._confidence,
+            "failure_probability": self._failure_probability,
             "ridge": self._ridge,
             "complexity": self._complexity,
             "all_data": self._all_data,
             "reward_range": reward_range,
             "n_arms": self._n_arms,
             "safety_test": self._test,
+            "split_bound": self._split,
+            "slack_after": self._slack_after,
         }
         d = self.n_features
         self._gram: Floats = np.zeros((d, d))
@@ -211,35 +224,52 @@ class EpochRegression(Learner):
         name, x, r, h = self._observed(arm, context, reward, weight)
         r = (r - self._low) / self._span
         rounds, m, _, safe = self._counts.tolist()
+        rounds += 1
+        slack = math.sqrt(self._error(m)) if m > self._slack_after else 0.0
+        fit = self._fit
         with np.errstate(over="ignore", invalid="ignore"):
             gram, cross = self._gram + h * np.outer(x, x), self._cross + h * r * x
-            sums = self._sums + np.array([r, r, math.sqrt(self._error(m)) if m > 1 else 0.0, 0.0])
+            sums = self._sums + np.array([r, r, slack, 0.0])
             total = gram.trace() + cross.sum() + sums.sum()  # no entry of gram exceeds the trace
+            if rounds == self._end(m) and math.isfinite(total):
+                fit = self._fitted(gram, cross)
+                total += fit.sum()
         if not math.isfinite(total):
-            raise NotFiniteError("context, reward or weight is too large to compute with")
+            raise NotFiniteError(
+                "context, reward or weight is too large or too small to compute with"
+            )
+        # From here on nothing can fail.
         if not self._index.row_of.get(name, 0):
             self._index.add(name)
-        self._counts[0] = rounds + 1
+        self._counts[0] = rounds
         self._gram, self._cross, self._sums = gram, cross, sums
-        if safe and m > 1 and self._test and self._is_checked(rounds + 1, m):
-            self._counts[3] = self._sums[0] >= self.lowest_safe_reward(rounds + 1)
-        if self.is_safe and rounds + 1 == self._end(m):
-            self._end_epoch(m)
+        if safe and m > 1 and self._test and self._is_checked(rounds, m):
+            self._counts[3] = self._sums[0] >= self.lowest_safe_reward(rounds)
+        if self.is_safe and rounds == self._end(m):
+            self._end_epoch(m, fit)
 
-    def _end_epoch(self, m: int) -> None:
+    def _fitted(self, gram: Floats, cross: Floats) -> Floats:
+        """Return the ridge regression, or NaN if it cannot be computed."""
+        try:
+            penalised = gram + self._ridge * np.eye(self.n_features)
+            return np.asarray(np.linalg.solve(penalised, cross), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            return np.full(self.n_features, np.nan)
+
+    def _end_epoch(self, m: int, fit: Floats) -> None:
+        """Keep the choices of this epoch if they are worth the most; go on with a new regression."""
         length = self._end(m) - self._end(m - 1)
         # Choose-safe: what the choices of this epoch are worth at least, by Hoeffding
-        margin = math.sqrt(math.log(m**2 / self._delta) / (2.0 * length))
-        bound = self._sums[1] / length - margin
+        delta = self._delta if self._split else self._failure_probability
+        bound = self._sums[1] / length - math.sqrt(math.log(m**2 / delta) / (2.0 * length))
         if not self._counts[2] or bound > self._sums[3]:
             self._counts[2], self._sums[3] = m, bound
             self._safe_fit = self._fit
-        penalised = self._gram + self._ridge * np.eye(self.n_features)
-        self._fit = np.linalg.solve(penalised, self._cross).astype(np.float64, copy=False)
+        self._fit = fit
         self._counts[1] = m + 1
         self._sums[1] = 0.0
         if not self._all_data:
-            self._gram, self._cross = 0.0 * self._gram, 0.0 * self._cross
+            self._gram, self._cross = np.zeros_like(self._gram), np.zeros_like(self._cross)
 
     def lowest_safe_reward(self, rounds: int) -> float:
         """Return L_t: less than this in t rounds, and the linear model must be wrong."""
@@ -271,7 +301,7 @@ class EpochRegression(Learner):
     @property
     def _delta(self) -> float:
         """δ' = δ/13, shared among the events that must all hold."""
-        return self._confidence / 13.0
+        return self._failure_probability / 13.0
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays (views, not copies)."""
@@ -306,3 +336,9 @@ def _positive(name: str, value: object, most: float = math.inf) -> float:
         upper = "" if most == math.inf else f" below {most:g}"
         raise ParameterError(f"{name}={value!r}, expected a positive number{upper}")
     return number
+
+
+def _yes_or_no(name: str, value: object) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise ParameterError(f"{name}={value!r}, expected True or False")
+    return bool(value)

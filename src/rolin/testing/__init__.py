@@ -57,6 +57,7 @@ def checks_for(make: MakePolicy) -> list[Check]:
         deciding.ties_are_broken_at_random,
         deciding.an_empty_question_is_refused,
         deciding.bad_questions_change_nothing,
+        deciding.inputs_stay_as_they_are,
         learning.bad_updates_change_nothing,
     ]
     if hasattr(policy, "decide_many"):
@@ -65,6 +66,8 @@ def checks_for(make: MakePolicy) -> list[Check]:
         checks += [learning.many_updates_are_single_ones, learning.bad_batches_change_nothing]
     if hasattr(policy, "remove_arm"):
         checks += [learning.removed_arms_come_back]
+    if hasattr(policy, "probabilities"):
+        checks += [deciding.probabilities_are_those_of_decisions]
     if isinstance(policy, Predicts):
         checks += [learning.predictions_follow_their_arms, learning.a_weight_counts_as_repeats]
     if isinstance(policy, Saves):

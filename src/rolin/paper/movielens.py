@@ -27,7 +27,7 @@ from rolin.paper.synthetic import (
 )
 from rolin.sampling import Sampling
 
-__all__ = ["movielens"]
+__all__ = ["NOISE_STD", "ROUNDS", "SECTION", "digest", "movielens"]
 
 SHARES = (0.01, 0.02, 0.05)
 ROUNDS, RUNS, NOISE_STD = 5000, 500, 0.759
@@ -46,11 +46,7 @@ def movielens(
     weighted: bool = False,
     seed: int = 0,
 ) -> Experiment:
-    """Figure 2, from the ratings in a folder.
-
-    The paper states neither rank, ridge nor centring of its factorisation; with these defaults, the
-    noise estimated from MovieLens 1M is the paper's.
-    """
+    """Figure 2: movies whose features are estimated from few ratings."""
     rounds = ROUNDS if rounds is None else rounds
     ratings = read_ratings(data)
     options = {"rank": rank, "ridge": ridge, "centre": centre, "weighted": weighted, "seed": seed}
@@ -64,7 +60,9 @@ def movielens(
     note = (
         f"Noise of a rating, estimated: {noise.whole:.3f} as what a factorisation of all ratings leaves "
         f"of them, {noise.in_sample:.3f} of the test half as fitted to it, {noise.held_out:.3f} of the "
-        f"test half as predicted from the training half. The paper's, and the simulation's, is {NOISE_STD}."
+        f"test half as predicted from the training half. The paper's, and the simulation's, is {NOISE_STD}. "
+        "(The paper does not say what it was estimated with. The default ridge was chosen, of some eighty "
+        "settings, because the first of these numbers then agrees: that is no evidence.)"
     )
     agent: dict[str, Any] = {"n_features": rank, "noise_std": NOISE_STD, "sampling": sampling}
     return Experiment(
@@ -80,17 +78,18 @@ def movielens(
         rounds=rounds,
         runs=RUNS,
         claims=CLAIMS,
-        settings={**options, "sampling": sampling, "ratings": _digest(ratings)},
+        settings={**options, "sampling": sampling, "ratings": digest(ratings)},
         notes=(note,),
+        least_runs=300,
     )
 
 
-def _digest(ratings: Ratings) -> str:
+def digest(ratings: Ratings) -> str:
     """Return what tells one set of ratings from another."""
-    digest = hashlib.blake2b(digest_size=8)
+    found = hashlib.blake2b(digest_size=8)
     for array in (ratings.users, ratings.items, ratings.values):
-        digest.update(array.tobytes())
-    return f"{len(ratings)} ratings, {digest.hexdigest()}"
+        found.update(array.tobytes())
+    return f"{len(ratings)} ratings, {found.hexdigest()}"
 
 
 def _improves(results: Results, name: str) -> list[Check]:
@@ -129,7 +128,11 @@ CLAIMS = (
         "up to twice", SECTION,
         "With 1 %, it is lower up to twice, for s₀ = 1 at n = 5000.",
         lambda results: [
-            claims.at_least(results[PANELS[0]], PANELS[0], LIN_TS, ROLIN_TS[-1], 2.0)
+            claims.at_least(results[PANELS[0]], PANELS[0], LIN_TS, ROLIN_TS[-1], 2.0),
+            *(
+                claims.lower(results[PANELS[0]], PANELS[0], ROLIN_TS[-1], other)
+                for other in ROLIN_TS[:-1]
+            ),
         ],
     ),
     Claim(
@@ -158,6 +161,13 @@ CLAIMS = (
         "hLinUCB is worse than RoLinTS.",
         lambda results: [
             claims.lower(results[p], p, name, H_LIN_UCB) for p in PANELS for name in ROLIN_TS
+        ],
+    ),
+    Claim(
+        "Safe-FALCON is not competitive", SECTION,
+        "Safe-FALCON is too conservative to be competitive.",
+        lambda results: [
+            check for p in PANELS for check in claims.worst(results[p], p, SAFE_FALCON)
         ],
     ),
     Claim(

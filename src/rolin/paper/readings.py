@@ -86,7 +86,15 @@ def readings(
         source="settings that Section 6.1 leaves open",
         environments=environments(contexts),
         policies={**thompson(sampling), **hidden, **safe},
-        undrawn=frozenset([*hidden, *safe]),
+        # A figure has room for one exploration of each start.
+        undrawn=frozenset(
+            {*thompson(sampling), *hidden, *safe}
+            - {
+                LIN_TS,
+                ROLIN_TS[1],
+                *(name for name in hidden if name.endswith("library's exploration")),
+            }
+        ),
         rounds=rounds,
         runs=30,
         claims=(*linear_or_not, *conservative),

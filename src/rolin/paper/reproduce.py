@@ -15,7 +15,7 @@ from rolin.checks import count_of
 from rolin.paper import figures
 from rolin.paper.claims import Check, Claim, verdict
 from rolin.paper.experiment import Experiment
-from rolin.paper.folder import Folder, versions
+from rolin.paper.folder import Folder
 from rolin.result import Result
 from rolin.simulate import check_jobs, simulate
 
@@ -31,7 +31,6 @@ class Report:
     summary: pd.DataFrame
     """One row per environment and policy."""
     verdicts: Sequence[tuple[Claim, Sequence[Check]]]
-    notes: Sequence[str] = ()
 
 
 def reproduce(
@@ -50,7 +49,12 @@ def reproduce(
     it adds those.
     """
     runs = experiment.runs if runs is None else count_of("runs", runs, least=1)
-    check_jobs(jobs)  # before anything is written
+    # All that can be refused is, before anything is written.
+    check_jobs(jobs)
+    seed, checkpoints = count_of("seed", seed), count_of("checkpoints", checkpoints, least=1)
+    count_of("rounds", experiment.rounds, least=1)
+    for make in experiment.policies.values():
+        make(seed=seed)
     asked = {
         "experiment": experiment.name,
         "rounds": experiment.rounds,
@@ -83,7 +87,6 @@ def _write(
     experiment: Experiment, place: Folder, results: Mapping[str, Result], asked: Mapping[str, Any]
 ) -> Report:
     """Write all files but the runs themselves."""
-    folder = place.path
     head = {"experiment": experiment.name}
     frames, summaries = [], []
     for title, result in results.items():
@@ -91,7 +94,8 @@ def _write(
         summaries.append(result.summary().assign(**head, environment=title))
     regret, summary = pd.concat(frames), pd.concat(summaries, ignore_index=True)
     regret = regret[["experiment", "environment", "policy", "run", "round", "regret"]]
-    regret.to_csv(folder / "regret.csv", index=False, float_format="%.10g")
+    with place.file("regret.csv") as path:
+        regret.to_csv(path, index=False, float_format="%.10g")
     summary = summary.rename(
         columns={"growth": "last_quarter_over_third", "growth_se": "last_quarter_over_third_se"}
     )
@@ -100,25 +104,26 @@ def _write(
     place.write("summary.json", _records(summary))
     verdicts = [(claim, claim.check(results)) for claim in experiment.claims]
     runs = max(len(result.runs) for result in results.values())
+    notes = list(experiment.notes)
+    if runs < experiment.least_runs:
+        notes.append(
+            f"**Only {runs} runs, of at least {experiment.least_runs} that these verdicts need.**"
+        )
     settings = ", ".join(f"{name} {value}" for name, value in asked.items() if name != "experiment")
-    place.write(
-        "claims.md",
-        claims_page(f"{experiment.source}: {runs} runs, {settings}", verdicts, experiment.notes),
+    heading = f"{experiment.source}: {runs} runs, {settings}"
+    place.write("claims.md", claims_page(heading, verdicts, notes))
+    figure = figures.draw(experiment, results)
+    for ending in ("png", "svg"):
+        with place.file(f"figure.{ending}") as path:
+            figures.save(figure, path)
+    first = next(iter(results.values()))
+    place.write_settings(
+        runs=runs,
+        policies=first.settings["policies"],
+        environments={title: r.settings["environment"] for title, r in results.items()},
+        notes=notes,
     )
-    figures.save(figures.draw(experiment, results), folder)
-    played = next(iter(results.values())).settings["policies"]
-    place.write(
-        "settings.json",
-        {
-            "asked": asked,
-            "runs": runs,
-            "policies": played,
-            "environments": {title: r.settings["environment"] for title, r in results.items()},
-            "notes": list(experiment.notes),
-            "versions": versions(),
-        },
-    )
-    return Report(experiment.title, folder, summary, verdicts, experiment.notes)
+    return Report(experiment.title, place.path, summary, verdicts)
 
 
 def _records(summary: pd.DataFrame) -> list[dict[str, Any]]:
@@ -137,7 +142,7 @@ def claims_page(
     lines = [heading, "", "| claim | the paper says | verdict | except |", "|---|---|---|---|"]
     for claim, checks in verdicts:
         word = verdict(checks)
-        exceptions = _exceptions(checks) if word == "holds in part" else ""
+        exceptions = _exceptions(checks) if word.startswith("holds ") else ""
         lines.append(
             f"| {claim.name} | {claim.says} ({claim.source}) | **{word}** | {exceptions} |"
         )

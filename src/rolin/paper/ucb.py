@@ -67,7 +67,7 @@ def ucb(
         rounds=rounds,
         runs=RUNS,
         claims=(
-            *trends(ours, LIN_UCB, f"{SOURCE} (“similar trends”)", hlinucb=False),
+            *trends(ours, LIN_UCB, f"{SOURCE} (“similar trends”)"),
             competitive,
         ),
         settings={"contexts": contexts, "sampling": sampling},

@@ -78,3 +78,19 @@ def test_keys_of_any_whole_number() -> None:
     for key in (-1, 2**64, 1.5, True, b"x"):
         with pytest.raises(errors.ParameterError, match=r"str\(…\) makes a text of anything else"):
             policy.decide(np.ones((2, 1)), key=key)
+
+
+def test_fast_normals_are_those_of_numpy(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million draws of numbers and texts as keys, of all sizes, are the generator's, bit for bit."""
+    draws = KeyedGenerator(seed)
+    keys = [*range(500), 2**63 - 1, 2**63, 2**64 - 1, *(f"event-{i}" for i in range(500))]
+    assert rolin.kernels.fill_normals is not None
+    for key in keys:
+        expected = draws.at(key).standard_normal(1000)
+        np.testing.assert_array_equal(draws.normals(key, 1000), expected)
+    assert draws.normals(3, 0).shape == (0,)
+    for size in range(1, 40):  # however many are drawn, they begin alike
+        np.testing.assert_array_equal(draws.normals(5, size), draws.normals(5, 40)[:size])
+    fast = draws.normals("order-4711", 20)
+    monkeypatch.setattr(rolin.kernels, "fill_normals", None)
+    np.testing.assert_array_equal(draws.normals("order-4711", 20), fast)

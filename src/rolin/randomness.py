@@ -14,13 +14,18 @@ import threading
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rolin import kernels
 from rolin.errors import ParameterError
 
 __all__ = ["Key", "KeyedGenerator", "as_key", "fresh_seed"]
 
 Key = int | str
 """What names a decision: its number, or any text such as an event id."""
+
+
+_SIGNED = 2**63
 
 
 def fresh_seed() -> int:
@@ -64,6 +69,7 @@ class KeyedGenerator:
         self.seed = int(seed)
         words = np.random.SeedSequence(self.seed).generate_state(2, np.uint64)
         self._words = words.tolist()
+        self._key = words
         self._own = threading.local()  # or two threads would draw from each other's keys
 
     def __reduce__(self) -> tuple[type[KeyedGenerator], tuple[int]]:
@@ -87,19 +93,40 @@ class KeyedGenerator:
 
     def at(self, key: Key, stream: int = 0) -> np.random.Generator:
         """Return the generator, at the start of one of the independent streams of this key."""
-        # The counter has four words. The first runs with the draws; the others hold the key:
-        # a number below 2^64 in the second, a digest of a text in the second and third, and
-        # in the fourth which of the two it is, and the stream.
         generator: np.random.Generator
         try:
             bits, state, generator = self._own.parts
         except AttributeError:
             bits, state, generator = self._new()
-        if type(key) is str:
-            digest = hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=16).digest()
-            first, second = (int.from_bytes(half, "little") for half in (digest[:8], digest[8:]))
-            state["state"]["counter"] = (0, first, second, 2 * stream + 1)
-        else:
-            state["state"]["counter"] = (0, key, 0, 2 * stream)
+        state["state"]["counter"] = (0, *_counter(key, stream))
         bits.state = state
         return generator
+
+    def normals(self, key: Key, size: int) -> NDArray[np.float64]:
+        """Return what `at(key).standard_normal(size)` gives, in half the time."""
+        if kernels.fill_normals is None:
+            return self.at(key).standard_normal(size)
+        out = np.empty(size)
+        if type(key) is int and key < _SIGNED:
+            kernels.fill_normals(self._key, key, 0, 0, out)
+        else:
+            # Whole numbers are signed to the kernels.
+            first, second, third = (
+                word - 2 * _SIGNED if word >= _SIGNED else word for word in _counter(key, 0)
+            )
+            kernels.fill_normals(self._key, first, second, third, out)
+        return out
+
+
+def _counter(key: Key, stream: int) -> tuple[int, int, int]:
+    """Return the words of the counter that hold a key and a stream.
+
+    The counter has four words. The first runs with the draws; the others hold the key: a number
+    below 2⁶⁴ in the second, a digest of a text in the second and third, and in the fourth which of
+    the two it is, and the stream.
+    """
+    if type(key) is str:
+        digest = hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=16).digest()
+        first, second = (int.from_bytes(half, "little") for half in (digest[:8], digest[8:]))
+        return first, second, 2 * stream + 1
+    return key, 0, 2 * stream  # type: ignore[return-value]  # not a text, so a number

@@ -21,6 +21,19 @@ both: rolin.LinearPolicy = rolin.merge(policy, policy, base=policy)
 bound: float = rolin.theory.bayes_regret_bound(
     n_rounds=100, n_arms=5, n_features=2, context_norm=1.0
 ).total
-loaded: rolin.RoLinTS = rolin.load("state", rolin.RoLinTS, seed=1)
 falcon = rolin.SafeFALCON(n_features=2, reward_range=(0.0, 1.0))
 propensities: NDArray[np.float64] = falcon.probabilities(np.ones((2, 2)))
+
+
+def later() -> rolin.Result:
+    """Files and simulations, which take a while."""
+    loaded: rolin.RoLinTS = rolin.load("state", rolin.RoLinTS, seed=1)
+    any_kind = rolin.load("state")
+    any_kind.update("red", loaded.posterior.coefficients.mean, 1.0)
+    return rolin.simulate(
+        {"Greedy": lambda seed: rolin.Greedy(n_features=10, seed=seed)},
+        rolin.environments.Synthetic(contexts="fixed"),
+        rounds=10,
+        runs=2,
+        jobs=1,
+    )

@@ -26,6 +26,11 @@ added up plainly for a while and carried over with compensation then.
 Symbols are those of the paper and of `docs/maths.md`.
 """
 
+from collections.abc import Callable
+from contextlib import suppress
+
+import numba
+
 from rolin.kernels.hidden import observe_hidden
 from rolin.kernels.layout import (
     ARM_VARIANCE,
@@ -50,6 +55,13 @@ from rolin.kernels.predict import (
     spread,
 )
 
+# `None` where NumPy has to draw, which gives the same but takes longer: where kernels are interpreted
+# (one of its instructions only the compiler knows), or Numba's tables are not where they were.
+fill_normals: Callable[..., None] | None = None
+if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # set when numba is imported
+    with suppress(ImportError):
+        from rolin.kernels.normals import fill_normals
+
 __all__ = [
     "ARM_VARIANCE",
     "CONTEXT",
@@ -64,6 +76,7 @@ __all__ = [
     "WEIGHT",
     "best_of",
     "best_of_each",
+    "fill_normals",
     "observe",
     "observe_hidden",
     "observe_many",

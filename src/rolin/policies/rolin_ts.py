@@ -95,14 +95,14 @@ class RoLinTS(LinearPolicy):
         return {**super().settings, "sampling": self.sampling}
 
     def _draws(self, n_arms: int, key: Key) -> Floats:
-        return self._random.at(key).standard_normal(n_arms)
+        return self._random.normals(key, n_arms)
 
     def _score(self, question: Question, key: Key) -> Scores:
         x, (_, rows) = question
-        posterior, generator = self._model, self._random.at(key)
+        posterior = self._model
         if self.sampling == "marginal":  # what the base class does, with two frames less
-            return posterior.score(x, rows, generator.standard_normal(len(rows)))
-        draws = generator.standard_normal(posterior.size + len(rows))
+            return posterior.score(x, rows, self._random.normals(key, len(rows)))
+        draws = self._random.normals(key, posterior.size + len(rows))
         return posterior.score_joint(x, rows, draws)
 
     def _score_many(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:

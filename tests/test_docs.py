@@ -132,6 +132,24 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
         assert not re.findall(r'(?:src|href)="https?://[^"]+\.(?:js|css|woff2?)"', page.read_text())
 
 
+def test_the_summary_says_what_the_runs_said() -> None:
+    """Every verdict on the paper's page is the one in the ledger of a run that the page links to."""
+    folder = ROOT / "docs/paper"
+    verdict = re.compile(r"^\| ([^|]+) \| [^|]+ \| \*\*([a-z ]+)\*\* \|", re.MULTILINE)
+    row = re.compile(r"^\| ([^|]+) \| ((?:holds|fails|cannot)[a-z ]*) \| [^|]+ \|$")
+    linked: list[str] = []
+    checked = 0
+    for line in (folder / "index.md").read_text().splitlines():
+        if names := re.findall(r"\((\w[\w-]*)\.md\)", line):
+            linked = names
+        if found := row.match(line):
+            ledgers = [(folder / "runs" / name / "claims.md").read_text() for name in linked]
+            said = {pair for ledger in ledgers for pair in verdict.findall(ledger)}
+            assert (found[1], found[2]) in said, f"{line} is not in {linked}"
+            checked += 1
+    assert checked > 25
+
+
 def test_the_demo_runs(tmp_path: Path) -> None:
     """A small demo prints its table and saves its figure where it says."""
     run = subprocess.run(

@@ -37,7 +37,7 @@ class Folder:
         there = path / SETTINGS
         if there.exists():
             try:
-                record = json.loads(there.read_text())
+                record = json.loads(there.read_text(encoding="utf-8"))
                 found, self._versions = record["asked"], list(record["versions"])
             except (OSError, ValueError, KeyError, TypeError) as error:
                 raise DataError(f"{there} does not say what {path} holds: {error}") from error
@@ -78,9 +78,13 @@ class Folder:
 
     def write(self, name: str, content: object) -> None:
         """Write a text, or anything else as JSON."""
-        text = content if isinstance(content, str) else json.dumps(content, indent=1) + "\n"
+        text = (
+            content
+            if isinstance(content, str)
+            else json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        )
         with self.file(name) as path:
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
 
     def write_settings(self, **more: object) -> None:
         """Write what was asked, the versions of all sessions that worked on it, and more."""

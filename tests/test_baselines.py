@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import rolin
 from rolin.errors import ParameterError
-from rolin.policies.safe_falcon import inverse_gap_weights
+from rolin.policies.epoch_regression import inverse_gap_weights
 
 # -- hLinUCB ---------------------------------------------------------------------------------
 

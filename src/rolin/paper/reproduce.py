@@ -21,6 +21,9 @@ from rolin.simulate import check_jobs, simulate
 
 __all__ = ["Report", "claims_page", "reproduce"]
 
+# Exceptions to a claim that its verdict names one by one.
+_SHOWN = 4
+
 
 @dataclass(frozen=True)
 class Report:
@@ -158,11 +161,11 @@ def claims_page(
 
 def _exceptions(checks: Sequence[Check]) -> str:
     """Return where a claim does not hold, and where the runs cannot tell."""
-    fails = [check.where for check in checks if check.outcome is False]
-    unknown = [check.where for check in checks if check.outcome is None]
     parts = []
-    if fails:
-        parts.append("not: " + "; ".join(fails))
-    if unknown:
-        parts.append("cannot be told: " + "; ".join(unknown))
+    for words, outcome in (("not", False), ("cannot be told", None)):
+        where = [check.where for check in checks if check.outcome is outcome]
+        if len(where) > _SHOWN:
+            parts.append(f"{words}: {len(where)} of {len(checks)}, see below")
+        elif where:
+            parts.append(f"{words}: {'; '.join(where)}")
     return "<br>".join(parts)

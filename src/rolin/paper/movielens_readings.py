@@ -39,11 +39,11 @@ FITS: dict[str, dict[str, Any]] = {
     "weighted 0.08, centred": {"ridge": 0.08, "weighted": True, "centre": True},
 }
 # How hLinUCB starts and explores, beside the default of its authors.
+_BOLD: dict[str, Any] = {"width": 1.0, "hidden_width": 1.0, "ridge": 1.0, "hidden_ridge": 1.0}
 STARTS: dict[str, dict[str, Any]] = {
-    "hLinUCB, uniform": {"initial": "uniform"},
-    "hLinUCB, normal": {"initial": "normal"},
-    "hLinUCB, width 1, ridge 1": {"width": 1.0, "hidden_width": 1.0, "ridge": 1.0, "hidden_ridge": 1.0},
-}  # fmt: skip
+    "hLinUCB, zero, width 1, ridge 1": _BOLD,
+    "hLinUCB, uniform, width 1, ridge 1": {**_BOLD, "initial": "uniform"},
+}
 
 
 def movielens_readings(

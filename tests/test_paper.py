@@ -512,6 +512,9 @@ def test_the_command_runs_movielens(
         (("reproduce", "synthetic", "--contexts", "stale"), "--contexts"),
         (("reproduce", "synthetic", "--jobs", "0"), "jobs=0"),
         (("reproduce", "synthetic", "--out", "{tmp}/file"), "cannot be written to"),
+        (("reproduce", "synthetic", "--out", "{tmp}/" + 300 * "x"), "cannot be written to"),
+        (("reproduce", "synthetic", "--rounds", "100000000000"), "rounds"),
+        (("reproduce", "synthetic", "--out", "{tmp}/odd"), "does not say what"),
         (("reproduce", "movielens"), "--data DIR"),
         (("reproduce", "all"), "--data DIR"),
         (("reproduce", "movielens", "--data", "{tmp}/nowhere"), "nowhere"),
@@ -535,6 +538,8 @@ def test_bad_input_is_said_and_changes_nothing(
     for name, line in (("broken", "1::2::three::4"), ("few", "1::2::3::4")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "ratings.dat").write_text(f"1::1::5::978300760\n{line}\n")
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd/settings.json").write_text('{"asked": [1], "versions": []}')
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.chdir(tmp_path)
     assert run(monkeypatch, *(argument.format(tmp=tmp_path) for argument in arguments)) == 2
@@ -542,6 +547,18 @@ def test_bad_input_is_said_and_changes_nothing(
     assert message in err
     assert "Traceback" not in err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_terminal_without_greek_is_no_obstacle(tmp_path: Path) -> None:
+    """What cannot be printed is replaced; a folder may be called anything."""
+    folder = tmp_path / "br[/b]"
+    run = subprocess.run(
+        [sys.executable, "-c", "from rolin.cli import main; main()", "reproduce", "ucb", "--runs", "2",
+         "--rounds", "8", "--jobs", "1", "--out", folder],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert f"claims: {folder}" in run.stdout
 
 
 def test_without_its_packages_the_command_says_so(

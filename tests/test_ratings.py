@@ -323,3 +323,11 @@ def test_fetch_names(tmp_path: Path, name: str) -> None:
     """Names are those whose checksum is known, and never paths."""
     with pytest.raises(errors.ParameterError, match="name="):
         fetch_movielens(tmp_path, name=name)
+
+
+@pytest.mark.parametrize("line", ["1::2::3:9::4", "1:::2::3::4"])
+def test_a_stray_colon_is_not_overlooked(tmp_path: Path, line: str) -> None:
+    """Half a separator inside a field is an error, not another number."""
+    (tmp_path / "ratings.dat").write_text(f"1::1::5::978300760\n{line}\n")
+    with pytest.raises(errors.DataError, match="line 2"):
+        read_ratings(tmp_path)

@@ -361,11 +361,89 @@ def test_errors_in_a_run_say_where() -> None:
         rolin.simulate(wrong, WORLD, rounds=5, runs=1, progress=False)
 
 
+@dataclasses.dataclass(frozen=True)
+class Broken(Synthetic):
+    """An environment that does not do what it says."""
+
+    how: str = ""
+
+    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Any]:
+        """Break a promise."""
+        for block in super().play(rounds, generator):
+            if self.how == "too few":
+                yield Block(*(part[:-3] for part in block))
+            elif self.how == "too many":
+                yield from (block, block)
+            elif self.how == "not a block":
+                yield tuple(block)
+            elif self.how == "lists":
+                yield Block(*(part.tolist() for part in block))
+            elif self.how == "wrong shape":
+                yield block._replace(means=block.means[:, :-1])
+            elif self.how == "not finite":
+                yield block._replace(means=np.full_like(block.means, np.nan))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("nothing", "ended after 0 rounds of 50"),
+        ("too few", "ended after 47 rounds of 50"),
+        ("too many", "more than 50 rounds"),
+        ("not a block", "gave a tuple, expected a Block"),
+        ("lists", "gave a Block, expected a Block of arrays"),
+        ("wrong shape", r"shape \(50, 3\), expected \(50, 4\)"),
+        ("not finite", "not finite"),
+    ],
+)
+def test_environments_that_break_promises_are_caught(how: str, message: str) -> None:
+    """Regret is never made of what is not there."""
+    world = Broken(n_arms=4, n_features=2, how=how)
+    with pytest.raises(rolin.errors.InputError, match=message):
+        rolin.simulate(POLICIES, world, rounds=50, runs=1, progress=False)
+
+
+@pytest.mark.parametrize("arm", [-1, 4, "a", None, 1.0, True])
+def test_policies_that_pull_what_is_not_there_are_caught(arm: Any) -> None:
+    """An arm that was not offered is named, with policy and run."""
+
+    class Wild(Spy):
+        def decide(self, *args: Any, **options: Any) -> rolin.Decision:
+            """Pull something else."""
+            return super().decide(*args)._replace(arm=arm)
+
+        def __repr__(self) -> str:
+            return "Wild()"
+
+    with pytest.raises(rolin.errors.InputError, match="wild, run 0"):
+        rolin.simulate({"wild": Wild}, WORLD, rounds=5, runs=1, progress=False)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        (b'"run": 1', b'"run": 0'), (b'"run": 1', b'"run": -1'), (b'"run": 1', b'"run": 1e999'),
+        (b'"run": 1', b'"run": "1"'), (b'[', b'[NaN, '), (b'"regret": {"RoLinTS": [', b'"regret": {"RoLinTS": ["7", '),
+    ],
+)  # fmt: skip
+def test_edited_runs_are_refused(tmp_path: Path, edit: tuple[bytes, bytes]) -> None:
+    """A run that is not one is named by its line, and the file stays as it is."""
+    keep = tmp_path / "runs"
+    played(keep=keep, runs=2)
+    lines = keep.read_bytes().splitlines(keepends=True)
+    assert edit[0] in lines[2]
+    lines[2] = lines[2].replace(*edit, 1)
+    keep.write_bytes(b"".join(lines))
+    with pytest.raises(DataError, match="line 3"):
+        played(keep=keep, runs=3)
+    assert keep.read_bytes() == b"".join(lines)
+
+
 def test_the_bar_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     """Progress goes to the error stream, with its label, and never to the output."""
-    played(progress="small world")
+    played(progress="small [/b] world")  # as it is, not as markup
     captured = capsys.readouterr()
-    assert "small world" in captured.err
+    assert "small [/b] world" in captured.err
     assert "6/6" in captured.err
     assert captured.out == ""
 

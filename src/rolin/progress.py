@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -40,5 +41,5 @@ def bar(label: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(label, total=total, completed=done)
+        task = progress.add_task(escape(label), total=total, completed=done)
         yield lambda steps: progress.advance(task, steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from rolin.checks import number_of
 from rolin.comparison import Comparison, Estimate, compare, mean_of, ratio_of
-from rolin.errors import ParameterError
+from rolin.errors import InputError, ParameterError
 from rolin.extras import needs
 from rolin.runs import RunFile, read_runs
 
@@ -170,20 +171,28 @@ class Result:
             from rolin.plotting import draw_regret
         if scale not in ("linear", "log"):
             raise ParameterError(f"scale={scale!r}, expected 'linear' or 'log'")
-        return draw_regret(
-            self, ax, scale=scale, bound=bound, band=number_of("band", band, ParameterError)
-        )
+        band = number_of("band", band, ParameterError)
+        if not 0.0 <= band < math.inf:
+            raise ParameterError(f"band={band!r}, expected a number of at least 0")
+        if not self.runs:
+            raise InputError("there are no runs to draw")
+        return draw_regret(self, ax, scale=scale, bound=bound, band=band)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file of JSON lines."""
-        target = Path(path)
+        target = Path(os.path.realpath(path))  # through a link, to the file it stands for
+        if target.is_dir():
+            raise ParameterError(f"{path} is a folder, expected the name of a file")
         part = target.with_name(f".{target.name}.part")
         part.unlink(missing_ok=True)
         file = RunFile(part, self.settings)
-        for i, run in enumerate(self.runs):
-            file.add(run, {name: regret[i] for name, regret in self.regret.items()})
-        file.close()
-        part.replace(target)
+        try:
+            for i, run in enumerate(self.runs):
+                file.add(run, {name: regret[i] for name, regret in self.regret.items()})
+            file.close()
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Result:

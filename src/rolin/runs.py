@@ -46,7 +46,7 @@ class RunFile:
     def __init__(self, path: str | PathLike[str], settings: Mapping[str, Any]) -> None:
         self.runs: dict[int, Regrets] = {}
         """The runs that were in the file."""
-        target = Path(path)
+        target = self._path = Path(path)
         try:
             # Unlike "a", writes go where they are told; unlike "w", nothing is lost on opening.
             self._file: IO[bytes] = os.fdopen(os.open(target, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
@@ -73,13 +73,22 @@ class RunFile:
         self._write({"run": run, "regret": {name: r.tolist() for name, r in regrets.items()}})
 
     def _write(self, line: dict[str, Any]) -> None:
-        self._file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise self._unwritable(error) from error
 
     def close(self) -> None:
         """Make sure that all is on the disk."""
-        os.fsync(self._file.fileno())
-        self._file.close()
+        try:
+            with self._file:
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> ParameterError:
+        return ParameterError(f"{self._path} cannot be written: {error.strerror}")
 
 
 def read_runs(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[int, Regrets]]:
@@ -104,16 +113,25 @@ def _parsed(path: Path, content: bytes) -> tuple[dict[str, Any] | None, dict[int
         header = json.loads(lines[0])
         if header["format"] != FORMAT or header["version"] != VERSION:
             raise ValueError("another format or version")
-        names, size = header["settings"]["policies"], len(header["settings"]["checkpoints"])
-        runs = {}
+        settings = header["settings"]
+        names, size = settings["policies"], len(settings["checkpoints"])
+        if type(settings["rounds"]) is not int or not isinstance(settings["environment"], str):
+            raise ValueError("the settings are not those of a simulation")
+        runs: dict[int, Regrets] = {}
         for line in lines[1:]:
             number += 1
             record = json.loads(line)
-            regrets = {name: np.array(record["regret"][name], float) for name in names}
-            if any(r.shape != (size,) for r in regrets.values()):
-                raise ValueError(f"expected {size} numbers per policy")
-            runs[int(record["run"])] = regrets
-    except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
+            run = record["run"]
+            if type(run) is not int or run < 0 or run in runs:
+                raise ValueError(f"run {run!r}, expected a whole number that was not there yet")
+            regrets = {name: np.array(record["regret"][name]) for name in names}
+            for r in regrets.values():
+                if r.shape != (size,) or r.dtype.kind not in "if" or not np.isfinite(r).all():
+                    raise ValueError(f"expected {size} finite numbers per policy")
+            runs[run] = {name: r.astype(np.float64) for name, r in regrets.items()}
+    except (
+        IndexError, KeyError, TypeError, ValueError, AttributeError, RecursionError
+    ) as error:  # fmt: skip
         raise DataError(f"{path}, line {number}, is not a run of a simulation: {error}") from error
     return header["settings"], runs, end
 

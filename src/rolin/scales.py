@@ -7,7 +7,9 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
-from rolin.errors import ParameterError
+import numpy as np
+
+from rolin.errors import NotFiniteError, ParameterError
 from rolin.likelihood import Evidence, Point, Search
 from rolin.model import Scales
 from rolin.moments import Moments
@@ -102,6 +104,22 @@ def estimate(
     for name in asked:
         if name not in get_args(Learned):
             raise ParameterError(f"learn has {name!r}, expected some of {get_args(Learned)}")
+    try:
+        with np.errstate(all="ignore"):
+            found = _estimate(moments, method, prior, asked)
+    except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+        raise NotFiniteError(
+            f"prior and moments are too far apart to compute with: {error}"
+        ) from error
+    numbers = (*found.noise_std[:1], *found.arm_std[:1], *found.coef_std[:1])
+    if not all(map(math.isfinite, numbers)):
+        raise NotFiniteError("prior and moments are too far apart to compute with")
+    return found
+
+
+def _estimate(
+    moments: Moments, method: Method, prior: Scales, asked: tuple[Learned, ...]
+) -> ScaleEstimate:
     evidence = Evidence(moments, prior)
     possible = evidence.possible()
     wanted = {name for name in asked if name in possible}
@@ -135,12 +153,17 @@ def estimate(
     learned: dict[str, Any] = {"noise_std": noise, "arm_std": arm, "coef_std": coef_std}
     return ScaleEstimate(
         replace(prior, **{name: learned[name] for name in wanted}),
-        Interval(noise, *intervals["noise_std"]),
-        Interval(arm, *intervals["arm_std"]),
-        Interval(coef, *intervals["coef_std"]),
+        _around(noise, *intervals["noise_std"]),
+        _around(arm, *intervals["arm_std"]),
+        _around(coef, *intervals["coef_std"]),
         math.nan if method.startswith("moments") else -0.5 * point.deviance,
         kept,
     )
+
+
+def _around(value: float, low: float, high: float) -> Interval:
+    """Return an interval that holds its estimate: the likelihood's may not hold that of moments."""
+    return Interval(value, min(low, value), max(high, value))
 
 
 def _noise_interval(noise: float, freedom: float) -> tuple[float, float]:

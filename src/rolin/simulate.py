@@ -16,13 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.checks import count_of
-from rolin.environments.base import Environment
-from rolin.errors import ParameterError, RolinError
+from rolin.environments.base import Block, Environment
+from rolin.errors import (
+    ArmError,
+    InputError,
+    NotFiniteError,
+    ParameterError,
+    RolinError,
+    ShapeError,
+)
 from rolin.extras import needs
 from rolin.result import Result
 from rolin.runs import Regrets, RunFile
 
-__all__ = ["MakePolicy", "check_jobs", "simulate"]
+__all__ = ["MOST", "MakePolicy", "check_jobs", "simulate"]
+
+
+# Rounds, runs or checkpoints: the regret of every round of a run is held in memory.
+MOST = 10**8
 
 
 class MakePolicy(Protocol):
@@ -93,10 +104,11 @@ def simulate(
     >>> result.regret["LinTS"].shape
     (4, 100)
     """
-    rounds, runs = count_of("rounds", rounds, least=1), count_of("runs", runs, least=1)
+    rounds = count_of("rounds", rounds, least=1, most=MOST)
+    runs = count_of("runs", runs, least=1, most=MOST)
     seed = count_of("seed", seed)
     check_jobs(jobs)
-    at = _checkpoints(rounds, count_of("checkpoints", checkpoints, least=1))
+    at = _checkpoints(rounds, count_of("checkpoints", checkpoints, least=1, most=MOST))
     if not isinstance(policies, Mapping) or not policies:
         raise ParameterError(f"policies={policies!r}, expected a mapping from names to functions")
     if isinstance(environment, type) or not isinstance(environment, Environment):
@@ -194,7 +206,7 @@ class _Play:
         generator = np.random.Generator(np.random.SFC64(world))
         start = 0
         for block in self._environment.play(self._rounds, generator):
-            stop = start + len(block.means)
+            stop = start + self._checked(block, run, start)
             best = block.means.max(axis=1)
             each = np.arange(len(best))
             for name, policy in players.items():
@@ -204,9 +216,39 @@ class _Play:
                     pulled = _pull(policy, contexts, block.rewards)
                 except RolinError as error:
                     raise type(error)(f"{name}, run {run}: {error}") from error
+                _check_pulled(pulled, self._environment.n_arms, name, run, start)
                 regret[name][start:stop] = best - block.means[each, pulled]
             start = stop
+        if start != self._rounds:
+            raise InputError(
+                f"the environment ended after {start} rounds of {self._rounds}, run {run}"
+            )
         return run, {name: np.cumsum(r)[self._at - 1] for name, r in regret.items()}
+
+    def _checked(self, block: Any, run: int, start: int) -> int:
+        """Return the number of rounds in a block, or say what is wrong with it."""
+        k, d = self._environment.n_arms, self._environment.n_features
+        where = f"run {run}, rounds from {start}: the environment"
+        if not (isinstance(block, Block) and all(isinstance(part, np.ndarray) for part in block)):
+            raise InputError(f"{where} gave a {type(block).__name__}, expected a Block of arrays")
+        n = len(block.means)
+        for part, shape in zip(block, ((n, k, d), (n, k), (n, k)), strict=True):
+            if part.shape != shape:
+                raise ShapeError(f"{where} gave an array of shape {part.shape}, expected {shape}")
+        if start + n > self._rounds:
+            raise InputError(f"{where} gave more than {self._rounds} rounds")
+        if not (np.isfinite(block.means).all() and np.isfinite(block.rewards).all()):
+            raise NotFiniteError(f"{where} gave means or rewards that are not finite")
+        return n
+
+
+def _check_pulled(pulled: list[Any], n_arms: int, name: str, run: int, start: int) -> None:
+    for t, arm in enumerate(pulled):
+        if type(arm) is not int or not 0 <= arm < n_arms:
+            raise ArmError(
+                f"{name}, run {run}, round {start + t}: the policy pulled arm {arm!r}, expected one of "
+                f"0 to {n_arms - 1}"
+            )
 
 
 @functools.cache
@@ -227,11 +269,14 @@ def _pull(policy: Any, contexts: NDArray[np.float64], rewards: NDArray[np.float6
     """Let a policy play a block of rounds; return the arms that it pulled."""
     decide, update, reward = policy.decide, policy.update, rewards.item
     pulled = []
-    for t, context in enumerate(contexts):
-        decision = decide(context)
-        arm = decision.arm
-        update(arm, decision.context, reward(t, arm))
-        pulled.append(arm)
+    try:
+        for t, context in enumerate(contexts):
+            decision = decide(context)
+            arm = decision.arm
+            pulled.append(arm)
+            update(arm, decision.context, reward(t, arm))
+    except (AttributeError, IndexError, TypeError) as error:
+        raise InputError(f"the policy cannot be played: {error}") from error
     return pulled
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import os
+import signal
 import sys
+from types import FrameType
 
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line, or say which extra it needs."""
+    """Run the command line: errors of ours are one line and exit code 2."""
     from rolin.errors import RolinError
     from rolin.extras import needs
 
+    signal.signal(signal.SIGTERM, _stop)  # as Ctrl-C, so that workers end too
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without Greek letters shows a question mark, not a traceback.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         with needs("cli"):
             from rolin.cli.app import app
@@ -19,6 +28,16 @@ def main() -> None:
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         sys.exit(130)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except MemoryError as error:
+        print(f"rolin: not enough memory for that: {error}", file=sys.stderr)
+        sys.exit(2)
     except RolinError as error:
         print(f"rolin: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+def _stop(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -35,4 +35,4 @@ def movielens(
             name=name,
             progress=lambda done, all_: progress.update(task, completed=done, total=all_),
         )
-    Console().print(f"The ratings are in {folder}: rolin reproduce movielens --data {folder}")
+    typer.echo(f"The ratings are in {folder}: rolin reproduce movielens --data {folder}")

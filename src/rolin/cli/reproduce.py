@@ -79,7 +79,7 @@ def _show(report: Report) -> None:
             claim.name, f"[{colours.get(word, 'dim')}]{word}", f"{held} of {len(checks)} checks"
         )
     console.print(verdicts)
-    console.print(f"Figure, numbers and claims: {report.folder}")
+    typer.echo(f"Figure, numbers and claims: {report.folder}")
 
 
 def _table(report: Report) -> Table:
@@ -142,7 +142,7 @@ def _movielens(make: Callable[..., Experiment], data: Path | None, **options: ob
     with console.status("factorising the ratings"):
         experiment = make(data, **options)
     for note in experiment.notes:
-        console.print(note)
+        typer.echo(note)
     return experiment
 
 

@@ -218,7 +218,12 @@ def _numbers_of(
     file: Path, lines: Sequence[str], first: int, separator: str, columns: tuple[int, ...]
 ) -> Floats:
     """Return (n, 3): users, movies and ratings; every line is known to have enough fields."""
+    letters = len(separator) * lines[first].count(separator)
     try:
+        if any(line.count(separator[0]) != letters for line in lines[first:]):
+            raise ValueError(
+                "a stray half of a separator"
+            )  # which NumPy would take for a whole one
         table = np.loadtxt(
             lines,
             delimiter=separator[0],

@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,13 +36,25 @@ class Folder:
         self.path, self._asked = path, dict(settings)
         self._versions: list[dict[str, str]] = []
         there = path / SETTINGS
-        if there.exists():
+        try:
+            is_there = there.exists()
+        except OSError as error:
+            raise ParameterError(f"{path} cannot be written to: {error.strerror}") from error
+        if is_there:
             try:
                 record = json.loads(there.read_text(encoding="utf-8"))
-                found, self._versions = record["asked"], list(record["versions"])
-            except (OSError, ValueError, KeyError, TypeError) as error:
+                text = difference(record["asked"], self._asked)
+                self._versions = list(record["versions"])
+            except (
+                OSError,
+                ValueError,
+                KeyError,
+                TypeError,
+                AttributeError,
+                RecursionError,
+            ) as error:
                 raise DataError(f"{there} does not say what {path} holds: {error}") from error
-            if text := difference(found, self._asked):
+            if text:
                 raise ParameterError(
                     f"{path} holds results of other settings: {text}. Nothing was changed; take the "
                     "old settings, or another folder with --out"
@@ -50,7 +63,7 @@ class Folder:
             self._make()
         if _versions() not in self._versions:
             self._versions.append(_versions())
-        if not there.exists():
+        if not is_there:
             self.write_settings()
 
     def _make(self) -> None:
@@ -93,16 +106,18 @@ class Folder:
     @contextmanager
     def file(self, name: str) -> Iterator[Path]:
         """Give a place to write a file to, which takes its name when it is whole."""
-        part = self.path / f".part-{name}"  # the ending tells some writers the format
+        # A name of its own; the ending tells some writers the format.
+        part = self.path / f".{secrets.token_hex(4)}-{name}"
         try:
-            yield part
-            part.replace(self.path / name)
+            try:
+                yield part
+                part.replace(self.path / name)
+            finally:
+                part.unlink(missing_ok=True)
         except OSError as error:
             raise ParameterError(
                 f"{self.path / name} cannot be written: {error.strerror or error}"
             ) from error
-        finally:
-            part.unlink(missing_ok=True)
 
 
 def _versions() -> dict[str, str]:

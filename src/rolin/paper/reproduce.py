@@ -17,7 +17,7 @@ from rolin.paper.claims import Check, Claim, verdict
 from rolin.paper.experiment import Experiment
 from rolin.paper.folder import Folder
 from rolin.result import Result
-from rolin.simulate import check_jobs, simulate
+from rolin.simulate import MOST, check_jobs, simulate
 
 __all__ = ["Report", "claims_page", "reproduce"]
 
@@ -51,11 +51,11 @@ def reproduce(
     Run again after it was stopped, it goes on from the last finished run; run again with more runs,
     it adds those.
     """
-    runs = experiment.runs if runs is None else count_of("runs", runs, least=1)
+    runs = experiment.runs if runs is None else count_of("runs", runs, least=1, most=MOST)
     # All that can be refused is, before anything is written.
     check_jobs(jobs)
     seed, checkpoints = count_of("seed", seed), count_of("checkpoints", checkpoints, least=1)
-    count_of("rounds", experiment.rounds, least=1)
+    count_of("rounds", experiment.rounds, least=1, most=MOST)
     for make in experiment.policies.values():
         make(seed=seed)
     asked = {

@@ -204,7 +204,8 @@ def inverse_gap_weights(values: Floats, gamma: float) -> Floats:
     [0.75, 0.25]
     """
     top = values.max()
-    p: Floats = 1.0 / (len(values) + gamma * (top - values))
+    with np.errstate(over="ignore"):  # an infinite gap has probability zero
+        p: Floats = 1.0 / (len(values) + gamma * (top - values))
     best = tied_for_best(values)
     p[best] += (1.0 - p.sum()) / np.count_nonzero(best)
     return p

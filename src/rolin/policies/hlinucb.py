@@ -128,7 +128,8 @@ class HLinUCB(Policy["HiddenFeatures"]):
             hidden_width: Any = _adaptive(model.pulls(rows))
         else:
             hidden_width = self._hidden_width
-        scores = mean + width * std + hidden_width * hidden_std
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = mean + width * std + hidden_width * hidden_std
         if not np.isfinite(scores).all():
             raise first_not_finite("contexts", x)
         return best_of(scores)
@@ -205,7 +206,7 @@ class HiddenFeatures(Learner):
         with np.errstate(over="ignore", invalid="ignore"):
             variance = ((z @ self._inverse) * z).sum(axis=1)
             mean = z @ self._coef
-        std = np.sqrt(np.maximum(variance, 0.0))
+            std = np.sqrt(np.maximum(variance, 0.0))
         if not theta.any():
             return mean, std, np.zeros(len(rows))
         n = len(self._index) + 1  # one product for all arms is faster than picking the asked ones

@@ -243,7 +243,7 @@ class _Play:
 
 
 def _check_pulled(pulled: list[Any], n_arms: int, name: str, run: int, start: int) -> None:
-    if set(map(type, pulled)) == {int} and 0 <= min(pulled) and max(pulled) < n_arms:
+    if set(map(type, pulled)) == {int} and min(pulled) >= 0 and max(pulled) < n_arms:
         return
     for t, arm in enumerate(pulled):
         if type(arm) is not int or not 0 <= arm < n_arms:

@@ -28,7 +28,9 @@ app = typer.Typer(
     no_args_is_help=True, help="Run the experiments of the paper, and check its claims."
 )
 
-Runs = Annotated[int | None, typer.Option(min=1, help="Runs; by default those of the paper.")]
+Runs = Annotated[
+    int | None, typer.Option(min=1, help="Runs; by default the paper's, where it says how many.")
+]
 Rounds = Annotated[int | None, typer.Option(min=1, help="Rounds; by default those of the paper.")]
 Jobs = Annotated[int, typer.Option(help="Processes; -1 for all cores.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")]
@@ -79,7 +81,7 @@ def _show(report: Report) -> None:
             claim.name, f"[{colours.get(word, 'dim')}]{word}", f"{held} of {len(checks)} checks"
         )
     console.print(verdicts)
-    typer.echo(f"Figure, numbers and claims: {report.folder}")
+    typer.echo(f"All results, and the claims with their numbers: {report.folder}")
 
 
 def _table(report: Report) -> Table:

@@ -71,7 +71,9 @@ def verdict(checks: Sequence[Check]) -> str:
         if False in outcomes:
             return "holds in part"
         return "holds where it can be told" if None in outcomes else "holds"
-    return "fails" if False in outcomes else "cannot be told"
+    if False in outcomes:
+        return "fails where it can be told" if None in outcomes else "fails"
+    return "cannot be told"
 
 
 def above(estimate: Estimate, threshold: float) -> bool | None:

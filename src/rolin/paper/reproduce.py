@@ -145,7 +145,7 @@ def claims_page(
     lines = [heading, "", "| claim | the paper says | verdict | except |", "|---|---|---|---|"]
     for claim, checks in verdicts:
         word = verdict(checks)
-        exceptions = _exceptions(checks) if word.startswith("holds ") else ""
+        exceptions = "" if word in ("holds", "fails", "cannot be told") else _exceptions(checks)
         lines.append(
             f"| {claim.name} | {claim.says} ({claim.source}) | **{word}** | {exceptions} |"
         )

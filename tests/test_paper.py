@@ -427,6 +427,8 @@ def test_run_times_are_measured(tmp_path: Path) -> None:
         table.ratio.iloc[-1] > 5 * table.ratio.iloc[0] > 0
     )  # 100 times or more, on a quiet machine
     assert table.naive_rounds.min() == 2
+    summary = json.loads((tmp_path / "summary.json").read_text(), parse_constant=pytest.fail)
+    assert summary[0]["ratio_se"] is None  # of one run; JSON has no NaN
     assert "| 1024 |" in (tmp_path / "claims.md").read_text()
 
 

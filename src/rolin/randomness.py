@@ -68,8 +68,8 @@ class KeyedGenerator:
             raise ParameterError(f"seed={seed!r}, expected a non-negative integer or None")
         self.seed = int(seed)
         words = np.random.SeedSequence(self.seed).generate_state(2, np.uint64)
-        self._words = words.tolist()
-        self._key = words
+        self._words = words.tolist()  # for NumPy's generator
+        self._key = words  # for the kernel
         self._own = threading.local()  # or two threads would draw from each other's keys
 
     def __reduce__(self) -> tuple[type[KeyedGenerator], tuple[int]]:

@@ -29,7 +29,7 @@ from rolin.extras import needs
 from rolin.result import Result
 from rolin.runs import Regrets, RunFile
 
-__all__ = ["MOST", "MakePolicy", "check_jobs", "simulate"]
+__all__ = ["MOST", "MakePolicy", "check_jobs", "pull", "simulate"]
 
 
 # Rounds, runs or checkpoints: the regret of every round of a run is held in memory.
@@ -213,7 +213,7 @@ class _Play:
                 # A copy each: a policy that writes to its contexts spoils nobody else's game.
                 contexts = block.contexts if len(players) == 1 else block.contexts.copy()
                 try:
-                    pulled = _pull(policy, contexts, block.rewards)
+                    pulled = pull(policy, contexts, block.rewards)
                 except RolinError as error:
                     raise type(error)(f"{name}, run {run}: {error}") from error
                 _check_pulled(pulled, self._environment.n_arms, name, run, start)
@@ -267,7 +267,7 @@ def _one_thread() -> None:
     _blas().limit(limits=1)
 
 
-def _pull(policy: Any, contexts: NDArray[np.float64], rewards: NDArray[np.float64]) -> list[int]:
+def pull(policy: Any, contexts: NDArray[np.float64], rewards: NDArray[np.float64]) -> list[int]:
     """Let a policy play a block of rounds; return the arms that it pulled."""
     decide, update, reward = policy.decide, policy.update, rewards.item
     pulled = []

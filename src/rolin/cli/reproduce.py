@@ -60,9 +60,7 @@ def _run(experiment: Experiment, runs: int | None, seed: int, jobs: int, out: Pa
     try:
         report = reproduce(experiment, folder, runs=runs, seed=seed, jobs=jobs)
     except KeyboardInterrupt:
-        console.print(
-            f"Stopped. Finished runs are in {folder}; the same command goes on from them."
-        )
+        typer.echo(f"Stopped. Finished runs are in {folder}; the same command goes on from them.")
         raise typer.Exit(130) from None
     _show(report)
 

@@ -19,7 +19,7 @@ from rolin.paper.folder import Folder
 from rolin.result import Result
 from rolin.simulate import MOST, check_jobs, simulate
 
-__all__ = ["Report", "claims_page", "reproduce"]
+__all__ = ["Report", "claims_page", "records", "reproduce"]
 
 # Exceptions to a claim that its verdict names one by one.
 _SHOWN = 4
@@ -104,7 +104,7 @@ def _write(
     )
     columns = ["experiment", "environment", "policy"]
     summary = summary[[*columns, *(c for c in summary.columns if c not in columns)]]
-    place.write("summary.json", _records(summary))
+    place.write("summary.json", records(summary))
     verdicts = [(claim, claim.check(results)) for claim in experiment.claims]
     runs = max(len(result.runs) for result in results.values())
     notes = list(experiment.notes)
@@ -129,7 +129,7 @@ def _write(
     return Report(experiment.title, place.path, summary, verdicts)
 
 
-def _records(summary: pd.DataFrame) -> list[dict[str, Any]]:
+def records(summary: pd.DataFrame) -> list[dict[str, Any]]:
     """Return rows for JSON, which has no NaN."""
     return [
         {name: None if isinstance(v, float) and np.isnan(v) else v for name, v in row.items()}

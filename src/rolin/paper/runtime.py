@@ -16,13 +16,13 @@ from threadpoolctl import threadpool_limits
 import rolin
 from rolin.checks import count_of
 from rolin.comparison import ratio_of
-from rolin.environments.base import Block
 from rolin.environments.synthetic import Synthetic
 from rolin.paper import claims
 from rolin.paper.claims import Check, Claim
 from rolin.paper.folder import Folder
-from rolin.paper.reproduce import Report, claims_page
+from rolin.paper.reproduce import Report, claims_page, records
 from rolin.progress import bar
+from rolin.simulate import pull
 
 __all__ = ["PAPER", "runtime"]
 
@@ -77,7 +77,7 @@ def runtime(
     table = _table(fast, naive, played, rounds)
     with place.file("runtime.csv") as path:
         table.to_csv(path, index=False, float_format="%.6g")
-    place.write("summary.json", table.to_dict("records"))
+    place.write("summary.json", records(table))
     verdicts = [(claim, claim.check({})) for claim in _claims(fast, naive)]
     note = (
         f"Seconds for {rounds} rounds, mean of {runs} runs, one BLAS thread, all arms seen at the start. "
@@ -102,23 +102,17 @@ def _time(
         # and nothing is left to be compiled.
         first = next(environment.play(1, generator))
         policy.update_many(range(n_arms), first.contexts[0], first.rewards[0])
-        _play(policy, first)
+        pull(policy, first.contexts, first.rewards)
         spent, timed = 0.0, 0
         for block in environment.play(rounds, generator):
             start = time.perf_counter()
-            _play(policy, block)
+            pull(policy, block.contexts, block.rewards)
             spent += time.perf_counter() - start
             timed += len(block.means)
             if spent > limit:
                 break
         per_round.append(spent / timed)
     return np.array(per_round), timed
-
-
-def _play(policy: Any, block: Block) -> None:
-    for t, contexts in enumerate(block.contexts):
-        decision = policy.decide(contexts)
-        policy.update(decision.arm, decision.context, block.rewards.item(t, decision.arm))
 
 
 def _table(

@@ -50,8 +50,8 @@ class LinearPolicy(Policy[Posterior]):
     Notes
     -----
     An update takes O(d²) however many arms there are; a reward of weight h has noise variance
-    noise_std²/h. Threads may call `decide` with a `key` and `predict` at once. Everything else that changes a
-    policy, decisions without a key included, needs a lock around it.
+    noise_std²/h. Threads may call `decide` with a `key` and `predict` at once. Everything else that
+    changes a policy, decisions without a key included, needs a lock around it.
     """
 
     def __init__(

@@ -6,10 +6,10 @@ gives
     A = C + Σ_i H_i/(1 + H_i ρ) x̄_i x̄_i',   b = g + Σ_i H_i/(1 + H_i ρ) x̄_i r̄_i,
     s = q + Σ_i H_i/(1 + H_i ρ) r̄_i²
 
-and with the eigenvalues e of A, and z = b along its axes, every other number costs O(d):
+and with A brought to three diagonals, every other number costs O(d):
 
-    -2 log p = N log 2πσ² + Σ_i log(1 + H_i ρ) + Σ_j log(1 + κ e_j) + Q/σ² - Σ log h,
-    Q = s - Σ_j κ z_j²/(1 + κ e_j)
+    -2 log p = N log 2πσ² + Σ_i log(1 + H_i ρ) + log det(I + κA) + Q/σ² - Σ log h,
+    Q = s - b'(A + I/κ)⁻¹b
 
 (docs/maths.md, "Evidence"). So the search is over ρ, with a cheap one inside it.
 """
@@ -19,39 +19,50 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Set
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin.kernels import evidence as kernels
 from rolin.model import Scales
 from rolin.moments import Moments
 
-__all__ = ["Evidence", "Point", "Search", "Sums"]
+__all__ = ["Evidence", "Point", "Search", "Spectrum"]
 
 Floats = NDArray[np.float64]
 
 # Directions of the features whose scatter is below this share of the largest are rounding.
 _RANK = 1e-10
-# Of the prior that "map" adds, which is weak: one pseudo-observation of the noise, an arm_std that is
-# half-Cauchy in units of the noise, and a coef_std (in those units) that is log-normal around the
-# guess with this spread: within a factor of e, give or take.
+# Of the prior that "map" adds, which is weak: one pseudo-observation of the noise; a coef_std (in units of
+# the noise) that is log-normal around the guess, within a factor of e, give or take; and an arm_std
+# (in units of its guess, both relative to the noise) of density t^a/(1 + t²). It is half-Cauchy but
+# for the power, with which the mode is never zero: an arm_std of zero would end the exploration of
+# arms, hence also the data that could tell that it is not zero. See docs/how-to/noise.md for a.
 _NOISE_COUNT = 1.0
-_LOG_COEF_SPREAD = 1.0
-# Ratios arm_std²/noise_std² and coef_std²/noise_std² that are searched.
+_NEVER_ZERO = 0.25
+# Ratios ρ that are searched, a factor of ten apart before the best is refined; the kernel searches the
+# same ratios κ.
 _SMALLEST, _LARGEST = 1e-9, 1e9
-_GRID = np.linspace(math.log(_SMALLEST), math.log(_LARGEST), 61)
+_GRID = np.linspace(math.log(_SMALLEST), math.log(_LARGEST), 19)
+_CLOSE = 1e-6  # how far from the best logarithm of a scale is near enough
 # Rise of -2 log likelihood at the ends of a 95 % interval: the quantile of χ² with one degree.
 _RISE = 3.841459
 
 
-class Sums(NamedTuple):
-    """All that the likelihood needs, for one ρ."""
+class Spectrum(NamedTuple):
+    """A regression along the axes of its matrix."""
 
-    values: Floats  # (d,): e, rising
-    along: Floats  # (d,): z
-    square: float  # s
-    log_arms: float  # Σ log(1 + H ρ), and what a flat intercept adds
+    values: Floats  # (d,): eigenvalues, rising
+    along: Floats  # (d,): the right-hand side
+    axes: Floats  # (d, d)
+    square: float  # of the rewards
+
+    def rest(self, rank: int) -> float:
+        """Return what the best fit in that many directions leaves of the rewards."""
+        top = slice(len(self.values) - rank, None)
+        return max(self.square - float((self.along[top] ** 2 / self.values[top]).sum()), 0.0)
 
 
 class Point(NamedTuple):
@@ -81,47 +92,55 @@ class Evidence:
         self.cross = (moments.cross - moments.scatter @ mean) * relative
         shift = float(mean @ moments.scatter @ mean - 2.0 * (mean @ moments.cross))
         self.square = max(moments.reward_scatter + shift, 0.0)
-        total = self.at(0.0).values
-        self.rank = int(np.count_nonzero(total > _RANK * total.max(initial=0.0)))
-        within = np.linalg.eigvalsh(self.scatter) if d else np.empty(0)
-        self.within_rank = int(np.count_nonzero(within > _RANK * total.max(initial=0.0)))
         self.fixed = int(prior.has_intercept)  # coefficients with a flat prior
         # A perfect fit would have no noise; what rounding leaves of the rewards is the least.
-        self.least_noise = max(1e-14 * self.at(0.0).square / max(self.count, 1.0), 1e-200)
+        square = self.square + float(self.weight @ self.r**2)
+        self.least_noise = max(1e-14 * square / max(self.count, 1.0), 1e-200)
 
-    def at(self, ratio: float) -> Sums:
-        """Return the sums for one ρ: the only step that looks at every arm."""
-        shrunk = self.weight / (1.0 + ratio * self.weight)  # H/(1 + Hρ)
-        x, r = self.x, self.r
-        log_arms = float(np.log1p(ratio * self.weight).sum())
-        if self.prior.has_intercept and len(r):
-            # The intercept is integrated out: everything around its weighted mean.
-            total = shrunk.sum()
-            x, r = x - shrunk @ x / total, r - shrunk @ r / total
-            log_arms += math.log(total)
-        matrix = self.scatter + (x * shrunk[:, None]).T @ x
-        right = self.cross + (shrunk * r) @ x
-        values, axes = np.linalg.eigh(matrix)
-        return Sums(
-            np.maximum(values, 0.0), right @ axes, self.square + float(shrunk @ r**2), log_arms
-        )
+    @cached_property
+    def total(self) -> Spectrum:
+        """The regression of all rewards, without arm effects."""
+        h, x, r = self.weight, self.x, self.r
+        if self.fixed and len(r):
+            x, r = x - h @ x / h.sum(), r - h @ r / h.sum()
+        values, axes = np.linalg.eigh(self.scatter + (x * h[:, None]).T @ x)
+        right = (self.cross + (h * r) @ x) @ axes
+        return Spectrum(values, right, axes, self.square + float(h @ r**2))
 
-    def within_square(self) -> float:
-        """Return what the regression within arms leaves of the rewards."""
-        if not self.within_rank:
-            return self.square
+    @cached_property
+    def within(self) -> Spectrum:
+        """The regression within arms."""
         values, axes = np.linalg.eigh(self.scatter)
-        top = slice(len(values) - self.within_rank, None)
-        return max(self.square - float(((self.cross @ axes)[top] ** 2 / values[top]).sum()), 0.0)
+        return Spectrum(values, self.cross @ axes, axes, self.square)
+
+    @cached_property
+    def rank(self) -> int:
+        """Number of directions in which the features vary at all."""
+        values = self.total.values
+        return int(np.count_nonzero(values > _RANK * values.max(initial=0.0)))
+
+    @cached_property
+    def within_rank(self) -> int:
+        """Number of directions in which they vary within arms."""
+        most = self.total.values.max(initial=0.0)
+        return int(np.count_nonzero(self.within.values > _RANK * most))
+
+    def on_range(self) -> Evidence:
+        """Return the same evidence along the directions in which the features vary at all."""
+        axes = self.total.axes[:, len(self.total.values) - self.rank :]
+        other = copy.copy(self)
+        other.x, other.cross = np.ascontiguousarray(self.x @ axes), self.cross @ axes
+        other.scatter = np.ascontiguousarray(axes.T @ self.scatter @ axes)
+        return other
 
     def absorbed(self) -> float:
         """Return d₀ = tr[(Σ h xx')⁺ Σ_i H_i² x̄_i x̄_i'], the intercept included."""
         h, x = self.weight, self.x
         total = 0.0
-        if self.prior.has_intercept:
+        if self.fixed:
             x = x - h @ x / h.sum()
             total = float(h @ h) / float(h.sum())
-        values, axes = np.linalg.eigh(self.scatter + (x * h[:, None]).T @ x)
+        values, axes = self.total.values, self.total.axes
         top = slice(len(values) - self.rank, None)
         return total + float(((h[:, None] * (x @ axes)[:, top]) ** 2 / values[top]).sum())
 
@@ -136,17 +155,27 @@ class Evidence:
         """Observations beyond one per arm and one per direction that varies within arms."""
         return self.count - len(self.weight) - self.within_rank
 
-    def possible(self) -> set[str]:
-        """Return which scales there are enough data for."""
-        arms, found = len(self.weight), set()
+    def possible(self, method: str) -> set[str]:
+        """Return which scales there are enough data for.
+
+        `"map"` can tell noise and arms apart by their priors; without priors, only arms that were
+        pulled more than once can.
+        """
+        arms, d = len(self.weight), len(self.cross)
+        everything = {"noise_std", "arm_std", "coef_std"}
+        # With this much, whatever the ranks are, which take half of the time to find.
+        if self.count - arms - d >= 1 and arms - d - self.fixed >= 2:
+            if np.trace(self.scatter) > 0.0:
+                return everything
+        found = {"coef_std"} if self.rank else set()
         # coefficients that only differences between arms can tell
         between = self.rank - self.within_rank + self.fixed
-        if self.within_freedom >= 1:
-            found.add("noise_std")
-            if arms - between >= 1 and arms >= 2:
-                found.add("arm_std")
-        if self.rank:
-            found.add("coef_std")
+        if method == "map":
+            enough, told = self.count >= 2, arms >= 2
+        else:
+            enough, told = self.within_freedom >= 1, arms >= 2 and arms - between >= 1
+        if enough:
+            found |= {"noise_std", "arm_std"} if told else {"noise_std"}
         return found
 
 
@@ -164,26 +193,37 @@ class Search:
     """
 
     def __init__(self, evidence: Evidence, learn: Set[str], method: str) -> None:
-        self._evidence, self._method = evidence, method
+        self._evidence = evidence.on_range() if method == "reml" else evidence
+        self._map = method == "map"
         prior = evidence.prior
-        # Squares of the scales that are fixed; `None` for those that are free.
-        self._noise = None if "noise_std" in learn else prior.noise_std**2
-        self._arm = None if "arm_std" in learn else prior.arm_std**2
-        self._coef = None if "coef_std" in learn else evidence.unit**2
-        flat = evidence.rank if method == "reml" else 0
-        self._count = evidence.count - evidence.fixed - flat
-        self._pseudo = _NOISE_COUNT if method == "map" else 0.0
+        # Squares of the scales that are fixed; NaN for those that are free.
+        self._noise = math.nan if "noise_std" in learn else prior.noise_std**2
+        self._arm = math.nan if "arm_std" in learn else prior.arm_std**2
         self._guess = prior.noise_std**2
+        self._arm_guess = prior.arm_std**2 / self._guess or 1.0
+        flat = evidence.rank if method == "reml" else 0
+        numbers = np.empty(8)
+        numbers[kernels.COUNT] = evidence.count - evidence.fixed - flat
+        numbers[kernels.PSEUDO] = _NOISE_COUNT if self._map else 0.0
+        numbers[kernels.NOISE_GUESS] = self._guess
+        numbers[kernels.COEF_GUESS] = evidence.unit**2 / self._guess
+        numbers[kernels.LEAST_NOISE] = evidence.least_noise
+        numbers[kernels.COEF] = math.nan if "coef_std" in learn else evidence.unit**2
+        numbers[kernels.HELD] = math.nan
+        numbers[kernels.FLAT] = float(method == "reml")
+        self._numbers = numbers
 
     def best(self) -> Point:
         """Return the maximum."""
-        if self._arm is None:
-            at_zero = self._given(0.0)
+        if math.isnan(self._arm):
             found = _minimum(lambda t: self._given(math.exp(t)).deviance, _GRID)
             point = self._given(math.exp(found))
+            if self._map:
+                return point
+            at_zero = self._given(0.0)
             return at_zero if at_zero.deviance <= point.deviance else point
-        if self._arm == 0.0 or self._noise is not None:
-            return self._given(self._arm / (self._noise or 1.0))
+        if self._arm == 0.0 or not math.isnan(self._noise):
+            return self._given(self._arm / self._noise if self._arm else 0.0)
         # arm_std is fixed and the noise is not: ρ moves with the noise
         fixed, grid = self._arm, _GRID / 2 + math.log(self._guess)
         found = _minimum(lambda t: self._given(fixed / math.exp(t), math.exp(t)).deviance, grid)
@@ -191,58 +231,23 @@ class Search:
 
     def _given(self, ratio: float, noise: float | None = None) -> Point:
         """Return the best point with this ρ (and this noise)."""
-        sums = self._evidence.at(ratio)
-        noise = self._noise if noise is None else noise
-        if self._method == "reml":
-            deviance, variance = self._restricted(sums, noise)
-            coef = (self._coef or self._evidence.unit**2) / variance
-            return Point(deviance, variance, ratio, coef)
-        if self._coef is None:
-            found = _minimum(lambda t: self._deviance(sums, ratio, noise, math.exp(t))[0], _GRID)
-            kappa = math.exp(found)
-        elif noise is None:  # κ moves with the noise
-            coef, grid = self._coef, _GRID / 2 + math.log(self._guess)
-            found = _minimum(
-                lambda t: self._deviance(sums, ratio, math.exp(t), coef / math.exp(t))[0], grid
-            )
-            noise = math.exp(found)
-            kappa = coef / noise
-        else:
-            kappa = self._coef / noise
-        deviance, variance = self._deviance(sums, ratio, noise, kappa)
-        return Point(deviance, variance, ratio, kappa)
+        return self._profile(ratio, self._noise if noise is None else noise, self._numbers)
 
-    def _deviance(
-        self, sums: Sums, ratio: float, noise: float | None, kappa: float
-    ) -> tuple[float, float]:
-        """Return -2 log likelihood, and the noise variance: as given, or the best."""
-        stretched = 1.0 + kappa * sums.values
-        rest = sums.square - float((kappa * sums.along**2 / stretched).sum())
-        deviance, variance = self._gaussian(rest, noise)
-        deviance += sums.log_arms + float(np.log(stretched).sum())
-        if self._method == "map":
-            guess = self._evidence.unit**2 / self._guess
-            deviance += 2.0 * math.log1p(ratio)
-            deviance += (0.5 * math.log(kappa / guess) / _LOG_COEF_SPREAD) ** 2
-        return deviance, variance
-
-    def _restricted(self, sums: Sums, noise: float | None) -> tuple[float, float]:
-        """Return -2 log restricted likelihood (up to a constant), and the noise variance."""
-        top = slice(len(sums.values) - self._evidence.rank, None)
-        values = np.maximum(sums.values[top], 1e-300)
-        rest = sums.square - float((sums.along[top] ** 2 / values).sum())
-        deviance, variance = self._gaussian(rest, noise)
-        return deviance + sums.log_arms + float(np.log(values).sum()), variance
-
-    def _gaussian(self, rest: float, noise: float | None) -> tuple[float, float]:
-        """Return n log 2πσ² + Q/σ² - Σ log h, and σ²."""
-        rest = max(rest, 0.0) + self._pseudo * self._guess
-        count = self._count + self._pseudo
-        variance = (
-            max(rest / max(count, 1.0), self._evidence.least_noise) if noise is None else noise
+    def _profile(self, ratio: float, noise: float, numbers: Floats) -> Point:
+        data = self._evidence
+        tri = np.empty((3, len(data.cross)))
+        square, log_arms = kernels.reduce(
+            data.scatter, data.cross, data.weight, data.x, data.r, ratio, data.fixed > 0, tri
         )
-        deviance = count * math.log(2.0 * math.pi * variance) + rest / variance
-        return deviance - self._evidence.sum_log_weight, variance
+        deviance, variance, kappa = kernels.profile(
+            tri, square + data.square, log_arms, numbers, noise
+        )
+        deviance -= data.sum_log_weight
+        if self._map:
+            deviance += 2.0 * math.log1p(ratio / self._arm_guess)
+            if math.isnan(self._arm):
+                deviance -= _NEVER_ZERO * math.log(ratio)
+        return Point(deviance, variance, ratio, kappa)
 
     # -- intervals ---------------------------------------------------------------------------
 
@@ -265,21 +270,24 @@ class Search:
 
     def coef_interval(self, best: Point) -> tuple[float, float]:
         """Return the ends of the 95 % interval of coef_std, given arm_std."""
-        sums = self._evidence.at(best.arm)
 
-        def rise(log_kappa: float) -> float:
-            found, _ = self._deviance(sums, best.arm, self._noise, math.exp(log_kappa))
-            return found - lowest - _RISE
+        def at(log_kappa: float) -> Point:
+            """Return the best point with this κ: as κ = coef/σ², whatever the noise."""
+            kappa, numbers = math.exp(log_kappa), self._numbers.copy()
+            if math.isnan(self._noise):
+                numbers[kernels.HELD] = kappa
+            else:
+                numbers[kernels.COEF] = kappa * self._noise
+            return self._profile(best.arm, self._noise, numbers)
 
-        lowest, _ = self._deviance(sums, best.arm, self._noise, best.coef)
         middle, ends = math.log(best.coef), []
+        lowest = at(middle).deviance
         for end in (_GRID[0], _GRID[-1]):
-            if rise(end) <= 0.0:
+            if at(end).deviance - lowest <= _RISE:
                 ends.append(0.0 if end < 0 else math.inf)
                 continue
-            kappa = math.exp(_crossing(rise, middle, end))
-            _, variance = self._deviance(sums, best.arm, self._noise, kappa)
-            ends.append(math.sqrt(kappa * variance))
+            point = at(_crossing(lambda t: at(t).deviance - lowest - _RISE, middle, end))
+            ends.append(math.sqrt(point.coef * point.noise))
         return ends[0], ends[1]
 
 
@@ -290,7 +298,7 @@ def _minimum(f: Callable[[float], float], grid: Floats) -> float:
     values = [f(t) for t in grid]
     best = int(np.argmin(values))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = minimize_scalar(f, bounds=(low, high), method="bounded", options={"xatol": 1e-9})
+    found = minimize_scalar(f, bounds=(low, high), method="bounded", options={"xatol": _CLOSE})
     return float(found.x if found.fun <= values[best] else grid[best])
 
 

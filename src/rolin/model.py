@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,30 @@ from numpy.typing import NDArray
 from rolin.checks import as_floats, number_of
 from rolin.errors import ParameterError, ShapeError
 
-__all__ = ["Scales"]
+__all__ = ["CoefScale", "Learn", "Numbers", "Scale", "Scales", "guess_of"]
 
 # The squares of scales are computed with, so they must be ordinary floating-point numbers.
 _SMALLEST, _LARGEST = 1e-150, 1e150
 
 Numbers = float | Sequence[float] | NDArray[np.float64]
+Learn = Literal["learn"]
+Scale = float | Learn | tuple[Learn, float]
+"""A number; or `"learn"`, or `("learn", 0.5)` to begin with 0.5."""
+CoefScale = Numbers | Learn | tuple[Learn, Numbers]
+"""The same, where there may be one number per feature."""
+
+
+def guess_of(name: str, value: object, default: float) -> tuple[Any, bool]:
+    """Return the number to begin with, and whether it is to be learned."""
+    if isinstance(value, str):
+        if value == "learn":
+            return default, True
+        raise ParameterError(f"{name}={value!r}, expected a number or 'learn'")
+    if isinstance(value, (tuple, list)) and value and isinstance(value[0], str):
+        if value[0] == "learn" and len(value) == 2:
+            return value[1], True
+        raise ParameterError(f"{name}={value!r}, expected ('learn', number to begin with)")
+    return value, False
 
 
 def _scale(name: str, value: object, *, zero: bool = False) -> float:

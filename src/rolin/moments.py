@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin.arms import ArmIndex, Name, canonical
-from rolin.checks import as_batch
-from rolin.errors import MergeError, NotFiniteError
+from rolin.checks import as_batch, number_of
+from rolin.errors import MergeError, NotFiniteError, ParameterError
 
-__all__ = ["Moments"]
+__all__ = ["Moments", "check_factor"]
 
 Floats = NDArray[np.float64]
 
@@ -152,6 +152,22 @@ class Moments:
             means[:, 0].copy(),
         )
 
+    def decayed(self, factor: float) -> Moments:
+        """Return the evidence with all of its sums multiplied by a factor of at most 1."""
+        if check_factor(factor) == 1.0:
+            return self
+        return Moments(
+            self.count * factor,
+            self.sum_log_weight * factor,
+            self.scatter * factor,
+            self.cross * factor,
+            self.reward_scatter * factor,
+            self.arms,
+            self.weight * factor,
+            self.mean_context,
+            self.mean_reward,
+        )
+
     def __add__(self, other: Moments) -> Moments:
         """Return the evidence of both."""
         if not isinstance(other, Moments):
@@ -264,3 +280,11 @@ class Moments:
                 f"moments of {self.n_features} features cannot be combined with moments of "
                 f"{other.n_features}"
             )
+
+
+def check_factor(factor: object) -> float:
+    """Return by how much evidence is to decay."""
+    number = number_of("factor", factor, ParameterError)
+    if not 0.0 < number <= 1.0:
+        raise ParameterError(f"factor={factor!r}, expected a number above 0 and at most 1")
+    return number

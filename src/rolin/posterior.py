@@ -28,7 +28,7 @@ from rolin.errors import InputError, NotFiniteError, ShapeError
 from rolin.estimates import ArmEffects, Coefficients, Prediction
 from rolin.learner import Learner
 from rolin.model import Scales
-from rolin.moments import Moments
+from rolin.moments import Moments, check_factor
 from rolin.rebuild import rebuild
 from rolin.sampling import Sampling, Scores, check_sampling
 
@@ -76,24 +76,44 @@ class Posterior(Learner):
     @classmethod
     def of(cls, scales: Scales, moments: Moments, *, removed: Iterable[Name] = ()) -> Self:
         """Build the posterior of any scales from moments: O(K d² + d³)."""
-        d = moments.n_features
-        self = cls(scales, d)
-        self._index = ArmIndex(moments.arms, removed)
+        self = cls(scales, moments.n_features)
+        self.fill(moments, removed)
+        return self
+
+    def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
+        """Know these moments, and nothing else: O(K d² + d³)."""
+        index = ArmIndex(moments.arms, removed)
+        self._know(self.scales, moments)
+        self._index = index
+
+    def _know(self, scales: Scales, moments: Moments) -> None:
+        """Take the scales and the moments, of arms whose rows are in the same order."""
+        rebuilt = rebuild(scales, moments)
+        self.scales = scales
         self._reserve(len(moments.arms))
         rows = slice(1, 1 + len(moments.arms))
         self._arms[rows, kernels.WEIGHT] = moments.weight
         self._arms[rows, kernels.REWARD] = moments.mean_reward
         self._arms[rows, kernels.CONTEXT :] = moments.mean_context
+        self._tails[rows] = 0.0
+        self._scatter[:] = 0.0
         total = self._scatter[0]
         total[0, 0] = moments.reward_scatter
         total[1:, 0] = moments.cross
         total[1:, 1:] = np.tril(moments.scatter)
-        rebuilt = rebuild(scales, moments)
         self._coef, self._factor = rebuilt.coef, rebuilt.factor
-        self._numbers[kernels.COUNT] = moments.count
-        self._numbers[kernels.SUM_LOG_WEIGHT] = moments.sum_log_weight
-        self._numbers[kernels.LOG_EVIDENCE] = rebuilt.log_evidence
-        return self
+        numbers = self._numbers
+        numbers[:] = 0.0
+        numbers[kernels.NOISE_VARIANCE] = self.scales.noise_std**2
+        numbers[kernels.ARM_VARIANCE] = self.scales.arm_std**2
+        numbers[kernels.COUNT] = moments.count
+        numbers[kernels.SUM_LOG_WEIGHT] = moments.sum_log_weight
+        numbers[kernels.LOG_EVIDENCE] = rebuilt.log_evidence
+
+    def decay(self, factor: float) -> None:
+        """Multiply all evidence by a factor of at most 1; the prior stays. O(K d² + d³)."""
+        if check_factor(factor) < 1.0:
+            self._know(self.scales, self.moments.decayed(factor))
 
     def __repr__(self) -> str:
         """Say what it has seen."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from rolin.likelihood import Evidence, Point, Search
 from rolin.model import Scales
 from rolin.moments import Moments
 
-__all__ = ["Interval", "Learned", "Method", "ScaleEstimate", "estimate"]
+__all__ = ["Interval", "Learned", "Method", "ScaleEstimate", "check_method", "estimate", "mode"]
 
 Method = Literal["map", "reml", "ml", "moments", "moments-as-printed"]
 Learned = Literal["noise_std", "arm_std", "coef_std"]
@@ -99,29 +100,63 @@ def estimate(
     """
     prior = Scales() if prior is None else prior
     asked = tuple(learn)
-    if method not in get_args(Method):
-        raise ParameterError(f"method={method!r}, expected one of {get_args(Method)}")
+    check_method("method", method)
     for name in asked:
         if name not in get_args(Learned):
             raise ParameterError(f"learn has {name!r}, expected some of {get_args(Learned)}")
+    with _computing():
+        found = _estimate(moments, method, prior, asked)
+        numbers = (*found.noise_std[:1], *found.arm_std[:1], *found.coef_std[:1])
+        if not all(map(math.isfinite, numbers)):
+            raise ValueError(f"{found}")
+    return found
+
+
+def mode(moments: Moments, prior: Scales, learn: Set[Learned], method: Method) -> Scales:
+    """Return the scales that `estimate` finds, without intervals: in a tenth of the time."""
+    with _computing():
+        evidence = Evidence(moments, prior)
+        wanted = learn & evidence.possible(method)
+        if not wanted:
+            return prior
+        if method not in ("map", "ml"):
+            return _estimate(moments, method, prior, tuple(learn)).scales
+        return _scales(evidence, Search(evidence, wanted, method).best(), wanted)
+
+
+def check_method(name: str, method: object) -> None:
+    """Refuse a method that there is not."""
+    if not isinstance(method, str) or method not in get_args(Method):
+        raise ParameterError(f"{name}={method!r}, expected one of {get_args(Method)}")
+
+
+@contextmanager
+def _computing() -> Iterator[None]:
+    """Turn the ways to leave the range of numbers into one error."""
     try:
         with np.errstate(all="ignore"):
-            found = _estimate(moments, method, prior, asked)
+            yield
     except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
         raise NotFiniteError(
             f"prior and moments are too far apart to compute with: {error}"
         ) from error
-    numbers = (*found.noise_std[:1], *found.arm_std[:1], *found.coef_std[:1])
-    if not all(map(math.isfinite, numbers)):
-        raise NotFiniteError("prior and moments are too far apart to compute with")
-    return found
+
+
+def _scales(evidence: Evidence, point: Point, wanted: Set[str]) -> Scales:
+    """Return the prior's scales, with those that were learned in place of its guesses."""
+    noise, coef = math.sqrt(point.noise), math.sqrt(point.coef * point.noise)
+    coef_std: float | tuple[float, ...] = coef
+    if isinstance(evidence.prior.coef_std, tuple):
+        coef_std = tuple(c * coef / evidence.unit for c in evidence.prior.coef_std)
+    learned = {"noise_std": noise, "arm_std": noise * math.sqrt(point.arm), "coef_std": coef_std}
+    return replace(evidence.prior, **{name: learned[name] for name in wanted})  # type: ignore[arg-type]  # each its own
 
 
 def _estimate(
     moments: Moments, method: Method, prior: Scales, asked: tuple[Learned, ...]
 ) -> ScaleEstimate:
     evidence = Evidence(moments, prior)
-    possible = evidence.possible()
+    possible = evidence.possible(method)
     wanted = {name for name in asked if name in possible}
     kept = tuple(name for name in asked if name not in possible)
     likelihood = Search(evidence, wanted, "reml" if method.startswith("moments") else method)
@@ -141,18 +176,16 @@ def _estimate(
         for name, value in zip(get_args(Learned), (noise, arm, coef), strict=True)
     }
     if "noise_std" in wanted:
-        intervals["noise_std"] = _noise_interval(noise, evidence.within_freedom)
+        intervals["noise_std"] = _noise_interval(noise, evidence)
     if "arm_std" in wanted:
+        if method == "map":  # whose prior keeps arm_std from zero; an interval may reach it
+            likelihood = Search(evidence, wanted, "ml")
+            around = likelihood.best()
         intervals["arm_std"] = likelihood.arm_interval(around)
-    coef_std: float | tuple[float, ...] = prior.coef_std
     if "coef_std" in wanted:
         intervals["coef_std"] = coefficients.coef_interval(point)
-        coef_std = coef
-        if isinstance(prior.coef_std, tuple):
-            coef_std = tuple(c * coef / evidence.unit for c in prior.coef_std)
-    learned: dict[str, Any] = {"noise_std": noise, "arm_std": arm, "coef_std": coef_std}
     return ScaleEstimate(
-        replace(prior, **{name: learned[name] for name in wanted}),
+        _scales(evidence, point, wanted),
         _around(noise, *intervals["noise_std"]),
         _around(arm, *intervals["arm_std"]),
         _around(coef, *intervals["coef_std"]),
@@ -166,12 +199,17 @@ def _around(value: float, low: float, high: float) -> Interval:
     return Interval(value, min(low, value), max(high, value))
 
 
-def _noise_interval(noise: float, freedom: float) -> tuple[float, float]:
+def _noise_interval(noise: float, evidence: Evidence) -> tuple[float, float]:
     """Return the ends of the 95 % interval that the spread within arms gives, as if alone."""
     from scipy.special import chdtri  # 0.1 s to import, and only needed here
 
-    low, high = (noise * math.sqrt(freedom / chdtri(freedom, p)) for p in (0.025, 0.975))
-    return low, high
+    freedom = evidence.within_freedom
+    if freedom >= 1:
+        low, high = (noise * math.sqrt(freedom / chdtri(freedom, p)) for p in (0.025, 0.975))
+        return low, high
+    # No arm has been pulled often enough: all that is seen might be the arms' own differences.
+    freedom = max(evidence.count - evidence.rank - evidence.fixed, 1.0)
+    return 0.0, noise * math.sqrt(freedom / chdtri(freedom, 0.975))
 
 
 def _by_moments(evidence: Evidence, moments: Moments, wanted: Set[str], *, printed: bool) -> Point:
@@ -182,17 +220,16 @@ def _by_moments(evidence: Evidence, moments: Moments, wanted: Set[str], *, print
     cost their rank once, where the paper subtracts d for every arm; and its d₀ is a trace.
     """
     prior, d = evidence.prior, moments.n_features
-    total, h = evidence.at(0.0), evidence.weight
+    h = evidence.weight
     noise = prior.noise_std**2
     if "noise_std" in wanted:
-        left = evidence.within_square()
+        left = evidence.within.rest(evidence.within_rank)
         freedom = evidence.count - len(h) * d if printed else evidence.within_freedom
         if freedom > 0:  # as printed it may not be: then the guess stays
             noise = max(left / freedom, evidence.least_noise)
     arm = prior.arm_std**2
     if "arm_std" in wanted:
-        top = slice(len(total.values) - evidence.rank, None)
-        left = total.square - float((total.along[top] ** 2 / total.values[top]).sum())
+        left = evidence.total.rest(evidence.rank)
         lost = d if printed else evidence.rank + evidence.fixed
         room = float(h.sum()) - evidence.absorbed()  # n - d₀
         arm = max((left - (evidence.count - lost) * noise) / room, 0.0)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from rolin.model import Numbers
+from rolin.model import CoefScale, Numbers, Scale
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.sampling import Sampling
+from rolin.scales import Method
 
 __all__ = ["LinTS"]
 
@@ -26,11 +27,13 @@ class LinTS(RoLinTS):
         self,
         *,
         n_features: int,
-        coef_std: Numbers = 1.0,
+        coef_std: CoefScale = 1.0,
         coef_mean: Numbers = 0.0,
         intercept_std: float | None = None,
         intercept_mean: float = 0.0,
-        noise_std: float = 1.0,
+        noise_std: Scale = 1.0,
+        learn_by: Method = "map",
+        half_life: float | None = None,
         sampling: Sampling = "marginal",
         seed: int | None = None,
     ) -> None:
@@ -42,6 +45,8 @@ class LinTS(RoLinTS):
             intercept_mean=intercept_mean,
             arm_std=0.0,
             noise_std=noise_std,
+            learn_by=learn_by,
+            half_life=half_life,
             sampling=sampling,
             seed=seed,
         )

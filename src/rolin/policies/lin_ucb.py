@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rolin.model import Numbers
+from rolin.model import CoefScale, Numbers, Scale
 from rolin.policies.rolin_ucb import RoLinUCB
+from rolin.scales import Method
 
 __all__ = ["LinUCB"]
 
@@ -23,11 +24,13 @@ class LinUCB(RoLinUCB):
         self,
         *,
         n_features: int,
-        coef_std: Numbers = 1.0,
+        coef_std: CoefScale = 1.0,
         coef_mean: Numbers = 0.0,
         intercept_std: float | None = None,
         intercept_mean: float = 0.0,
-        noise_std: float = 1.0,
+        noise_std: Scale = 1.0,
+        learn_by: Method = "map",
+        half_life: float | None = None,
         horizon: int | None = None,
         width: float | None = None,
         seed: int | None = None,
@@ -40,6 +43,8 @@ class LinUCB(RoLinUCB):
             intercept_mean=intercept_mean,
             arm_std=0.0,
             noise_std=noise_std,
+            learn_by=learn_by,
+            half_life=half_life,
             horizon=horizon,
             width=width,
             seed=seed,

@@ -10,19 +10,24 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rolin.adaptive import Adaptive, ScaleEvent
 from rolin.arms import Name
+from rolin.errors import ParameterError
 from rolin.estimates import Prediction
-from rolin.model import Numbers, Scales
+from rolin.model import CoefScale, Numbers, Scale, Scales, guess_of
 from rolin.moments import Moments
 from rolin.policies.base import Policy, options_of
 from rolin.policies.question import Question, ask
 from rolin.posterior import Posterior
 from rolin.randomness import Key
 from rolin.sampling import Scores
+from rolin.scales import Method, check_method
 
 __all__ = ["LinearPolicy"]
 
 Floats = NDArray[np.float64]
+# What is begun with when a scale is to be learned and no guess is given.
+_GUESS = {"noise_std": 1.0, "arm_std": 0.5, "coef_std": 1.0}
 
 
 class LinearPolicy(Policy[Posterior]):
@@ -44,11 +49,19 @@ class LinearPolicy(Policy[Posterior]):
         Standard deviation of the arms' own effects, which the features miss.
     noise_std
         Standard deviation of a reward around its mean.
+    learn_by
+        How scales given as `"learn"` are learned; see [`estimate`][rolin.scales.estimate].
+    half_life
+        Number of rewards after which what was learned counts half; `None` for ever.
     seed
         A non-negative integer; by default one from the operating system.
 
     Notes
     -----
+    In place of a number, `coef_std`, `arm_std` and `noise_std` may be `"learn"`, or `("learn", 0.5)` to
+    begin with 0.5. They are then estimated from all evidence after 10 rewards, and again whenever
+    there is half as much more.
+
     An update takes O(d²) however many arms there are; a reward of weight h has noise variance
     noise_std²/h. Threads may call `decide` with a `key` and `predict` at once. Everything else that
     changes a policy, decisions without a key included, needs a lock around it.
@@ -58,26 +71,43 @@ class LinearPolicy(Policy[Posterior]):
         self,
         *,
         n_features: int,
-        coef_std: Numbers = 1.0,
+        coef_std: CoefScale = 1.0,
         coef_mean: Numbers = 0.0,
         intercept_std: float | None = None,
         intercept_mean: float = 0.0,
-        arm_std: float = 0.5,
-        noise_std: float = 1.0,
+        arm_std: Scale = 0.5,
+        noise_std: Scale = 1.0,
+        learn_by: Method = "map",
+        half_life: float | None = None,
         seed: int | None = None,
     ) -> None:
+        given = {"noise_std": noise_std, "arm_std": arm_std, "coef_std": coef_std}
+        guesses = {name: guess_of(name, value, _GUESS[name]) for name, value in given.items()}
         scales = Scales(
-            noise_std=noise_std,
-            arm_std=arm_std,
-            coef_std=coef_std,  # type: ignore[arg-type]  # Scales makes lists into tuples
-            coef_mean=coef_mean,  # type: ignore[arg-type]  # the same
+            **{name: number for name, (number, _) in guesses.items()},
+            coef_mean=coef_mean,  # type: ignore[arg-type]  # Scales makes lists into tuples
             intercept_std=intercept_std,
             intercept_mean=intercept_mean,
         )
-        super().__init__(self._new_posterior(scales, n_features), seed)
+        learn: set[Any] = {name for name, (_, learned) in guesses.items() if learned}
+        check_method("learn_by", learn_by)
+        self._learn_by = learn_by
+        fixed = not learn and half_life is None
+        model = (
+            self._new_posterior(scales, n_features)
+            if fixed
+            else self._new_adaptive(
+                scales, n_features, learn=learn, method=learn_by, half_life=half_life
+            )
+        )
+        super().__init__(model, seed)
 
     def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
         return Posterior(scales, n_features)
+
+    def _new_adaptive(self, scales: Scales, n_features: int, **options: Any) -> Posterior:
+        """Return what learns its scales, or forgets."""
+        return Adaptive(scales, n_features, **options)
 
     @abstractmethod
     def _draws(self, n_arms: int, key: Key) -> Floats:
@@ -123,13 +153,46 @@ class LinearPolicy(Policy[Posterior]):
 
     @property
     def scales(self) -> Scales:
-        """The numbers of the model."""
+        """The numbers of the model, as they are now."""
         return self._model.scales
+
+    @property
+    def scale_history(self) -> list[ScaleEvent]:
+        """When scales were learned, and what they were since."""
+        return list(self._model.history) if isinstance(self._model, Adaptive) else []
+
+    def learn_scales(self) -> None:
+        """Estimate now, from all evidence, the scales that were given as `"learn"`."""
+        if not isinstance(self._model, Adaptive) or not self._model.learn:
+            raise ParameterError("all scales were given as numbers, expected some as 'learn'")
+        self._model.learn_scales()
+
+    def decay(self, factor: float) -> None:
+        """Forget: multiply all evidence by a factor, for callers with a clock of their own.
+
+        The prior stays, so an arm that nobody pulls drifts back to it. A factor of 1 changes nothing.
+        It takes a rebuild, O(K d² + d³).
+
+        Parameters
+        ----------
+        factor
+            Above 0 and at most 1; for a half-life of h days, once a day 2^(-1/h).
+        """
+        self._model.decay(factor)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The options that make this policy again, without what it has learned."""
-        settings = {"n_features": self.n_features, **asdict(self.scales), "seed": self.seed}
+        model = self._model
+        settings = {
+            "n_features": self.n_features,
+            **asdict(self.scales),
+            "learn_by": self._learn_by,
+        }
+        settings |= {"half_life": None, "seed": self.seed}
+        if isinstance(model, Adaptive):
+            settings |= {**asdict(model.guess), "half_life": model.half_life}
+            settings |= {name: ("learn", getattr(model.guess, name)) for name in model.learn}
         known = options_of(type(self))
         return {name: value for name, value in settings.items() if known is None or name in known}
 
@@ -138,6 +201,6 @@ class LinearPolicy(Policy[Posterior]):
     def with_moments(self, moments: Moments, removed: Iterable[Name], decisions: int) -> Self:
         """Return a policy of the same settings that has learned from these moments instead."""
         other = type(self)(**self.settings)
-        other._model = type(self._model).of(self.scales, moments, removed=removed)
+        other._model.fill(moments, removed)
         other._decisions = decisions
         return other

@@ -7,14 +7,14 @@ dimensions (Section 5.2 of the paper). Nothing here shares a formula with the fa
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self, SupportsFloat
+from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin.arms import ArmIndex, Name, canonical
+from rolin.arms import Name, canonical
 from rolin.checks import as_batch, as_floats, first_not_finite, number_of
-from rolin.errors import NotFiniteError
+from rolin.errors import NotFiniteError, ParameterError
 from rolin.estimates import ArmEffects, Coefficients
 from rolin.model import Scales
 from rolin.moments import Moments
@@ -34,11 +34,14 @@ class NaiveRoLinTS(RoLinTS):
 
     For checking and for timing, not for use.
 
-    Its options are those of [`RoLinTS`][rolin.RoLinTS].
+    Its options are those of [`RoLinTS`][rolin.RoLinTS]; it neither learns scales nor forgets by itself.
     """
 
     def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
         return DensePosterior(scales, n_features)
+
+    def _new_adaptive(self, scales: Scales, n_features: int, **options: Any) -> Posterior:
+        raise ParameterError("NaiveRoLinTS neither learns scales nor forgets, expected numbers")
 
 
 class DensePosterior(Posterior):
@@ -51,12 +54,10 @@ class DensePosterior(Posterior):
         self._pulled = np.zeros(size)  # (D + K,): Z'Hr
         self._sums = np.zeros(3)  # N, Σ log h, r'Hr
 
-    @classmethod
-    def of(cls, scales: Scales, moments: Moments, *, removed: Iterable[Name] = ()) -> Self:
+    def _know(self, scales: Scales, moments: Moments) -> None:
         """Build the raw sums from centred ones."""
-        self = cls(scales, moments.n_features)
+        self.scales = scales
         d, size, k = self.n_features, self.size, len(moments.arms)
-        self._index = ArmIndex(moments.arms, removed)
         h, x, r = moments.weight, moments.mean_context, moments.mean_reward
         z = np.column_stack([x, np.ones((k, size - d)), np.eye(k)])  # (K, D + K), one per arm
         self._gram = (h[:, None] * z).T @ z
@@ -66,7 +67,6 @@ class DensePosterior(Posterior):
         self._sums = np.array(
             [moments.count, moments.sum_log_weight, moments.reward_scatter + h @ r**2]
         )
-        return self
 
     # -- learning ----------------------------------------------------------------------------
 

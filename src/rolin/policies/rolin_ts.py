@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.model import Numbers
+from rolin.model import CoefScale, Numbers, Scale
 from rolin.policies.linear import LinearPolicy
 from rolin.policies.question import Question
 from rolin.randomness import Key
 from rolin.sampling import Sampling, Scores, check_sampling
+from rolin.scales import Method
 
 __all__ = ["RoLinTS"]
 
@@ -38,6 +39,10 @@ class RoLinTS(LinearPolicy):
         Standard deviation of the arms' own effects, which the features miss.
     noise_std
         Standard deviation of a reward around its mean.
+    learn_by
+        How scales given as `"learn"` are learned; see [`estimate`][rolin.scales.estimate].
+    half_life
+        Number of rewards after which what was learned counts half; `None` for ever.
     sampling
         `"marginal"` draws the arms independently from N(μ_i, τ_i²), as in the paper.
         `"joint"` draws one set of coefficients for all arms: the same distribution for each
@@ -67,12 +72,14 @@ class RoLinTS(LinearPolicy):
         self,
         *,
         n_features: int,
-        coef_std: Numbers = 1.0,
+        coef_std: CoefScale = 1.0,
         coef_mean: Numbers = 0.0,
         intercept_std: float | None = None,
         intercept_mean: float = 0.0,
-        arm_std: float = 0.5,
-        noise_std: float = 1.0,
+        arm_std: Scale = 0.5,
+        noise_std: Scale = 1.0,
+        learn_by: Method = "map",
+        half_life: float | None = None,
         sampling: Sampling = "marginal",
         seed: int | None = None,
     ) -> None:
@@ -84,6 +91,8 @@ class RoLinTS(LinearPolicy):
             intercept_mean=intercept_mean,
             arm_std=arm_std,
             noise_std=noise_std,
+            learn_by=learn_by,
+            half_life=half_life,
             seed=seed,
         )
         check_sampling(sampling)

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from rolin.checks import count_of, number_of
 from rolin.errors import ParameterError
-from rolin.model import Numbers
+from rolin.model import CoefScale, Numbers, Scale
 from rolin.policies.linear import LinearPolicy
 from rolin.randomness import Key
+from rolin.scales import Method
 
 __all__ = ["RoLinUCB"]
 
@@ -36,6 +37,10 @@ class RoLinUCB(LinearPolicy):
         Standard deviation of the arms' own effects, which the features miss.
     noise_std
         Standard deviation of a reward around its mean.
+    learn_by
+        How scales given as `"learn"` are learned; see [`estimate`][rolin.scales.estimate].
+    half_life
+        Number of rewards after which what was learned counts half; `None` for ever.
     horizon
         With the number n of rounds known, the width is √(2 log n), as in the paper.
     width
@@ -59,12 +64,14 @@ class RoLinUCB(LinearPolicy):
         self,
         *,
         n_features: int,
-        coef_std: Numbers = 1.0,
+        coef_std: CoefScale = 1.0,
         coef_mean: Numbers = 0.0,
         intercept_std: float | None = None,
         intercept_mean: float = 0.0,
-        arm_std: float = 0.5,
-        noise_std: float = 1.0,
+        arm_std: Scale = 0.5,
+        noise_std: Scale = 1.0,
+        learn_by: Method = "map",
+        half_life: float | None = None,
         horizon: int | None = None,
         width: float | None = None,
         seed: int | None = None,
@@ -77,6 +84,8 @@ class RoLinUCB(LinearPolicy):
             intercept_mean=intercept_mean,
             arm_std=arm_std,
             noise_std=noise_std,
+            learn_by=learn_by,
+            half_life=half_life,
             seed=seed,
         )
         if horizon is not None and width is not None:

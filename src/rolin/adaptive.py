@@ -147,36 +147,32 @@ class Adaptive(Posterior):
     def decay(self, factor: float) -> None:
         """Multiply all evidence by a factor of at most 1; the prior stays."""
         if check_factor(factor) < 1.0:
-            self._know(self.scales, self._aged(factor))
+            self._renew(self.scales, factor / self._weight_of_new)
             self._weight_of_new = 1.0
 
     @property
     def moments(self) -> Moments:
         """All evidence so far, at the weight that it has now (a copy)."""
-        return self._aged(1.0)
-
-    def _aged(self, factor: float) -> Moments:
-        """Return the evidence with what is pending carried out, and decayed by a factor."""
-        return super().moments.decayed(min(factor / self._weight_of_new, 1.0))
+        return super().moments.decayed(1.0 / self._weight_of_new)
 
     def _adapt(self) -> None:
         """Learn the scales if they are due, and let the evidence be as old as it is."""
         if self._seen >= self._due:
             self.learn_scales()
         elif self._weight_of_new > 1.0:
-            self._know(self.scales, self.moments)
+            self._renew(self.scales, 1.0 / self._weight_of_new)
             self._weight_of_new = 1.0
 
     def learn_scales(self) -> None:
         """Estimate the scales from all evidence, and rebuild the posterior with them."""
         moments = self.moments
         with suppress(NotFiniteError):  # what was learned stays, with the scales that there were
-            self.adopt(mode(moments, self.guess, self.learn, self.method), moments)
+            self.adopt(mode(moments, self.guess, self.learn, self.method))
         self._due = self._seen + max(_FIRST, int(_SHARE * min(self._seen, moments.count)))
 
-    def adopt(self, scales: Scales, moments: Moments | None = None) -> None:
+    def adopt(self, scales: Scales) -> None:
         """Go on with other scales, and record that."""
-        self._know(scales, self.moments if moments is None else moments)
+        self._renew(scales, 1.0 / self._weight_of_new)
         self._weight_of_new = 1.0
         self.history.append(ScaleEvent(self._seen, scales))
 

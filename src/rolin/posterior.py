@@ -29,7 +29,7 @@ from rolin.estimates import ArmEffects, Coefficients, Prediction
 from rolin.learner import Learner
 from rolin.model import Scales
 from rolin.moments import Moments, check_factor
-from rolin.rebuild import rebuild
+from rolin.rebuild import Rebuilt, rebuild
 from rolin.sampling import Sampling, Scores, check_sampling
 
 __all__ = ["Posterior"]
@@ -38,6 +38,9 @@ Floats = NDArray[np.float64]
 # D and K D² up to which one fused loop beats two loops around a BLAS product (measured).
 _FUSED_SIZE = 20
 _FUSED = 80_000
+# D and K D² up to which one compiled loop rebuilds faster than LAPACK with its calls (measured).
+_SMALL_SIZE = 64
+_SMALL = 1_000_000
 
 
 class Posterior(Learner):
@@ -83,13 +86,8 @@ class Posterior(Learner):
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Know these moments, and nothing else: O(K d² + d³)."""
         index = ArmIndex(moments.arms, removed)
-        self._know(self.scales, moments)
+        rebuilt = rebuild(self.scales, moments)
         self._index = index
-
-    def _know(self, scales: Scales, moments: Moments) -> None:
-        """Take the scales and the moments, of arms whose rows are in the same order."""
-        rebuilt = rebuild(scales, moments)
-        self.scales = scales
         self._reserve(len(moments.arms))
         rows = slice(1, 1 + len(moments.arms))
         self._arms[rows, kernels.WEIGHT] = moments.weight
@@ -101,19 +99,43 @@ class Posterior(Learner):
         total[0, 0] = moments.reward_scatter
         total[1:, 0] = moments.cross
         total[1:, 1:] = np.tril(moments.scatter)
+        self._numbers[kernels.COUNT] = moments.count
+        self._numbers[kernels.SUM_LOG_WEIGHT] = moments.sum_log_weight
+        self._numbers[kernels.LATEST] = 0.0
+        self._numbers[kernels.LOG_EVIDENCE] = rebuilt.log_evidence
         self._coef, self._factor = rebuilt.coef, rebuilt.factor
-        numbers = self._numbers
-        numbers[:] = 0.0
-        numbers[kernels.NOISE_VARIANCE] = self.scales.noise_std**2
-        numbers[kernels.ARM_VARIANCE] = self.scales.arm_std**2
-        numbers[kernels.COUNT] = moments.count
-        numbers[kernels.SUM_LOG_WEIGHT] = moments.sum_log_weight
-        numbers[kernels.LOG_EVIDENCE] = rebuilt.log_evidence
 
     def decay(self, factor: float) -> None:
         """Multiply all evidence by a factor of at most 1; the prior stays. O(K d² + d³)."""
         if check_factor(factor) < 1.0:
-            self._know(self.scales, self.moments.decayed(factor))
+            self._renew(self.scales, factor)
+
+    def _renew(self, scales: Scales, age: float) -> None:
+        """Go on with these scales, and with all evidence times `age`."""
+        k, size = len(self._index), len(self._coef)
+        rebuilt = None
+        if size <= _SMALL_SIZE and k * size * size <= _SMALL:
+            prior_mean, prior_std = scales.prior(self.n_features)
+            coef, factor = np.empty(size), np.empty((size, size))
+            log_evidence = kernels.rebuild(
+                age, scales.noise_std**2, scales.arm_std**2, prior_mean, prior_std,
+                self._arms, self._scatter, self._numbers, k, coef, factor,
+            )  # fmt: skip
+            if np.isfinite(log_evidence) and np.isfinite(factor).all() and np.isfinite(coef).all():
+                rebuilt = Rebuilt(coef, factor, log_evidence)
+        if rebuilt is None:
+            rebuilt = rebuild(scales, Posterior.moments.__get__(self).decayed(age))
+        self.scales = scales
+        self._coef, self._factor = rebuilt.coef, rebuilt.factor
+        numbers = self._numbers
+        numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
+        numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
+        numbers[kernels.LOG_EVIDENCE] = rebuilt.log_evidence
+        if age != 1.0:
+            self._arms[1 : 1 + k, kernels.WEIGHT] *= age
+            self._scatter *= age
+            numbers[kernels.COUNT] *= age
+            numbers[kernels.SUM_LOG_WEIGHT] *= age
 
     def __repr__(self) -> str:
         """Say what it has seen."""

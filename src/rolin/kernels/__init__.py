@@ -36,6 +36,7 @@ from rolin.kernels.layout import (
     ARM_VARIANCE,
     CONTEXT,
     COUNT,
+    LATEST,
     LOG_EVIDENCE,
     NOISE_VARIANCE,
     NOT_FINITE,
@@ -54,6 +55,7 @@ from rolin.kernels.predict import (
     score_joint,
     spread,
 )
+from rolin.kernels.rebuild import rebuild
 
 # `None` where NumPy has to draw, which gives the same but takes longer: where kernels are interpreted
 # (one of its instructions only the compiler knows), or Numba's tables are not where they were.
@@ -66,6 +68,7 @@ __all__ = [
     "ARM_VARIANCE",
     "CONTEXT",
     "COUNT",
+    "LATEST",
     "LOG_EVIDENCE",
     "NOISE_VARIANCE",
     "NOT_FINITE",
@@ -81,6 +84,7 @@ __all__ = [
     "observe_hidden",
     "observe_many",
     "predict_fused",
+    "rebuild",
     "residuals",
     "score_joint",
     "spread",

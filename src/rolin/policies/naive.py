@@ -12,7 +12,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin.arms import Name, canonical
+from rolin.arms import ArmIndex, Name, canonical
 from rolin.checks import as_batch, as_floats, first_not_finite, number_of
 from rolin.errors import NotFiniteError, ParameterError
 from rolin.estimates import ArmEffects, Coefficients
@@ -54,10 +54,10 @@ class DensePosterior(Posterior):
         self._pulled = np.zeros(size)  # (D + K,): Z'Hr
         self._sums = np.zeros(3)  # N, Σ log h, r'Hr
 
-    def _know(self, scales: Scales, moments: Moments) -> None:
+    def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Build the raw sums from centred ones."""
-        self.scales = scales
         d, size, k = self.n_features, self.size, len(moments.arms)
+        self._index = ArmIndex(moments.arms, removed)
         h, x, r = moments.weight, moments.mean_context, moments.mean_reward
         z = np.column_stack([x, np.ones((k, size - d)), np.eye(k)])  # (K, D + K), one per arm
         self._gram = (h[:, None] * z).T @ z
@@ -67,6 +67,12 @@ class DensePosterior(Posterior):
         self._sums = np.array(
             [moments.count, moments.sum_log_weight, moments.reward_scatter + h @ r**2]
         )
+
+    def _renew(self, scales: Scales, age: float) -> None:
+        """Go on with these scales, and with all evidence times `age`."""
+        self.scales = scales
+        for sums in (self._gram, self._pulled, self._sums):
+            sums *= age
 
     # -- learning ----------------------------------------------------------------------------
 

@@ -19,6 +19,18 @@ MAKERS["RoLinUCB, horizon"] = functools.partial(policies.find()["RoLinUCB"], hor
 MAKERS["NaiveRoLinTS, no arm effects"] = functools.partial(
     policies.find()["NaiveRoLinTS"], arm_std=0.0
 )
+LEARNED = {"noise_std": "learn", "arm_std": ("learn", 0.7), "coef_std": "learn"}
+MAKERS["RoLinTS, learned"] = functools.partial(policies.find()["RoLinTS"], **LEARNED)
+MAKERS["RoLinUCB, learned by reml"] = functools.partial(
+    policies.find()["RoLinUCB"], learn_by="reml", **LEARNED
+)
+MAKERS["LinTS, learned"] = functools.partial(
+    policies.find()["LinTS"], noise_std="learn", coef_std=("learn", [0.5, 1.0, 2.0])
+)
+MAKERS["RoLinTS, forgetting"] = functools.partial(policies.find()["RoLinTS"], half_life=50.0)
+MAKERS["RoLinTS, learned and forgetting"] = functools.partial(
+    policies.find()["RoLinTS"], half_life=20.0, **LEARNED
+)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from rolin.estimates import ArmEffects, Coefficients, Prediction
 from rolin.model import Scales
 from rolin.moments import Moments
 from rolin.policies import Decision, LinearPolicy, Policy, load, merge
+from rolin.policies.bayes_rolin_ts import BayesRoLinTS
 from rolin.policies.greedy import Greedy
 from rolin.policies.hlinucb import HLinUCB
 from rolin.policies.lin_ts import LinTS
@@ -23,6 +24,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ArmEffects",
+    "BayesRoLinTS",
     "Coefficients",
     "Decision",
     "Greedy",

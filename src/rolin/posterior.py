@@ -72,7 +72,7 @@ class Posterior(Learner):
         self._coef = mean
         self._factor = np.diag(std)
         self._scatter = np.zeros((3, 1 + d, 1 + d))
-        self._numbers = np.zeros(6)
+        self._numbers = np.zeros(7)
         self._numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
         self._numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
 
@@ -103,6 +103,7 @@ class Posterior(Learner):
         self._numbers[kernels.SUM_LOG_WEIGHT] = moments.sum_log_weight
         self._numbers[kernels.LATEST] = 0.0
         self._numbers[kernels.LOG_EVIDENCE] = rebuilt.log_evidence
+        self._numbers[kernels.QUADRATIC] = rebuilt.quadratic
         self._coef, self._factor = rebuilt.coef, rebuilt.factor
 
     def decay(self, factor: float) -> None:
@@ -117,12 +118,12 @@ class Posterior(Learner):
         if size <= _SMALL_SIZE and k * size * size <= _SMALL:
             prior_mean, prior_std = scales.prior(self.n_features)
             coef, factor = np.empty(size), np.empty((size, size))
-            log_evidence = kernels.rebuild(
+            log_evidence, quadratic = kernels.rebuild(
                 age, scales.noise_std**2, scales.arm_std**2, prior_mean, prior_std,
                 self._arms, self._scatter, self._numbers, k, coef, factor,
             )  # fmt: skip
             if np.isfinite(log_evidence) and np.isfinite(factor).all() and np.isfinite(coef).all():
-                rebuilt = Rebuilt(coef, factor, log_evidence)
+                rebuilt = Rebuilt(coef, factor, log_evidence, quadratic)
         if rebuilt is None:
             rebuilt = rebuild(scales, Posterior.moments.__get__(self).decayed(age))
         self.scales = scales
@@ -131,6 +132,7 @@ class Posterior(Learner):
         numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
         numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
         numbers[kernels.LOG_EVIDENCE] = rebuilt.log_evidence
+        numbers[kernels.QUADRATIC] = rebuilt.quadratic
         if age != 1.0:
             self._arms[1 : 1 + k, kernels.WEIGHT] *= age
             self._scatter *= age

@@ -13,7 +13,8 @@ coef     (D,)                 coefficients θ̂
 factor   (D, D)               lower-triangular T with T'T = M⁻¹; zero above the diagonal
 scatter  (3, 1 + d, 1 + d)    within-arm scatter of (r, x), lower triangle: q, g and C in one;
                               a sum, what rounding dropped from it, and the latest terms
-numbers  (6,)                 σ², s₀², N, Σ log h, log evidence, number of latest terms
+numbers  (7,)                 σ², s₀², N, Σ log h, log evidence, number of latest terms, and the
+                              squared errors of all predictions, each over its variance
 ======== ==================== ================================================================
 
 D is d, or d + 1 with an intercept: its column of ones is implied, never stored.
@@ -40,13 +41,14 @@ from rolin.kernels.layout import (
     LOG_EVIDENCE,
     NOISE_VARIANCE,
     NOT_FINITE,
+    QUADRATIC,
     REWARD,
     SUM_LOG_WEIGHT,
     TIE,
     TIED,
     WEIGHT,
 )
-from rolin.kernels.observe import observe, observe_many
+from rolin.kernels.observe import observe, observe_many, observe_mixture
 from rolin.kernels.predict import (
     best_of,
     best_of_each,
@@ -72,6 +74,7 @@ __all__ = [
     "LOG_EVIDENCE",
     "NOISE_VARIANCE",
     "NOT_FINITE",
+    "QUADRATIC",
     "REWARD",
     "SUM_LOG_WEIGHT",
     "TIE",
@@ -83,6 +86,7 @@ __all__ = [
     "observe",
     "observe_hidden",
     "observe_many",
+    "observe_mixture",
     "predict_fused",
     "rebuild",
     "residuals",

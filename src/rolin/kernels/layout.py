@@ -21,6 +21,7 @@ __all__ = [
     "LOG_EVIDENCE",
     "NOISE_VARIANCE",
     "NOT_FINITE",
+    "QUADRATIC",
     "REWARD",
     "SUM_LOG_WEIGHT",
     "TIE",
@@ -39,7 +40,7 @@ Tails = NDArray[np.float32]
 # Columns of `arms`; `tails` has the columns of `arms` without the weight.
 WEIGHT, REWARD, CONTEXT = 0, 1, 2
 # Entries of `numbers`.
-NOISE_VARIANCE, ARM_VARIANCE, COUNT, SUM_LOG_WEIGHT, LOG_EVIDENCE, LATEST = range(6)
+NOISE_VARIANCE, ARM_VARIANCE, COUNT, SUM_LOG_WEIGHT, LOG_EVIDENCE, LATEST, QUADRATIC = range(7)
 
 # What a kernel returns in place of the index of the best arm.
 TIED, NOT_FINITE = -1, -2

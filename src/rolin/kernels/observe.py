@@ -13,6 +13,7 @@ from rolin.kernels.layout import (
     LATEST,
     LOG_EVIDENCE,
     NOISE_VARIANCE,
+    QUADRATIC,
     REWARD,
     SUM_LOG_WEIGHT,
     WEIGHT,
@@ -22,7 +23,7 @@ from rolin.kernels.layout import (
     compiled,
 )
 
-__all__ = ["observe", "observe_many"]
+__all__ = ["observe", "observe_many", "observe_mixture"]
 
 # Terms of the scatter added up plainly before they are carried over with compensation: few
 # enough to lose nothing that counts, many enough to cost nothing that counts.
@@ -59,6 +60,118 @@ def _times(factor: Floats, u: Floats, f: Floats) -> None:
 
 
 @compiled(reorder=False)
+def _apart(
+    context: Floats, reward: float, weight: float, row: int,
+    arms: Floats, tails: Tails, scatter: Floats, step: Floats,
+) -> bool:  # fmt: skip
+    """Write (r, x) minus the arm's means; return whether the scatter stays finite with it."""
+    d = context.shape[0]
+    before = arms[row, WEIGHT]
+    gain = before * (weight / (before + weight))  # H h / (H + h), the weight of the new scatter
+    step[0] = (reward - arms[row, REWARD]) - tails[row, 0]
+    for j in range(d):
+        step[1 + j] = (context[j] - arms[row, CONTEXT + j]) - tails[row, 1 + j]
+    finite = True
+    for j in range(1 + d):
+        # NaN and infinity fail this test too
+        finite &= scatter[0, j, j] + scatter[2, j, j] + gain * step[j] * step[j] < np.inf
+    return finite
+
+
+@compiled(reorder=False)
+def _predicted(
+    weight: float, row: int, arms: Floats, coef: Floats, factor: Floats, numbers: Floats,
+    step: Floats, u: Floats, f: Floats, alpha: Floats,
+) -> tuple[bool, float]:  # fmt: skip
+    """Return whether all stays finite, and (y - u'θ̂)/(c + u'M⁻¹u), having written u, T u and α.
+
+    u = x - w x̄ is formed as (x - x̄) + (1 - w) x̄: no cancellation when w is near 1.
+    """
+    d, size = step.shape[0] - 1, factor.shape[0]
+    noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
+    before = arms[row, WEIGHT]
+    unshrunk = noise / (noise + before * arm_variance)  # 1 - w
+    c = noise / weight + arm_variance * unshrunk
+    for j in range(d):
+        u[j] = step[1 + j] + unshrunk * arms[row, CONTEXT + j]
+    if size > d:
+        u[d] = unshrunk
+    error = step[0] + unshrunk * arms[row, REWARD] - _dot(u, coef)
+    _times(factor, u, f)
+    total = c
+    alpha[0] = math.sqrt(c)
+    for j in range(size):
+        total += f[j] * f[j]
+        alpha[1 + j] = math.sqrt(total)
+    scaled = error / total
+    finite = 0.0 < c < np.inf and total < np.inf and 1.0 / total < np.inf
+    finite &= (before + weight) * max(arm_variance, 1.0) < np.inf and abs(scaled) < np.inf
+    finite &= abs(numbers[LOG_EVIDENCE]) + error * scaled < np.inf
+    return finite, scaled
+
+
+@compiled(reorder=False)
+def _learned(
+    weight: float, scaled: float, coef: Floats, factor: Floats, numbers: Floats,
+    f: Floats, alpha: Floats, gain: Floats,
+) -> None:  # fmt: skip
+    """Move θ̂ and T by the gain M⁻¹u, and the evidence by the reward's predictive density.
+
+    Carlson (1973): row j of T shrinks by the part of it that the first j rows' gain explains.
+    """
+    size = factor.shape[0]
+    total = alpha[size] * alpha[size]
+    square = scaled * scaled * total  # of the error, over its variance
+    numbers[COUNT] += 1.0
+    numbers[SUM_LOG_WEIGHT] += math.log(weight)
+    # log N(y; u'θ̂, c + u'M⁻¹u): the one-step predictive densities multiply to the evidence.
+    numbers[LOG_EVIDENCE] -= 0.5 * (_LOG_2PI + math.log(total) + square)
+    numbers[QUADRATIC] += square
+    gain[:size] = 0.0
+    for j in range(size):
+        fj = f[j]
+        keep = alpha[j] / alpha[1 + j]
+        take = fj / (alpha[j] * alpha[1 + j])
+        for i in range(j + 1):
+            t = factor[j, i]
+            factor[j, i] = keep * t - take * gain[i]
+            gain[i] += fj * t
+    for i in range(size):
+        coef[i] += gain[i] * scaled
+
+
+@compiled(reorder=False)
+def _remembered(
+    weight: float, row: int, arms: Floats, tails: Tails, scatter: Floats, numbers: Floats,
+    step: Floats,
+) -> None:  # fmt: skip
+    """Move the moments: the arm's weight and means, and the scatter within arms."""
+    before = arms[row, WEIGHT]
+    after = before + weight
+    pull = weight / after
+    gain = before * pull
+    for i in range(step.shape[0]):
+        t = gain * step[i]
+        for j in range(i + 1):
+            scatter[2, i, j] += t * step[j]
+    numbers[LATEST] += 1.0
+    if numbers[LATEST] == _CARRY:
+        numbers[LATEST] = 0.0
+        for i in range(step.shape[0]):
+            for j in range(i + 1):
+                value, tail = _two_sum(scatter[0, i, j], scatter[1, i, j] + scatter[2, i, j])
+                scatter[0, i, j] = value
+                scatter[1, i, j] = tail
+                scatter[2, i, j] = 0.0
+    arms[row, WEIGHT] = after
+    for j in range(step.shape[0]):
+        mean, tail = _two_sum(arms[row, REWARD + j], tails[row, j] + step[j] * pull)
+        arms[row, REWARD + j] = mean
+        # beyond the range of float32 there is nothing that the tail could improve
+        tails[row, j] = tail if abs(tail) < _LARGEST_TAIL else 0.0
+
+
+@compiled(reorder=False)
 def observe(
     context: Floats,  # (d,)
     reward: float,
@@ -80,79 +193,49 @@ def observe(
 
     The factor T of M⁻¹ = T'T follows by Carlson's update, and θ̂ by the gain M⁻¹u. O(D²).
     """
-    d = context.shape[0]
     size = factor.shape[0]
-    noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
-    work = np.zeros((5, size + 1))
-    u, f, step, gain_vector, alpha = work[0], work[1], work[2], work[3], work[4]
-    before = arms[row, WEIGHT]
-    unshrunk = noise / (noise + before * arm_variance)  # 1 - w
-    c = noise / weight + arm_variance * unshrunk
-    after = before + weight
-    pull = weight / after
-    gain = before * pull  # H h / (H + h), the weight of the new scatter
-    # u is formed as (x - x̄) + (1 - w) x̄: no cancellation when w is near 1.
-    finite = True
-    step[0] = (reward - arms[row, REWARD]) - tails[row, 0]
-    for j in range(d):
-        mean = arms[row, CONTEXT + j]
-        step[1 + j] = (context[j] - mean) - tails[row, 1 + j]
-        u[j] = step[1 + j] + unshrunk * mean
-    for j in range(1 + d):
-        # NaN and infinity fail this test too
-        finite &= scatter[0, j, j] + scatter[2, j, j] + gain * step[j] * step[j] < np.inf
-    if size > d:
-        u[d] = unshrunk
-    error = step[0] + unshrunk * arms[row, REWARD] - _dot(u, coef)
-    _times(factor, u, f)
-    total = c
-    alpha[0] = math.sqrt(c)
-    for j in range(size):
-        total += f[j] * f[j]
-        alpha[1 + j] = math.sqrt(total)
-    scaled = error / total
-    # log N(y; u'θ̂, c + u'M⁻¹u): the one-step predictive densities multiply to the evidence.
-    evidence = numbers[LOG_EVIDENCE] - 0.5 * (_LOG_2PI + math.log(total) + error * scaled)
-    # All the ways to leave the range of doubles. Nothing has been written yet.
-    finite &= 0.0 < c < np.inf and total < np.inf and 1.0 / total < np.inf
-    finite &= after * max(arm_variance, 1.0) < np.inf and abs(scaled) < np.inf
-    finite &= abs(evidence) < np.inf
+    work = np.empty((5, size + 1))
+    u, f, alpha, gain = work[0, :size], work[1], work[2], work[3]
+    step = work[4, : 1 + context.shape[0]]
+    if not _apart(context, reward, weight, row, arms, tails, scatter, step):
+        return False
+    finite, scaled = _predicted(weight, row, arms, coef, factor, numbers, step, u, f, alpha)
     if not finite:
         return False
+    _learned(weight, scaled, coef, factor, numbers, f, alpha, gain)
+    _remembered(weight, row, arms, tails, scatter, numbers, step)
+    return True
 
-    numbers[COUNT] += 1.0
-    numbers[SUM_LOG_WEIGHT] += math.log(weight)
-    numbers[LOG_EVIDENCE] = evidence
-    # Carlson (1973): row j of T shrinks by the part of it that the first j rows' gain explains.
-    for j in range(size):
-        fj = f[j]
-        keep = alpha[j] / alpha[1 + j]
-        take = fj / (alpha[j] * alpha[1 + j])
-        for i in range(j + 1):
-            t = factor[j, i]
-            factor[j, i] = keep * t - take * gain_vector[i]
-            gain_vector[i] += fj * t
-    for i in range(size):
-        coef[i] += gain_vector[i] * scaled
-    for i in range(1 + d):
-        t = gain * step[i]
-        for j in range(i + 1):
-            scatter[2, i, j] += t * step[j]
-    numbers[LATEST] += 1.0
-    if numbers[LATEST] == _CARRY:
-        numbers[LATEST] = 0.0
-        for i in range(1 + d):
-            for j in range(i + 1):
-                value, tail = _two_sum(scatter[0, i, j], scatter[1, i, j] + scatter[2, i, j])
-                scatter[0, i, j] = value
-                scatter[1, i, j] = tail
-                scatter[2, i, j] = 0.0
-    arms[row, WEIGHT] = after
-    for j in range(1 + d):
-        mean, tail = _two_sum(arms[row, REWARD + j], tails[row, j] + step[j] * pull)
-        arms[row, REWARD + j] = mean
-        # beyond the range of float32 there is nothing that the tail could improve
-        tails[row, j] = tail if abs(tail) < _LARGEST_TAIL else 0.0
+
+@compiled(reorder=False)
+def observe_mixture(
+    context: Floats,  # (d,)
+    reward: float,
+    weight: float,
+    row: int,
+    arms: Floats,
+    tails: Tails,
+    coef: Floats,  # (G, D)
+    factor: Floats,  # (G, D, D)
+    scatter: Floats,
+    numbers: Floats,  # (G, 7)
+) -> bool:
+    """Fold one observation into the coefficients of G models that share their moments."""
+    n, size = coef.shape
+    work = np.empty((n, 3, size + 1))
+    step, gain, scaled = np.empty(1 + context.shape[0]), np.empty(size + 1), np.empty(n)
+    finite = _apart(context, reward, weight, row, arms, tails, scatter, step)
+    for g in range(n):
+        good, scaled[g] = _predicted(
+            weight, row, arms, coef[g], factor[g], numbers[g], step,
+            work[g, 0, :size], work[g, 1], work[g, 2],
+        )  # fmt: skip
+        finite &= good
+    if not finite:
+        return False
+    for g in range(n):
+        _learned(weight, scaled[g], coef[g], factor[g], numbers[g], work[g, 1], work[g, 2], gain)
+    _remembered(weight, row, arms, tails, scatter, numbers[0], step)
     return True
 
 

@@ -53,8 +53,8 @@ def rebuild(
     last_row: int,
     coef: Floats,  # (D,), written: θ̂
     factor: Floats,  # (D, D), written: T with T'T = M⁻¹
-) -> float:
-    """Return the log evidence, having written the posterior of all evidence times `age`.
+) -> tuple[float, float]:
+    """Return log evidence and quadratic form, and write the posterior of all evidence times `age`.
 
     What `rolin.rebuild` says, with the arms' rows rotated into the triangle one by one (Givens).
     NaN if the scatter is not positive, which only rounding can make it.
@@ -71,7 +71,7 @@ def rebuild(
                 left[i, j] = moments[1 + i, 1 + j] / noise
         left[i, i] += 1.0 / (prior_std[i] * prior_std[i])
     if not _root(left):
-        return math.nan
+        return math.nan, math.nan
     # R with R'R = M so far, and a last column for the right-hand side
     r = np.zeros((size, size + 1))
     for i in range(size):
@@ -139,11 +139,11 @@ def rebuild(
             apart -= coef[d]
         weight = age * arms[k, WEIGHT]
         between += weight / (1.0 + weight * (arm_variance / noise)) * apart * apart
-    return -0.5 * (
-        age * numbers[COUNT] * (_LOG_2PI + math.log(noise))
-        - age * numbers[SUM_LOG_WEIGHT]
+    quadratic = form + (within + between) / noise
+    log_evidence = -0.5 * (
+        age * (numbers[COUNT] * (_LOG_2PI + math.log(noise)) - numbers[SUM_LOG_WEIGHT])
         + log_arms
         + 2.0 * log_det
-        + form
-        + (within + between) / noise
+        + quadratic
     )
+    return log_evidence, quadratic

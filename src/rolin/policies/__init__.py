@@ -16,19 +16,21 @@ from rolin import snapshot
 from rolin.arms import PastArm
 from rolin.errors import MergeError, StateFileError
 from rolin.policies.base import Policy
+from rolin.policies.bayes_rolin_ts import BayesRoLinTS
 from rolin.policies.decision import Decision
 from rolin.policies.linear import LinearPolicy
 
 __all__ = ["Decision", "LinearPolicy", "Policy", "find", "load", "merge"]
 
 Kind = TypeVar("Kind", bound=Policy[Any])
+Learns = TypeVar("Learns", LinearPolicy, BayesRoLinTS)
 
 
 def find() -> dict[str, type[Policy[Any]]]:
     """Return every policy of this package, by name.
 
     >>> sorted(find())[:3]
-    ['Greedy', 'HLinUCB', 'LinTS']
+    ['BayesRoLinTS', 'Greedy', 'HLinUCB']
     """
     found = {}
     for module in pkgutil.iter_modules(__path__):
@@ -78,7 +80,7 @@ def load(
     return policies[state.policy].from_state(state)
 
 
-def merge(a: LinearPolicy, b: LinearPolicy, *, base: LinearPolicy | None = None) -> LinearPolicy:
+def merge(a: Learns, b: Learns, *, base: Learns | None = None) -> Learns:
     """Return the policy that one learner would be, had it seen all that `a` and `b` saw.
 
     Parameters
@@ -97,8 +99,13 @@ def merge(a: LinearPolicy, b: LinearPolicy, *, base: LinearPolicy | None = None)
         If they differ in kind or settings, did not start from `base`, or if an arm has come back
         without its past since then: which rewards belong to which life could not be told.
     """
-    if not isinstance(a, LinearPolicy):
+    if not isinstance(a, (LinearPolicy, BayesRoLinTS)):
         raise MergeError(f"{a!r} is not a policy that can be merged")
+    if a.settings.get("half_life") is not None:
+        raise MergeError(
+            "learners that forget by themselves cannot be merged: which of their rewards came "
+            "first is not known; decay both by a clock of your own instead"
+        )
     started_with = set() if base is None else _past(base)
     for other in (b,) if base is None else (b, base):
         if type(other) is not type(a):
@@ -125,5 +132,5 @@ def merge(a: LinearPolicy, b: LinearPolicy, *, base: LinearPolicy | None = None)
     return a.with_moments(a.moments + news, removed, max(decisions, 0))
 
 
-def _past(policy: LinearPolicy) -> set[PastArm]:
-    return {name for name in policy.posterior.names if isinstance(name, PastArm)}
+def _past(policy: Policy[Any]) -> set[PastArm]:
+    return {name for name in policy._model.names if isinstance(name, PastArm)}

@@ -244,6 +244,11 @@ class Policy(ABC, Generic[Model]):
         return self._model.n_features
 
     @property
+    def learns_scales(self) -> bool:
+        """Whether it learns how noisy rewards are, or how different arms, from the rewards."""
+        return False
+
+    @property
     def seed(self) -> int:
         """What the draws are keyed by, beside the decision."""
         return self._random.seed

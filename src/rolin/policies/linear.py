@@ -161,11 +161,21 @@ class LinearPolicy(Policy[Posterior]):
         """When scales were learned, and what they were since."""
         return list(self._model.history) if isinstance(self._model, Adaptive) else []
 
+    @property
+    def learns_scales(self) -> bool:
+        """Whether some scales were given as `"learn"`."""
+        return isinstance(self._model, Adaptive) and bool(self._model.learn)
+
     def learn_scales(self) -> None:
         """Estimate now, from all evidence, the scales that were given as `"learn"`."""
         if not isinstance(self._model, Adaptive) or not self._model.learn:
             raise ParameterError("all scales were given as numbers, expected some as 'learn'")
         self._model.learn_scales()
+
+    @property
+    def half_life(self) -> float | None:
+        """Number of rewards after which what was learned counts half; `None` for ever."""
+        return self._model.half_life if isinstance(self._model, Adaptive) else None
 
     def decay(self, factor: float) -> None:
         """Forget: multiply all evidence by a factor, for callers with a clock of their own.
@@ -189,9 +199,9 @@ class LinearPolicy(Policy[Posterior]):
             **asdict(self.scales),
             "learn_by": self._learn_by,
         }
-        settings |= {"half_life": None, "seed": self.seed}
+        settings |= {"half_life": self.half_life, "seed": self.seed}
         if isinstance(model, Adaptive):
-            settings |= {**asdict(model.guess), "half_life": model.half_life}
+            settings |= asdict(model.guess)
             settings |= {name: ("learn", getattr(model.guess, name)) for name in model.learn}
         known = options_of(type(self))
         return {name: value for name, value in settings.items() if known is None or name in known}

@@ -27,11 +27,15 @@ def merged_learners_are_one_learner(make: MakePolicy) -> None:
     right.update("only right", [0.5] * N_FEATURES, 1.0)
     one.update("only right", [0.5] * N_FEATURES, 1.0)
     both = policies.merge(left, right, base=base)
+    tolerance = 1e-9
+    if hasattr(one, "learn_scales") and one.learns_scales:
+        one.learn_scales()  # which merging does at once, and an update when they are due
+        tolerance = 1e-5  # the search for the scales ends within 1e-6
     names = [*NAMES, "only right"]
     for a, b in zip(
         both.predict(contexts(1, 5), names), one.predict(contexts(1, 5), names), strict=True
     ):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance / 1000)
 
 
 def a_loaded_policy_continues_exactly(make: MakePolicy) -> None:

@@ -1,0 +1,154 @@
+"""Thompson sampling over the scales too: BayesRoLinTS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin.arms import Name
+from rolin.estimates import Prediction
+from rolin.mixture import Beliefs, Mixture
+from rolin.model import Numbers, Scales
+from rolin.moments import Moments
+from rolin.policies.base import Policy
+from rolin.policies.question import Question, ask
+from rolin.propensity import highest_of_normals, noise_nodes
+from rolin.randomness import Key
+from rolin.sampling import Scores
+
+__all__ = ["BayesRoLinTS"]
+
+Floats = NDArray[np.float64]
+# Models less likely than this are left out of an integral, and the others weigh as much more.
+_NEGLIGIBLE = 1e-10
+
+
+class BayesRoLinTS(Policy[Mixture]):
+    """RoLinTS that does not fix noise_std and arm_std: it draws them, as it draws all else.
+
+    noise_std is integrated out exactly, which gives Student's t; arm_std/noise_std is one of eight
+    numbers around its guess, each with a posterior of its own, weighted by how well it has predicted.
+    A decision draws one of them, then the noise, then every arm.
+
+    Parameters
+    ----------
+    n_features
+        Number d of features of a context; 0 for a bandit without context.
+    coef_std
+        Prior standard deviation of the coefficients, where noise_std is as guessed: what counts is
+        coef_std/noise_std. One number, or one per feature.
+    coef_mean
+        Prior mean of the coefficients: one number, or one per feature.
+    intercept_std
+        Prior standard deviation of an intercept, relative to the noise too; `None` for no intercept.
+    intercept_mean
+        Prior mean of the intercept.
+    arm_std
+        Guess of the standard deviation of the arms' own effects.
+    noise_std
+        Guess of the standard deviation of a reward around its mean; it counts as three rewards.
+    seed
+        A non-negative integer; by default one from the operating system.
+
+    Examples
+    --------
+    >>> policy = BayesRoLinTS(n_features=2, seed=7)
+    >>> decision = policy.decide({"red": [1.0, 0.2], "blue": [0.3, 0.9]})
+    >>> policy.update(decision.arm, decision.context, reward=1.0)
+    >>> policy.beliefs.weight.sum().round(6).item()
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        n_features: int,
+        coef_std: Numbers = 1.0,
+        coef_mean: Numbers = 0.0,
+        intercept_std: float | None = None,
+        intercept_mean: float = 0.0,
+        arm_std: float = 0.5,
+        noise_std: float = 1.0,
+        seed: int | None = None,
+    ) -> None:
+        scales = Scales(
+            noise_std=noise_std,
+            arm_std=arm_std,
+            coef_std=coef_std,  # type: ignore[arg-type]  # Scales makes lists into tuples
+            coef_mean=coef_mean,  # type: ignore[arg-type]  # the same
+            intercept_std=intercept_std,
+            intercept_mean=intercept_mean,
+        )
+        super().__init__(Mixture(scales, n_features), seed)
+
+    def _score(self, question: Question, key: Key) -> Scores:
+        x, (_, rows) = question
+        beliefs, generator = self._model.beliefs, self.generator(key)
+        g = int(np.searchsorted(np.cumsum(beliefs.weight), generator.random()))
+        g = min(g, len(self._model.parts) - 1)  # rounding may leave the sum below 1
+        noise = (
+            beliefs.noise_std[g] * (beliefs.freedom / generator.chisquare(beliefs.freedom)) ** 0.5
+        )
+        return self._model.parts[g].score(x, rows, noise * generator.standard_normal(len(rows)))
+
+    def predict(
+        self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
+    ) -> Prediction:
+        """Return mean and standard deviation of each arm's mean reward, over all scales."""
+        x, named = ask(self._model, contexts, arms, ())
+        return self._model.predict(x, named.names)
+
+    def probabilities(
+        self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
+    ) -> Floats:
+        """Return the probability of every arm to be chosen, to 1e-6."""
+        x, named = ask(self._model, contexts, arms, ())
+        beliefs = self._model.beliefs
+        means, stds = self._model.predict_each(x, named.rows)
+        total: Floats = np.zeros(len(x))
+        nodes = list(noise_nodes(beliefs.freedom))
+        for weight, noise, mean, std in zip(
+            beliefs.weight, beliefs.noise_std, means, stds, strict=True
+        ):
+            if weight > _NEGLIGIBLE:
+                for scale, share in nodes:
+                    total += weight * share * highest_of_normals(mean, scale * noise * std)
+        total /= total.sum()
+        return total
+
+    @property
+    def beliefs(self) -> Beliefs:
+        """What is known of the scales."""
+        return self._model.beliefs
+
+    @property
+    def learns_scales(self) -> bool:
+        """It does."""
+        return True
+
+    @property
+    def moments(self) -> Moments:
+        """All evidence so far, without the prior (a copy)."""
+        return self._model.moments
+
+    def decay(self, factor: float) -> None:
+        """Forget: multiply all evidence by a factor above 0 and at most 1."""
+        self._model.decay(factor)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options that make this policy again, without what it has learned."""
+        return {"n_features": self.n_features, **asdict(self._model.guess), "seed": self.seed}
+
+    # -- state -------------------------------------------------------------------------------
+
+    def with_moments(self, moments: Moments, removed: Iterable[Name], decisions: int) -> Self:
+        """Return a policy of the same settings that has learned from these moments instead."""
+        other = type(self)(**self.settings)
+        other._model.fill(moments, removed)
+        other._decisions = decisions
+        return other

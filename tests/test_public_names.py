@@ -15,7 +15,7 @@ def test_public_names() -> None:
     """Adding or removing a name is a decision, not an accident."""
     assert rolin.__all__ == [
         "ArmEffects", "BayesRoLinTS", "Coefficients", "Decision", "Greedy", "HLinUCB", "LinTS", "LinUCB",
-        "LinearPolicy", "Moments", "NaiveRoLinTS", "Policy", "Posterior", "Prediction", "Result",
+        "LinearPolicy", "LogisticRoLinTS", "LogisticRoLinUCB", "Moments", "NaiveRoLinTS", "Policy", "Posterior", "Prediction", "Result",
         "RoLinTS", "RoLinUCB", "RolinError", "SafeFALCON", "Scales", "Uniform", "__version__",
         "environments", "errors", "load", "merge", "simulate", "theory",
     ]  # fmt: skip

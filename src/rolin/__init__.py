@@ -11,6 +11,7 @@ from rolin.policies.greedy import Greedy
 from rolin.policies.hlinucb import HLinUCB
 from rolin.policies.lin_ts import LinTS
 from rolin.policies.lin_ucb import LinUCB
+from rolin.policies.logistic import LogisticRoLinTS, LogisticRoLinUCB
 from rolin.policies.naive import NaiveRoLinTS
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.rolin_ucb import RoLinUCB
@@ -32,6 +33,8 @@ __all__ = [
     "LinTS",
     "LinUCB",
     "LinearPolicy",
+    "LogisticRoLinTS",
+    "LogisticRoLinUCB",
     "Moments",
     "NaiveRoLinTS",
     "Policy",

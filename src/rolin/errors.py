@@ -12,12 +12,15 @@
     ├── DataError                     data from outside that is missing or malformed
     └── MissingExtra (ImportError)    a part that needs packages which are not installed
 
+And one warning: ApproximationWarning (UserWarning), where a result is near but not exact.
+
 Messages say what was given and what was expected.
 """
 
 from __future__ import annotations
 
 __all__ = [
+    "ApproximationWarning",
     "ArmError",
     "DataError",
     "InputError",
@@ -74,3 +77,7 @@ class DataError(RolinError):
 
 class MissingExtra(RolinError, ImportError):
     """A part of the library needs packages that are not installed; names the extra."""
+
+
+class ApproximationWarning(UserWarning):
+    """A result is near what was asked for, but not exactly it."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from statistics import NormalDist
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rolin.arms import Name
+from rolin.checks import number_of
+from rolin.errors import ParameterError
 
-__all__ = ["ArmEffects", "Coefficients", "Prediction"]
+__all__ = ["ArmEffects", "Coefficients", "LogitPrediction", "Prediction"]
 
 Floats = NDArray[np.float64]
 
@@ -22,6 +25,40 @@ class Prediction(NamedTuple):
     """(K,)"""
     std: Floats
     """(K,)"""
+
+    def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
+        """Return the ends of intervals that hold the mean rewards with this probability."""
+        reach = _reach(level) * self.std
+        return self.mean - reach, self.mean + reach
+
+
+class LogitPrediction(Prediction):
+    """Posterior of each arm's probability of a yes in its context."""
+
+    logit_mean: Floats
+    """(K,): mean of the logits, which are normal"""
+    logit_std: Floats
+    """(K,): their standard deviation"""
+
+    def __new__(cls, mean: Floats, std: Floats, logit_mean: Floats, logit_std: Floats) -> Self:
+        """Keep the logits beside what they say of the probabilities."""
+        self = super().__new__(cls, mean, std)
+        self.logit_mean, self.logit_std = logit_mean, logit_std
+        return self
+
+    def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
+        """Return the ends of intervals that hold the probabilities with this probability."""
+        reach = _reach(level) * self.logit_std
+        low, high = (1.0 / (1.0 + np.exp(-self.logit_mean - side)) for side in (-reach, reach))
+        return low, high
+
+
+def _reach(level: float) -> float:
+    """Return how many standard deviations hold that much of a normal distribution."""
+    number = number_of("level", level, ParameterError)
+    if not 0.0 < number < 1.0:
+        raise ParameterError(f"level={level!r}, expected a number between 0 and 1")
+    return NormalDist().inv_cdf(0.5 + 0.5 * number)
 
 
 class Coefficients(NamedTuple):

@@ -62,6 +62,10 @@ class Posterior(Learner):
     ([2.0, 1.0], [0.667, 1.667])
     """
 
+    # What learns from one reward, and from many.
+    _fold = staticmethod(kernels.observe)
+    _fold_many = staticmethod(kernels.observe_many)
+
     def __init__(self, scales: Scales, n_features: int) -> None:
         super().__init__(n_features)
         d = self.n_features
@@ -162,7 +166,7 @@ class Posterior(Learner):
             raise InputError(f"weight={weight!r}, expected a positive number")
         name = arm if type(arm) is str or type(arm) is int else canonical(arm)
         row = self._index.row_of.get(name, 0) or self._reserve(len(self._index.names) + 1)
-        if not kernels.observe(
+        if not self._fold(
             x, r, h, row,
             self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
         ):  # fmt: skip
@@ -190,7 +194,7 @@ class Posterior(Learner):
         touched = np.unique(rows)
         kept = [a.copy() for a in (self._coef, self._factor, self._scatter, self._numbers)]
         kept_arms, kept_tails = self._arms[touched], self._tails[touched]
-        done = kernels.observe_many(
+        done = self._fold_many(
             batch.contexts, batch.rewards, batch.weights, rows,
             self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
         )  # fmt: skip

@@ -9,12 +9,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import warnings
 from os import PathLike
 from typing import Any, TypeVar, overload
 
 from rolin import snapshot
 from rolin.arms import PastArm
-from rolin.errors import MergeError, StateFileError
+from rolin.errors import ApproximationWarning, MergeError, StateFileError
 from rolin.policies.base import Policy
 from rolin.policies.bayes_rolin_ts import BayesRoLinTS
 from rolin.policies.decision import Decision
@@ -105,6 +106,13 @@ def merge(a: Learns, b: Learns, *, base: Learns | None = None) -> Learns:
         raise MergeError(
             "learners that forget by themselves cannot be merged: which of their rewards came "
             "first is not known; decay both by a clock of your own instead"
+        )
+    if not a.exact:
+        warnings.warn(
+            f"two {type(a).__name__} merge to nearly what one learner would be, not exactly: what an "
+            "outcome teaches depends on what was known before it",
+            ApproximationWarning,
+            stacklevel=2,
         )
     started_with = set() if base is None else _past(base)
     for other in (b,) if base is None else (b, base):

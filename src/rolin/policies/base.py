@@ -243,6 +243,11 @@ class Policy(ABC, Generic[Model]):
         """Number d of features."""
         return self._model.n_features
 
+    yes_or_no = False
+    """Whether rewards must be 0 or 1."""
+    exact = True
+    """Whether what is known is what the model says, or an approximation of it."""
+
     @property
     def learns_scales(self) -> bool:
         """Whether it learns how noisy rewards are, or how different arms, from the rewards."""

@@ -48,6 +48,7 @@ def checks_for(make: MakePolicy) -> list[Check]:
     assert isinstance(policy, Decides), f"{policy!r} lacks decide or update"
     learns_scales = getattr(policy, "learns_scales", False)
     forgets = getattr(policy, "half_life", None) is not None
+    exact = getattr(policy, "exact", True)
     checks: list[Check] = [
         deciding.deciding_changes_nothing,
         deciding.the_same_seed_decides_the_same,
@@ -74,10 +75,10 @@ def checks_for(make: MakePolicy) -> list[Check]:
         checks += [learning.predictions_follow_their_arms]
         # Three equal rewards say that the noise is low, and make older ones older; one of weight 3
         # does neither.
-        if not learns_scales and not forgets:
+        if exact and not learns_scales and not forgets:
             checks += [learning.a_weight_counts_as_repeats]
     if isinstance(policy, Saves):
         checks += [state.a_loaded_policy_continues_exactly]
-    if hasattr(policy, "moments") and not forgets:
+    if hasattr(policy, "moments") and exact and not forgets:
         checks += [state.merged_learners_are_one_learner]
     return checks

@@ -8,7 +8,15 @@ import numpy as np
 
 from rolin.arms import Name
 from rolin.testing.capabilities import MakePolicy, Predicts
-from rolin.testing.problems import N_FEATURES, NAMES, contexts, fingerprint, refused, trained
+from rolin.testing.problems import (
+    N_FEATURES,
+    NAMES,
+    contexts,
+    fingerprint,
+    refused,
+    reward_for,
+    trained,
+)
 
 __all__ = [
     "a_weight_counts_as_repeats",
@@ -50,6 +58,9 @@ def bad_updates_change_nothing(make: MakePolicy) -> None:
     }
     for what, call in updates.items():
         refused(call, what)
+    if getattr(policy, "yes_or_no", False):
+        for value in (0.5, -1.0, 2.0):
+            refused(lambda value=value: policy.update("new", x, value), f"{value} as yes or no")  # type: ignore[misc]  # bound now
     assert fingerprint(policy) == before
     assert list(getattr(policy, "arms", [])) == arms
 
@@ -58,7 +69,8 @@ def many_updates_are_single_ones(make: MakePolicy) -> None:
     """`update_many` is `update` for each in turn."""
     one, many = trained(make), trained(make)
     arms: list[Name] = ["a", "new", "a", True, 1.0, "b"]
-    x, r, h = contexts(3, 6), np.arange(6.0), np.linspace(0.5, 2, 6)
+    x, h = contexts(3, 6), np.linspace(0.5, 2, 6)
+    r = np.array([reward_for(one, value) for value in np.arange(6.0)])
     for i in range(6):
         one.update(arms[i], x[i], r[i], h[i])
     many.update_many(arms, x, r, h)
@@ -101,7 +113,7 @@ def removed_arms_come_back(make: MakePolicy) -> None:
     policy = trained(make)
     x = contexts(1)
     for name in NAMES:
-        policy.update(name, x[0], 3.0)
+        policy.update(name, x[0], reward_for(policy, 3.0))
     before = policy.predict(x, NAMES) if isinstance(policy, Predicts) else None
     refused(lambda: policy.remove_arm("never there"), "removing an arm that never was")
     refused(lambda: policy.restore_arm("a"), "restoring an arm that is there")

@@ -12,7 +12,17 @@ from rolin.arms import Name
 from rolin.errors import RolinError
 from rolin.testing.capabilities import MakePolicy, Predicts
 
-__all__ = ["NAMES", "N_FEATURES", "Check", "contexts", "fingerprint", "refused", "train", "trained"]
+__all__ = [
+    "NAMES",
+    "N_FEATURES",
+    "Check",
+    "contexts",
+    "fingerprint",
+    "refused",
+    "reward_for",
+    "train",
+    "trained",
+]
 
 Floats = NDArray[np.float64]
 Check = Callable[[MakePolicy], None]
@@ -27,11 +37,17 @@ def contexts(seed: int, n: int = 4) -> Floats:
     return np.random.default_rng([seed, n]).uniform(-1, 1, (n, N_FEATURES))
 
 
+def reward_for(policy: Any, value: float) -> float:
+    """Return a reward that the policy accepts: of one for yes/no rewards, the sign."""
+    return float(value > 0.0) if getattr(policy, "yes_or_no", False) else value
+
+
 def train(policy: Any, rounds: int = 30, start: int = 0) -> Any:
     """Let a policy play rounds whose contexts and rewards depend on the round alone."""
     for t in range(start, start + rounds):
         decision = policy.decide(contexts(t), NAMES)
-        policy.update(decision.arm, decision.context, float(np.sin(7 * t) + decision.context[0]))
+        reward = reward_for(policy, float(np.sin(7 * t) + decision.context[0]))
+        policy.update(decision.arm, decision.context, reward)
     return policy
 
 

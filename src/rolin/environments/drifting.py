@@ -1,0 +1,79 @@
+"""Tastes that change: coefficients and arm effects that move a little in every round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from rolin.checks import count_of, number_of
+from rolin.environments.base import BLOCK, Block, block_sizes
+from rolin.errors import ParameterError
+from rolin.model import Scales
+
+__all__ = ["Drifting"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drifting:
+    """A synthetic problem whose coefficients and arm effects forget where they were.
+
+    Each moves as z ← a z + √(1 - a²) · std · noise with a = 2^(-1/half_life), so that at any time they
+    look as if drawn from N(0, std²), and after `half_life` rounds their correlation with what they were
+    is one half.
+
+    Parameters
+    ----------
+    half_life
+        Rounds after which half of the correlation is gone.
+    n_arms
+        Number K of arms.
+    n_features
+        Number d of features, each uniform on [-1, 1] and new in every round.
+    arm_std
+        Standard deviation of the arms' own effects.
+    coef_std
+        Standard deviation of a coefficient.
+    noise_std
+        Standard deviation of a reward around its mean.
+
+    Examples
+    --------
+    >>> world = Drifting(half_life=500, n_arms=3, n_features=2)
+    >>> block = next(world.play(10, np.random.default_rng(0)))
+    >>> block.contexts.shape, block.means.shape
+    ((10, 3, 2), (10, 3))
+    """
+
+    half_life: float = 1000.0
+    n_arms: int = 50
+    n_features: int = 10
+    arm_std: float = 0.5
+    coef_std: float = 1.0
+    noise_std: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        count_of("n_arms", self.n_arms, least=1)
+        count_of("n_features", self.n_features)
+        Scales(arm_std=self.arm_std, coef_std=self.coef_std, noise_std=self.noise_std)
+        if not 0.0 < number_of("half_life", self.half_life, ParameterError) < math.inf:
+            raise ParameterError(f"half_life={self.half_life!r}, expected a positive number")
+
+    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:
+        """Draw one problem and hand out that many rounds of it."""
+        d = self.n_features
+        std = np.concatenate([np.full(d, self.coef_std), np.full(self.n_arms, self.arm_std)])
+        keep = 2.0 ** (-1.0 / self.half_life)
+        now = std * generator.standard_normal(d + self.n_arms)
+        for n in block_sizes(rounds):
+            contexts = generator.uniform(-1.0, 1.0, (BLOCK, self.n_arms, d))
+            moves = math.sqrt(1.0 - keep**2) * std * generator.standard_normal((BLOCK, len(std)))
+            path = np.empty_like(moves)
+            for b in range(BLOCK):
+                path[b] = now = keep * now + moves[b]
+            means = np.einsum("bkd,bd->bk", contexts, path[:, :d]) + path[:, d:]
+            noise = self.noise_std * generator.standard_normal((BLOCK, 1))
+            yield Block(contexts[:n], means[:n], (means + noise)[:n])

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
+    from rolin.diagnose import Diagnosis, Effect
     from rolin.result import Result
 
-__all__ = ["STYLE", "draw_regret", "look_of"]
+__all__ = ["STYLE", "draw_effects", "draw_regret", "look_of"]
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -71,3 +74,48 @@ def draw_regret(result: Result, ax: Axes | None, *, scale: str, bound: bool, ban
             ax.plot([], [], " ", label=f"Theorem 1: {result.bound[-1]:,.0f}".replace(",", " "))
     ax.legend(frameon=False, fontsize=8)
     return ax
+
+
+# Arms drawn in one figure; of more, the highest and the lowest.
+_DRAWN = 60
+
+
+def draw_effects(report: Diagnosis) -> Figure:
+    """Draw arm effects and coefficients with their intervals; see `Diagnosis.plot`."""
+    arms = list(report.arms)
+    left_out = len(arms) - _DRAWN
+    if left_out > 0:
+        arms = [*arms[: _DRAWN // 2], *arms[-(_DRAWN // 2) :]]
+    rows = max(len(arms), len(report.coefficients))
+    with plt.rc_context(STYLE):
+        figure = Figure(figsize=(7.2, min(1.6 + 0.16 * rows, 11.0)), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        _draw_intervals(left, arms, 0)
+        _draw_intervals(right, list(report.coefficients), 1)
+        left.set(title="arm effects", xlabel="effect on the reward, 95 %")
+        right.set(title="coefficients", xlabel="coefficient, 95 %")
+        if left_out > 0:
+            left.axhline(_DRAWN // 2 - 0.5, color="0.7", linestyle=":", linewidth=0.8)
+            left.text(
+                0.98, _DRAWN // 2 - 0.5, f"{left_out} more", transform=left.get_yaxis_transform(),
+                ha="right", va="center", fontsize=7, backgroundcolor="white",
+            )  # fmt: skip
+        value, low, high = report.arm_std
+        p_value = "" if math.isnan(report.p_value) else f", p = {report.p_value:.2g}"
+        figure.suptitle(
+            f"Do the features miss something? {report.answer.capitalize()}: "
+            f"arm_std = {value:.3g} ({low:.3g} to {high:.3g}){p_value}",
+            fontsize=10,
+        )
+    return figure
+
+
+def _draw_intervals(ax: Axes, effects: list[Effect], place: int) -> None:
+    colour = look_of(place)["color"]
+    at = np.arange(len(effects))
+    values = [effect.value for effect in effects]
+    ends = [[e.value - e.low for e in effects], [e.high - e.value for e in effects]]
+    ax.axvline(0.0, color="0.7", linewidth=0.8)
+    ax.errorbar(values, at, xerr=ends, fmt="o", color=colour, markersize=3, linewidth=1)
+    ax.set_yticks(at, [str(effect.name)[:20] for effect in effects], fontsize=7)
+    ax.set_ylim(len(effects) - 0.5, -0.5)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import rolin
-from rolin.cli import data, reproduce
+from rolin.cli import data, diagnose, reproduce
 
 __all__ = ["app"]
 
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(data.app, name="data")
+app.command("diagnose")(diagnose.run)
 
 
 def _version(asked: bool) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin.adaptive import Adaptive, ScaleEvent
 from rolin.arms import Name
+from rolin.diagnose import Diagnosis, diagnose
 from rolin.errors import ParameterError
 from rolin.estimates import Prediction
 from rolin.model import CoefScale, Numbers, Scale, Scales, guess_of
@@ -140,6 +141,21 @@ class LinearPolicy(Policy[Posterior]):
         x, named = ask(self._model, contexts, arms, ())
         _, table = self._model.score(x, named.rows, np.zeros(len(x)))
         return Prediction(table[0], table[1])
+
+    def diagnose(self, *, feature_names: Sequence[str] | None = None) -> Diagnosis:
+        """Say whether arms differ by something that the features miss.
+
+        Parameters
+        ----------
+        feature_names
+            Names of the d features, for the report.
+        """
+        return diagnose(
+            self.moments,
+            prior=self.scales,
+            feature_names=feature_names,
+            yes_or_no=self.yes_or_no,
+        )
 
     @property
     def posterior(self) -> Posterior:

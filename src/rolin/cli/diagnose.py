@@ -1,0 +1,73 @@
+"""`rolin diagnose`: whether the features miss something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rolin.datasets.log import SUFFIXES, read_log
+from rolin.diagnose import Diagnosis, diagnose
+from rolin.errors import DataError
+from rolin.policies import LinearPolicy, load
+
+__all__ = ["run"]
+
+
+def run(
+    source: Annotated[
+        Path, typer.Argument(help="A state that a policy saved, or a log as CSV or Parquet.")
+    ],
+    arm: Annotated[str, typer.Option(help="Of a log: the column of the arm.")] = "arm",
+    reward: Annotated[str, typer.Option(help="Of a log: the column of the reward.")] = "reward",
+    weight: Annotated[str | None, typer.Option(help="Of a log: the column of the weight.")] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a log: the features' columns, with commas between; default all numbers."
+        ),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Also write the report as JSON to this file.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Also draw it to this file (.png, .pdf, .svg).")
+    ] = None,
+) -> None:
+    """Say whether arms differ by something that the features miss."""
+    report = _report(source, arm, reward, weight, features)
+    typer.echo(str(report))
+    for path, write in ((json, _write_json), (figure, _write_figure)):
+        if path is not None:
+            try:
+                write(report, path)
+            except (OSError, ValueError) as error:
+                raise DataError(f"{path} cannot be written: {error}") from error
+
+
+def _report(
+    source: Path, arm: str, reward: str, weight: str | None, features: str | None
+) -> Diagnosis:
+    if source.name.endswith(SUFFIXES):
+        names = None if features is None else [name.strip() for name in features.split(",")]
+        log = read_log(source, arm=arm, reward=reward, weight=weight, features=names)
+        if not log.arms:
+            raise DataError(f"{source} has no rows")
+        return diagnose(log.moments, feature_names=log.features)
+    if not source.is_file():
+        raise DataError(f"there is no file {source}")
+    policy = load(source)
+    if not isinstance(policy, LinearPolicy):
+        raise DataError(
+            f"{source} holds a {type(policy).__name__}, which has no arm effects to look at"
+        )
+    return policy.diagnose()
+
+
+def _write_json(report: Diagnosis, path: Path) -> None:
+    path.write_text(report.to_json() + "\n", encoding="utf-8")
+
+
+def _write_figure(report: Diagnosis, path: Path) -> None:
+    report.plot().savefig(path, dpi=150)

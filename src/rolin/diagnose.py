@@ -1,0 +1,329 @@
+"""Do the features miss something that differs between arms? The misspecification report.
+
+Everything is computed from moments: of a policy, or of a log. The scales are those of the restricted
+likelihood (which does not depend on any prior of the coefficients), and the test of arm_std = 0
+compares its maximum with its value there. Zero is at the edge of what arm_std can be, so that without
+arm effects the statistic is 0 half of the time and χ² with one degree of freedom the other half
+(Self & Liang 1987).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from rolin.arms import Name
+from rolin.errors import DataError, ParameterError
+from rolin.extras import needs
+from rolin.likelihood import Evidence, Search
+from rolin.model import Scales
+from rolin.moments import Moments
+from rolin.posterior import Posterior
+from rolin.scales import Interval, estimate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Diagnosis", "Effect", "diagnose"]
+
+Answer = Literal["yes", "no", "cannot tell"]
+
+# Below this share of all that features and arms explain, arm effects would not matter much.
+_MATTERS = 0.1
+_SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class Effect:
+    """An arm's own effect, or a coefficient, with a 95 % interval."""
+
+    name: Name
+    value: float
+    low: float
+    high: float
+    weight: float = math.nan
+    """Of an arm: the weight of its rewards, their number if all weigh 1."""
+    shrinkage: float = math.nan
+    """Of an arm: how much of what it showed is believed, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the data say about effects that the features miss."""
+
+    answer: Answer
+    """Whether there are arm effects."""
+    because: str
+    """Why."""
+    rewards: float
+    """Number of rewards."""
+    noise_std: Interval
+    arm_std: Interval
+    statistic: float
+    """Twice the rise of the log restricted likelihood from arm_std = 0 to its best; NaN if untold."""
+    p_value: float
+    """Probability of such a rise without arm effects; NaN if it cannot be told."""
+    shares: dict[str, float]
+    """Of a reward's variance: what features, arms and noise carry."""
+    log_scores: dict[str, float]
+    """Mean log density of a reward, predicted from those before it, by three models."""
+    arms: tuple[Effect, ...]
+    """Effect of every arm, highest first."""
+    coefficients: tuple[Effect, ...]
+
+    def __str__(self) -> str:
+        """Return the report as text, with at most ten arms from each end."""
+        lines = [
+            f"Do the features miss something that differs between arms? {self.answer.upper()}."
+        ]
+        lines += [self.because, ""]
+        lines += [f"{self.rewards:g} rewards of {len(self.arms)} arms"]
+        for name in ("noise_std", "arm_std"):
+            value, low, high = getattr(self, name)
+            told = f"95 % interval {low:.3g} to {high:.3g}"
+            if low == high:
+                told = "as given: the data do not tell"
+            lines.append(f"{name:<10} {value:10.4g}   {told}")
+        if not math.isnan(self.p_value):
+            lines.append(
+                f"test of arm_std = 0: statistic {self.statistic:.2f}, p = {self.p_value:.2g}"
+            )
+        parts = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
+        lines += [f"variance of a reward: {parts}", ""]
+        if self.log_scores:
+            lines += ["log score per reward, one step ahead (higher is better)"]
+            lines += [f"  {name:<24} {score:9.4f}" for name, score in self.log_scores.items()]
+        lines += ["", "coefficient      value  95 % interval"]
+        lines += [
+            f"  {_short(c.name):<12} {c.value:8.3g}  {c.low:.3g} to {c.high:.3g}"
+            for c in self.coefficients
+        ]
+        lines += ["", "arm            effect  95 % interval          weight  shrinkage"]
+        rows = [_row(arm) for arm in self.arms]
+        if len(rows) > 20:
+            rows[10:-10] = [f"  … {len(rows) - 20} more"]
+        return "\n".join([*lines, *rows])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain numbers, texts and lists; what cannot be told is `None`."""
+        report: dict[str, Any] = _plain(asdict(self))
+        return report
+
+    def to_json(self) -> str:
+        """Return the report as JSON."""
+        return json.dumps(
+            self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False, default=str
+        )
+
+    def plot(self) -> Figure:
+        """Draw the arms' effects and the coefficients, with their intervals."""
+        with needs("sim"):
+            from rolin.plotting import draw_effects
+        return draw_effects(self)
+
+
+def diagnose(
+    moments: Moments,
+    *,
+    prior: Scales | None = None,
+    feature_names: Sequence[str] | None = None,
+    yes_or_no: bool = False,
+) -> Diagnosis:
+    """Say whether there are arm effects that the features miss.
+
+    Parameters
+    ----------
+    moments
+        The evidence: `policy.moments`, or `Moments.of` a log.
+    prior
+        The model: its intercept, and the scales kept where the data are too few. By default one with
+        an intercept.
+    feature_names
+        Names of the d features, for the report.
+    yes_or_no
+        Whether the moments are those of a logistic policy: then all is on the logit scale, the noise
+        is known, and log scores, which other models would have to be given the outcomes for, are left out.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x, arms = rng.normal(size=(2000, 2)), rng.integers(20, size=2000)
+    >>> r = x @ [1.0, -1.0] + rng.normal(size=20)[arms] + rng.normal(size=2000)
+    >>> diagnose(Moments.of(arms, x, r)).answer
+    'yes'
+    """
+    d = moments.n_features
+    names = [f"x{j}" for j in range(d)] if feature_names is None else list(feature_names)
+    if len(names) != d:
+        raise ParameterError(f"feature_names has {len(names)} names, expected {d}")
+    if moments.count == 0:
+        raise DataError("there are no rewards to diagnose")
+    prior = _default_prior(moments) if prior is None else prior
+    learn: set[Any] = {"arm_std", "coef_std"} if yes_or_no else {"noise_std", "arm_std", "coef_std"}
+    found = estimate(moments, method="reml", prior=prior, learn=learn)
+    scales = found.scales
+    statistic, p_value = math.nan, math.nan
+    if "arm_std" not in found.kept:
+        statistic, p_value = _test(moments, prior, learn - {"coef_std"})
+    posterior = Posterior.of(scales, moments)
+    shares = _shares(moments, posterior)
+    answer, because = _verdict(found.kept, found.arm_std, p_value, shares, scales)
+    return Diagnosis(
+        answer=answer,
+        because=because,
+        rewards=moments.count,
+        noise_std=found.noise_std,
+        arm_std=found.arm_std,
+        statistic=statistic,
+        p_value=p_value,
+        shares=shares,
+        log_scores={} if yes_or_no else _log_scores(moments, prior),
+        arms=_arm_effects(posterior, moments),
+        coefficients=_coefficients(posterior, names),
+    )
+
+
+def _default_prior(moments: Moments) -> Scales:
+    """Return a model with an intercept that is all but free."""
+    h, r = moments.weight, moments.mean_reward
+    square = float((moments.reward_scatter + h @ r**2) / h.sum())
+    return Scales(intercept_std=10.0 * math.sqrt(square) or 1.0)
+
+
+def _test(moments: Moments, prior: Scales, learn: set[str]) -> tuple[float, float]:
+    """Return the likelihood ratio statistic of arm_std = 0, and its p-value."""
+    evidence = Evidence(moments, prior)
+    free = Search(evidence, learn, "reml").best()
+    without = evidence.under(replace(prior, arm_std=0.0))
+    zero = Search(without, learn - {"arm_std"}, "reml").best()
+    statistic = max(zero.deviance - free.deviance, 0.0)
+    if statistic == 0.0:
+        return 0.0, 1.0
+    return statistic, 0.5 * math.erfc(math.sqrt(0.5 * statistic))  # ½ P(χ²₁ > statistic)
+
+
+def _shares(moments: Moments, posterior: Posterior) -> dict[str, float]:
+    """Return what features, arms and noise carry of the variance of a reward of weight 1."""
+    h, d = moments.weight, moments.n_features
+    theta = posterior.coefficients.mean[:d]
+    apart = moments.mean_context - h @ moments.mean_context / h.sum()
+    scatter = moments.scatter + (apart * h[:, None]).T @ apart
+    parts = {
+        "features": float(theta @ scatter @ theta / h.sum()),
+        "arms": posterior.scales.arm_std**2,
+        "noise": posterior.scales.noise_std**2,
+    }
+    total = sum(parts.values())
+    return {name: part / total for name, part in parts.items()}
+
+
+def _verdict(
+    kept: Sequence[str], arm_std: Interval, p_value: float, shares: dict[str, float], scales: Scales
+) -> tuple[Answer, str]:
+    if "arm_std" in kept:
+        return "cannot tell", (
+            "Too few rewards: telling arm effects from noise takes arms that were pulled more than "
+            "once, and more arms than features that tell them apart."
+        )
+    if p_value < _SIGNIFICANT:
+        return "yes", (
+            f"Arms differ by more than their features and chance explain (p = {p_value:.2g}): their own "
+            f"effects have a standard deviation of {arm_std.value:.3g} ({arm_std.low:.3g} to "
+            f"{arm_std.high:.3g})."
+        )
+    # The features' part in the units of the scales, and the most that the arms' may be.
+    features = shares["features"] / shares["noise"] * scales.noise_std**2
+    most = arm_std.high**2 / (features + arm_std.high**2)
+    if most < _MATTERS:
+        return "no", (
+            f"There is no sign of arm effects, and if there are any, their standard deviation is "
+            f"below {arm_std.high:.3g}: {most:.0%} of what features and arms explain."
+        )
+    return "cannot tell", (
+        f"There is no clear sign of arm effects (p = {p_value:.2g}), but a standard deviation of up to "
+        f"{arm_std.high:.3g} cannot be excluded, which would be {most:.0%} of what features and arms "
+        "explain. More rewards would tell."
+    )
+
+
+def _log_scores(moments: Moments, prior: Scales) -> dict[str, float]:
+    """Return log evidence per reward: the log score of predicting each from those before it.
+
+    Its densities multiply to the same whatever the order. Each model has the scales that suit it best.
+    """
+    no_features = replace(
+        moments,
+        scatter=np.zeros((0, 0)),
+        cross=np.zeros(0),
+        mean_context=np.zeros((len(moments.arms), 0)),
+    )
+    plain = replace(prior, coef_std=1.0, coef_mean=0.0)
+    models: dict[str, tuple[Moments, Scales, tuple[Any, ...]]] = {
+        "robust (features, arms)": (moments, prior, ("noise_std", "arm_std", "coef_std")),
+        "linear (features only)": (moments, replace(prior, arm_std=0.0), ("noise_std", "coef_std")),
+        "per arm (arms only)": (no_features, plain, ("noise_std", "arm_std")),
+    }
+    scores = {}
+    for name, (evidence, guess, learn) in models.items():
+        scales = estimate(evidence, method="ml", prior=guess, learn=learn).scales
+        scores[name] = Posterior.of(scales, evidence).log_evidence / moments.count
+    return scores
+
+
+_REACH = NormalDist().inv_cdf(0.975)
+
+
+def _arm_effects(posterior: Posterior, moments: Moments) -> tuple[Effect, ...]:
+    effects = posterior.arm_effects(moments.arms)
+    rows = zip(
+        moments.arms,
+        effects.mean.tolist(),
+        (_REACH * effects.std).tolist(),
+        moments.weight.tolist(),
+        posterior.shrinkage(moments.arms).tolist(),
+        strict=True,
+    )
+    found = [Effect(arm, mean, mean - reach, mean + reach, h, w) for arm, mean, reach, h, w in rows]
+    return tuple(sorted(found, key=lambda effect: -effect.value))
+
+
+def _coefficients(posterior: Posterior, names: list[str]) -> tuple[Effect, ...]:
+    coefficients = posterior.coefficients
+    if posterior.scales.has_intercept:
+        names = [*names, "intercept"]
+    return tuple(
+        Effect(name, mean, mean - reach, mean + reach)
+        for name, mean, reach in zip(
+            names, coefficients.mean.tolist(), (_REACH * coefficients.std).tolist(), strict=True
+        )
+    )
+
+
+def _row(arm: Effect) -> str:
+    interval = f"{arm.low:.3g} to {arm.high:.3g}"
+    numbers = f"{arm.value:8.3g}  {interval:<18} {arm.weight:10g} {arm.shrinkage:10.2f}"
+    return f"  {_short(arm.name):<12} {numbers}"
+
+
+def _short(name: Name) -> str:
+    text = str(name)
+    return text if len(text) <= 12 else f"{text[:11]}…"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it: NaN and infinities are `None`."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        if hasattr(value, "_asdict"):
+            return _plain(value._asdict())
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

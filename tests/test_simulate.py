@@ -17,7 +17,7 @@ import pytest
 
 import rolin
 from rolin import testing
-from rolin.environments import Block, Synthetic
+from rolin.environments import Block, Clicks, Drifting, Synthetic
 from rolin.errors import DataError, MissingExtra, ParameterError
 
 mpl.use("Agg")
@@ -47,6 +47,54 @@ def same(a: rolin.Result, b: rolin.Result) -> bool:
 def test_synthetic_environments_keep_the_contract(contexts: str) -> None:
     """The laws of environments hold for both kinds of contexts."""
     testing.check_environment(Synthetic(n_arms=3, n_features=2, contexts=contexts))
+
+
+@pytest.mark.parametrize(
+    "world",
+    [Clicks(n_arms=3, n_features=2), Clicks(click_rate=0.9, n_arms=1, n_features=0),
+     Drifting(n_arms=3, n_features=2), Drifting(half_life=1.0, n_arms=2, n_features=0)],
+)  # fmt: skip
+def test_clicks_and_drift_keep_the_contract(world: Any) -> None:
+    """The laws of environments hold for yes/no rewards and for worlds that move."""
+    testing.check_environment(world)
+
+
+def test_clicks_come_at_the_rate_of_their_means(seed: int) -> None:
+    """Rewards are 0 or 1 with the means' probability, ± 5 s.e.; without effects it is the rate."""
+    world = Clicks(click_rate=0.1, n_arms=2, n_features=3, arm_std=0.0, coef_std=1e-9)
+    blocks = list(world.play(20_000, np.random.default_rng(seed)))
+    clicks = np.concatenate([block.rewards[:, 0] for block in blocks])
+    assert set(clicks.tolist()) == {0.0, 1.0}
+    assert clicks.mean() == pytest.approx(0.1, abs=5 * (0.09 / 20_000) ** 0.5)
+    assert blocks[0].means[0, 0] == pytest.approx(0.1, rel=1e-6)
+
+
+def test_drift_halves_the_correlation_in_a_half_life(seed: int) -> None:
+    """Over 2000 problems an arm's effect keeps its variance; after 128 rounds its correlation is ½."""
+    world = Drifting(half_life=128.0, n_arms=1, n_features=0, arm_std=0.7)
+    paths = []
+    for run in range(2000):
+        means = [b.means[:, 0] for b in world.play(129, np.random.default_rng([seed, run]))]
+        paths.append(np.concatenate(means)[[0, 128]])
+    first, last = np.array(paths).T
+    assert first.std() == pytest.approx(0.7, rel=5 / (2 * 2000) ** 0.5)
+    assert last.std() == pytest.approx(0.7, rel=5 / (2 * 2000) ** 0.5)
+    assert np.corrcoef(first, last)[0, 1] == pytest.approx(0.5, abs=5 * 0.75 / 2000**0.5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Clicks(click_rate=1.0), "click_rate=1.0, expected a number between 0 and 1"),
+        (lambda: Clicks(n_arms=0), "n_arms=0"),
+        (lambda: Drifting(half_life=0.0), "half_life=0.0, expected a positive number"),
+        (lambda: Drifting(noise_std=-1.0), "noise_std=-1.0"),
+    ],
+)
+def test_worlds_that_cannot_be_are_refused(make: Any, message: str) -> None:
+    """With what was given and what was expected."""
+    with pytest.raises(ParameterError, match=message):
+        make()
 
 
 def test_synthetic_problems_have_the_scales_they_say(seed: int) -> None:

@@ -11,6 +11,7 @@ from rolin.datasets.log import SUFFIXES, read_log
 from rolin.diagnose import Diagnosis, diagnose
 from rolin.errors import DataError
 from rolin.policies import LinearPolicy, load
+from rolin.policies.bayes_rolin_ts import BayesRoLinTS
 
 __all__ = ["run"]
 
@@ -58,7 +59,7 @@ def _report(
     if not source.is_file():
         raise DataError(f"there is no file {source}")
     policy = load(source)
-    if not isinstance(policy, LinearPolicy):
+    if not isinstance(policy, (LinearPolicy, BayesRoLinTS)):
         raise DataError(
             f"{source} holds a {type(policy).__name__}, which has no arm effects to look at"
         )

@@ -112,7 +112,7 @@ def _numbers(path: str | Path, table: pd.DataFrame, column: str) -> Floats:
     wrong = ~np.isfinite(values)
     if wrong.any():
         row = int(np.argmax(wrong))
-        given = table[column].iloc[row]
+        given = table[column].tolist()[row]
         raise DataError(f"{path}, row {row + 1}: {column} is {given!r}, expected a finite number")
     return values
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Self
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin.arms import Name
+from rolin.diagnose import Diagnosis, diagnose
 from rolin.estimates import Prediction
 from rolin.mixture import Beliefs, Mixture
 from rolin.model import Numbers, Scales
@@ -134,6 +135,16 @@ class BayesRoLinTS(Policy[Mixture]):
     def moments(self) -> Moments:
         """All evidence so far, without the prior (a copy)."""
         return self._model.moments
+
+    def diagnose(self, *, feature_names: Sequence[str] | None = None) -> Diagnosis:
+        """Say whether arms differ by something that the features miss.
+
+        Parameters
+        ----------
+        feature_names
+            Names of the d features, for the report.
+        """
+        return diagnose(self.moments, prior=self._model.guess, feature_names=feature_names)
 
     def decay(self, factor: float) -> None:
         """Forget: multiply all evidence by a factor above 0 and at most 1."""

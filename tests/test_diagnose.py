@@ -1,0 +1,223 @@
+"""The misspecification report: its test, its numbers, its words, and its command."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import rolin
+from rolin.cli.app import app
+from rolin.diagnose import Diagnosis, diagnose
+from rolin.errors import DataError, ParameterError
+from rolin.moments import Moments
+
+
+def log(
+    rng: np.random.Generator, n: int = 1500, k: int = 20, arm_std: float = 0.5
+) -> tuple[Any, Any, Any]:
+    """Arms, contexts and rewards; two features matter and one does not."""
+    arms, x = rng.integers(k, size=n), rng.normal(size=(n, 3))
+    r = 2 + x @ [1.0, -0.5, 0.0] + (arm_std * rng.normal(size=k))[arms] + rng.normal(size=n)
+    return arms, x, r
+
+
+def report(rng: np.random.Generator, **options: Any) -> Diagnosis:
+    """The diagnosis of a log."""
+    return diagnose(Moments.of(*log(rng, **options)))
+
+
+def test_the_answers(rng: np.random.Generator) -> None:
+    """Yes where arms differ, no where they do not and the data would show it, else neither."""
+    assert report(rng).answer == "yes"
+    assert report(rng, arm_std=0.0, n=4000).answer == "no"
+    few = report(rng, arm_std=0.0, n=50)
+    assert few.answer == "cannot tell"
+    assert "cannot be excluded" in few.because
+    alone = diagnose(Moments.of(range(30), *log(rng, n=30)[1:]))
+    assert alone.answer == "cannot tell"
+    assert "Too few rewards" in alone.because
+    assert math.isnan(alone.p_value)
+
+
+def test_without_effects_the_test_errs_as_often_as_it_says(seed: int) -> None:
+    """Of 400 logs without arm effects, 5 % have p < 0.05 (± 5 s.e. of 1.1 %), half or more have p = 1.
+
+    (Slightly more than half: the estimate of arm_std is zero a little more often than not.)
+    """
+    p = np.array(
+        [report(np.random.default_rng([seed, i]), n=150, arm_std=0.0).p_value for i in range(400)]
+    )
+    assert abs((p < 0.05).mean() - 0.05) < 5 * 0.011
+    assert 0.45 < (p == 1.0).mean() < 0.7
+
+
+def test_the_statistic_is_twice_the_rise_of_the_restricted_likelihood(seed: int) -> None:
+    """Against statsmodels: MixedLM with random intercepts, and ordinary least squares."""
+    from statsmodels.regression.mixed_linear_model import MixedLM
+
+    arms, x, r = log(np.random.default_rng(seed), n=400, arm_std=1.0)
+    found = diagnose(Moments.of(arms, x, r))
+    z = np.column_stack([x, np.ones(400)])
+    fit = MixedLM(r, z, groups=arms).fit(reml=True, method=["bfgs"], gtol=1e-8)
+    left = r - z @ np.linalg.lstsq(z, r, rcond=None)[0]
+    free, variance = 400 - 4, left @ left / (400 - 4)
+    without = -0.5 * (
+        free * math.log(2 * math.pi * variance) + free + np.linalg.slogdet(z.T @ z)[1]
+    )
+    # statsmodels leaves out what is constant, as long as the columns are the same
+    constant = 2 * (fit.llf - without) - found.statistic
+    assert constant == pytest.approx(0.0, abs=0.02)
+    assert found.arm_std.value == pytest.approx(float(fit.cov_re[0, 0]) ** 0.5, rel=1e-3)
+
+
+def test_log_scores_are_those_of_predicting_one_by_one(rng: np.random.Generator) -> None:
+    """The score of the robust model is the mean log density of each reward given those before it."""
+    arms, x, r = log(rng, n=200)
+    moments, prior = Moments.of(arms, x, r), rolin.Scales(intercept_std=3.0)
+    found = diagnose(moments, prior=prior)
+    scales = rolin.scales.estimate(moments, method="ml", prior=prior).scales
+    posterior, total = rolin.Posterior(scales, 3), 0.0
+    for i in range(200):
+        mean, std = posterior.predict(x[i : i + 1], [int(arms[i])])
+        variance = std[0] ** 2 + scales.noise_std**2
+        total += -0.5 * (math.log(2 * math.pi * variance) + (r[i] - mean[0]) ** 2 / variance)
+        posterior.observe(int(arms[i]), x[i], float(r[i]))
+    assert found.log_scores["robust (features, arms)"] == pytest.approx(total / 200, rel=1e-9)
+    robust, linear, per_arm = found.log_scores.values()
+    assert robust > linear
+    assert robust > per_arm
+
+
+def test_shares_add_up_and_tell_who_carries_what(rng: np.random.Generator) -> None:
+    """Features carry 1.25, arms 0.25 and noise 1 of a variance of 2.5."""
+    shares = report(rng, n=40_000, k=400).shares
+    assert sum(shares.values()) == pytest.approx(1.0)
+    for name, part in {"features": 0.5, "arms": 0.1, "noise": 0.4}.items():
+        assert shares[name] == pytest.approx(part, abs=0.03)
+
+
+def test_effects_hold_the_truth(seed: int) -> None:
+    """Intervals of arm effects and coefficients hold them in 95 % of 40 logs (± 5 s.e. over logs)."""
+    shares = []
+    for i in range(40):
+        rng = np.random.default_rng([seed, i])
+        arms, x, effects = (
+            rng.integers(25, size=800),
+            rng.normal(size=(800, 2)),
+            rng.normal(size=25),
+        )
+        r = x @ [1.0, -1.0] + effects[arms] + rng.normal(size=800)
+        found = diagnose(Moments.of(arms, x, r), prior=rolin.Scales())
+        held = [e.low <= effects[e.name] <= e.high for e in found.arms]
+        held += [c.low <= t <= c.high for c, t in zip(found.coefficients, (1, -1), strict=True)]
+        shares.append(np.mean(held))
+    assert abs(np.mean(shares) - 0.95) < 5 * np.std(shares) / 40**0.5
+
+
+def test_the_report_as_text_json_and_figure(rng: np.random.Generator, tmp_path: Path) -> None:
+    """All three hold the same; JSON has no NaN, a text of many arms shows the ends."""
+    found = report(rng, k=80)
+    text = str(found)
+    assert text.startswith("Do the features miss something that differs between arms? YES.")
+    assert "60 more" in text
+    plain = json.loads(found.to_json())
+    assert plain["arm_std"]["value"] == found.arm_std.value
+    assert len(plain["arms"]) == 80
+    assert plain["coefficients"][0]["weight"] is None
+    found.plot().savefig(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_a_policy_diagnoses_itself(rng: np.random.Generator) -> None:
+    """From what it has seen, learned scales or not, also of clicks, and with names of features."""
+    arms, x, r = log(rng)
+    for policy in (
+        rolin.RoLinTS(n_features=3, intercept_std=3.0, seed=0),
+        rolin.LinUCB(n_features=3, noise_std="learn", intercept_std=3.0, seed=0),
+    ):
+        policy.update_many(arms.tolist(), x, r)
+        found = policy.diagnose(feature_names=["age", "price", "junk"])
+        assert found.answer == "yes"
+        assert [c.name for c in found.coefficients] == ["age", "price", "junk", "intercept"]
+    clicks = rolin.LogisticRoLinTS(n_features=3, arm_std=1.0, seed=0)
+    logit = x @ [1.0, -0.5, 0.0] + 2.0 * rng.normal(size=20)[arms]
+    clicks.update_many(arms.tolist(), x, (rng.random(1500) < 1 / (1 + np.exp(-logit))) * 1.0)
+    found = clicks.diagnose()
+    assert found.answer == "yes"
+    assert found.log_scores == {}
+    assert found.noise_std.value == 1.0
+    with pytest.raises(ParameterError, match="feature_names has 1 names, expected 3"):
+        policy.diagnose(feature_names=["age"])
+    with pytest.raises(DataError, match="no rewards"):
+        rolin.RoLinTS(n_features=1).diagnose()
+
+
+# -- the command ------------------------------------------------------------------------------
+
+
+def write_log(path: Path, rng: np.random.Generator) -> pd.DataFrame:
+    """A log with a column of text that is no feature."""
+    arms, x, r = log(rng)
+    table = pd.DataFrame({"arm": [f"item {a}" for a in arms], "reward": r, "age": x[:, 0]})
+    table["price"], table["note"] = x[:, 1], "text"
+    (table.to_parquet if path.suffix == ".parquet" else table.to_csv)(path, index=False)
+    return table
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
+def test_a_log_is_diagnosed(name: str, rng: np.random.Generator, tmp_path: Path) -> None:
+    """Text, JSON and figure, from CSV and Parquet."""
+    write_log(tmp_path / name, rng)
+    options = ["--json", str(tmp_path / "a.json"), "--figure", str(tmp_path / "a.svg")]
+    result = CliRunner().invoke(app, ["diagnose", str(tmp_path / name), *options])
+    assert result.exit_code == 0, result.output
+    assert "YES." in result.output
+    plain = json.loads((tmp_path / "a.json").read_text())
+    assert [c["name"] for c in plain["coefficients"]] == ["age", "price", "intercept"]
+    assert "arm effects" in (tmp_path / "a.svg").read_text()
+
+
+def test_a_state_is_diagnosed(rng: np.random.Generator, tmp_path: Path) -> None:
+    """As the policy would itself; a state without arm effects is refused."""
+    arms, x, r = log(rng)
+    policy = rolin.RoLinTS(n_features=3, intercept_std=3.0, seed=0)
+    policy.update_many(arms.tolist(), x, r)
+    policy.save(tmp_path / "state")
+    result = CliRunner().invoke(app, ["diagnose", str(tmp_path / "state")])
+    assert result.output.strip() == str(policy.diagnose()).strip()
+    rolin.HLinUCB(n_features=3).save(tmp_path / "other")
+    result = CliRunner().invoke(app, ["diagnose", str(tmp_path / "other")])
+    assert "holds a HLinUCB" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.drop(columns="reward"), "has no column 'reward', only 'arm', 'age'"),
+        (
+            lambda t: t.assign(reward=["x", *t.reward[1:]]),
+            "row 1: reward is 'x', expected a finite",
+        ),
+        (lambda t: t.assign(age=[*t.age[:-1], np.inf]), "row 1500: age is inf"),
+        (lambda t: t.assign(arm=[None, *t.arm[1:]]), "row 1: column 'arm' is empty"),
+        (lambda t: t[:0], "has no rows"),
+    ],
+)
+def test_malformed_logs_name_row_and_column(
+    change: Any, message: str, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """And nothing is written."""
+    table = write_log(tmp_path / "log.csv", rng)
+    change(table).to_csv(tmp_path / "log.csv", index=False)
+    out = tmp_path / "out.json"
+    result = CliRunner().invoke(app, ["diagnose", str(tmp_path / "log.csv"), "--json", str(out)])
+    assert isinstance(result.exception, DataError)
+    assert message in str(result.exception)
+    assert not out.exists()

@@ -1,0 +1,228 @@
+"""Yes/no rewards: sites, posteriors against Newton's and scikit-learn's, calibration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import expit
+from scipy.stats import norm
+
+import rolin
+from rolin.errors import ApproximationWarning, InputError
+from rolin.logistic import LogisticPosterior
+
+
+def clicks(
+    rng: np.random.Generator, n: int, rate: float, k: int = 20, d: int = 5, std: float = 0.7
+) -> tuple[Any, ...]:
+    """Arms, contexts and outcomes of a robust logistic model, and its level."""
+    level = np.log(rate / (1 - rate))
+    arms, x = rng.integers(k, size=n), rng.uniform(-1, 1, (n, d))
+    logit = level + x @ (std * rng.normal(size=d)) + (std * rng.normal(size=k))[arms]
+    return arms, x, (rng.random(n) < expit(logit)).astype(float), level
+
+
+@pytest.mark.parametrize(("outcome", "weight"), [(1, 1.0), (0, 1.0), (1, 2.5), (0, 0.3)])
+def test_a_site_matches_moments(outcome: int, weight: float) -> None:
+    """Prior times site has the mean and variance of prior times likelihood, by adaptive quadrature."""
+    posterior = LogisticPosterior(
+        rolin.Scales(arm_std=1.3, intercept_std=1.1, intercept_mean=-2.0), 0
+    )
+    mean, variance = -2.0, 1.3**2 + 1.1**2
+    site = posterior.site("a", [], outcome, weight)
+    after = 1.0 / (1.0 / variance + site.weight)
+    m = after * (mean / variance + site.weight * site.reward)
+
+    def moment(power: int) -> float:
+        def f(eta: float) -> float:
+            likelihood = expit(eta if outcome else -eta) ** weight
+            return float(norm.pdf(eta, mean, variance**0.5) * likelihood * eta**power)
+
+        return float(quad(f, -25, 25, epsabs=1e-13, limit=300)[0])
+
+    z, first, second = (moment(p) for p in range(3))
+    assert m == pytest.approx(first / z, abs=1e-7)
+    assert after == pytest.approx(second / z - (first / z) ** 2, abs=1e-6)
+    posterior.observe("a", [], outcome, weight)
+    predicted = posterior.predict(np.empty((1, 0)), ["a"])
+    assert predicted.logit_mean[0] == pytest.approx(m, rel=1e-9)
+    assert predicted.logit_std[0] == pytest.approx(after**0.5, rel=1e-9)
+
+
+def test_predictions_are_of_probabilities(rng: np.random.Generator) -> None:
+    """Mean, standard deviation and interval of σ(η), against 10⁶ draws."""
+    posterior = LogisticPosterior(rolin.Scales(arm_std=1.0, intercept_std=1.5), 1)
+    arms, x, y, _ = clicks(rng, 100, 0.2, k=3, d=1)
+    posterior.observe_many(arms, x, y)
+    found = posterior.predict([[0.5], [-1.0]], [0, 1])
+    low, high = found.interval(0.8)
+    for i in range(2):
+        p = expit(found.logit_mean[i] + found.logit_std[i] * rng.normal(size=10**6))
+        assert found.mean[i] == pytest.approx(p.mean(), abs=5 * p.std() / 1000)
+        assert found.std[i] == pytest.approx(p.std(), rel=0.01)
+        np.testing.assert_allclose([low[i], high[i]], np.quantile(p, [0.1, 0.9]), rtol=0.02)
+
+
+def newton(arms: Any, x: Any, y: Any, scales: rolin.Scales) -> tuple[Any, Any]:
+    """Mode of (θ, level, v) and its inverse curvature: a converged Laplace fit of the whole batch."""
+    k = arms.max() + 1
+    z = np.column_stack([x, np.ones(len(x)), np.eye(k)[arms]])
+    mean, std = scales.prior(x.shape[1])
+    mean = np.concatenate([mean, np.zeros(k)])
+    precision = np.concatenate([std, np.full(k, scales.arm_std)]) ** -2.0
+    b = mean.copy()
+
+    def loss(b: Any) -> float:
+        eta = z @ b
+        return float(np.logaddexp(0, eta).sum() - y @ eta + 0.5 * precision @ (b - mean) ** 2)
+
+    for _ in range(100):
+        p = expit(z @ b)
+        curvature = (z * (p * (1 - p))[:, None]).T @ z + np.diag(precision)
+        step = np.linalg.solve(curvature, z.T @ (y - p) - precision * (b - mean))
+        size = 1.0
+        while loss(b + size * step) > loss(b) + 1e-9:
+            size /= 2
+        b = b + size * step
+        if np.abs(step).max() < 1e-10:
+            break
+    return b, np.linalg.inv(curvature)
+
+
+@pytest.mark.parametrize(("rate", "inside"), [(0.02, 0.7), (0.12, 0.93), (0.5, 1.0)])
+def test_the_posterior_is_near_a_converged_one(rate: float, inside: float, seed: int) -> None:
+    """Three batches of 3000 outcomes: one pass against Newton's method on all of them.
+
+    Of coefficients, level and arm effects, the widths are within 0.95 and 1.05 on average, the given
+    share of them within 0.9 and 1.1, all within 0.8 and 1.25; all means are within one posterior standard
+    deviation. (Over seeds 0 to 19: on average 95, 99 and 100 % within 0.9 and 1.1.) The widths that are
+    too small belong to arms that turned out much worse than expected: their first outcomes were taken
+    to be worth more than they were.
+    """
+    widths, means = [], []
+    for i in range(3):
+        rng = np.random.default_rng([seed, i])
+        arms, x, y, level = clicks(rng, 3000, rate)
+        scales = rolin.Scales(arm_std=0.7, coef_std=0.7, intercept_std=1.0, intercept_mean=level)
+        posterior = LogisticPosterior(scales, 5)
+        posterior.observe_many(arms, x, y)
+        mode, covariance = newton(arms, x, y, scales)
+        std = np.sqrt(np.diag(covariance))
+        c, v = posterior.coefficients, posterior.arm_effects(range(20))
+        widths += (np.concatenate([c.std, v.std]) / std).tolist()
+        means += ((np.concatenate([c.mean, v.mean]) - mode) / std).tolist()
+    assert 0.95 < np.exp(np.mean(np.log(widths))) < 1.05
+    assert np.mean([0.9 < width < 1.1 for width in widths]) >= inside
+    assert min(widths) > 0.8
+    assert max(widths) < 1.25
+    assert max(map(abs, means)) < 1.0
+
+
+def test_without_arm_effects_it_is_ridge_logistic_regression(seed: int) -> None:
+    """Against scikit-learn with the same prior: coefficients within 0.3 posterior std, 10 000 outcomes."""
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(10_000, 6))
+    y = (rng.random(10_000) < expit(x @ rng.normal(size=6) * 0.8)).astype(float)
+    posterior = LogisticPosterior(rolin.Scales(arm_std=0.0, coef_std=0.8), 6)
+    posterior.observe_many(["all"] * 10_000, x, y)
+    fit = LogisticRegression(C=0.8**2, fit_intercept=False, tol=1e-8).fit(x, y)
+    found = posterior.coefficients
+    assert (np.abs(found.mean - fit.coef_[0]) < 0.3 * found.std).all()
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.12, 0.5])
+def test_predictions_are_calibrated(rate: float, seed: int) -> None:
+    """New outcomes come as often as predicted, in each fifth of the predictions, within 5 s.e."""
+    rng = np.random.default_rng(seed)
+    arms, x, y, level = clicks(rng, 23_000, rate)
+    posterior = LogisticPosterior(
+        rolin.Scales(arm_std=0.7, coef_std=0.7, intercept_std=1.0, intercept_mean=level), 5
+    )
+    posterior.observe_many(arms[:3000], x[:3000], y[:3000])
+    p = np.empty(20_000)
+    for i in range(0, 20_000):
+        p[i] = posterior.predict(x[3000 + i : 3001 + i], arms[3000 + i : 3001 + i].tolist()).mean[0]
+    seen = y[3000:]
+    for part in np.array_split(np.argsort(p), 5):
+        # beside chance in the new outcomes, the model itself is known to some percent only
+        error = np.hypot(
+            (p[part].mean() * (1 - p[part].mean()) / len(part)) ** 0.5, 0.04 * p[part].mean()
+        )
+        assert abs(seen[part].mean() - p[part].mean()) < 5 * error
+
+
+def test_the_same_outcomes_give_the_same_state(rng: np.random.Generator) -> None:
+    """In the same order, bit for bit, one by one or in batches; in another order, nearly."""
+    arms, x, y, _ = clicks(rng, 300, 0.2)
+    one, many, other = (rolin.LogisticRoLinTS(n_features=5, seed=0) for _ in range(3))
+    for i in range(300):
+        one.update(int(arms[i]), x[i], y[i])
+    many.update_many(arms[:123].tolist(), x[:123], y[:123])
+    many.update_many(arms[123:].tolist(), x[123:], y[123:])
+    for name, array in one.posterior.arrays().items():
+        np.testing.assert_array_equal(array, many.posterior.arrays()[name], err_msg=name)
+    other.update_many(arms[::-1].tolist(), x[::-1], y[::-1])
+    mean, std = one.posterior.coefficients.mean, one.posterior.coefficients.std
+    assert (np.abs(other.posterior.coefficients.mean - mean) < 0.5 * std).all()
+
+
+def test_merging_says_that_it_is_an_approximation(rng: np.random.Generator) -> None:
+    """It warns, and the result is near what one learner would have been."""
+    arms, x, y, _ = clicks(rng, 1000, 0.3)
+    a, b, one = (rolin.LogisticRoLinTS(n_features=5, seed=0) for _ in range(3))
+    a.update_many(arms[:500].tolist(), x[:500], y[:500])
+    b.update_many(arms[500:].tolist(), x[500:], y[500:])
+    one.update_many(arms.tolist(), x, y)
+    with pytest.warns(ApproximationWarning, match="not exactly"):
+        both = rolin.merge(a, b)
+    found, expected = both.posterior.coefficients, one.posterior.coefficients
+    assert (np.abs(found.mean - expected.mean) < expected.std).all()
+    np.testing.assert_allclose(found.std, expected.std, rtol=0.1)
+
+
+def test_other_rewards_are_refused() -> None:
+    """Only 0 and 1 are yes and no, in whatever type; the message says which and where."""
+    policy = rolin.LogisticRoLinTS(n_features=1, seed=0)
+    for yes in (1, 1.0, True, np.True_, np.float32(1)):
+        policy.update("a", [0.5], yes)
+    with pytest.raises(InputError, match=r"reward=0\.5, expected 0 or 1: no or yes"):
+        policy.update("a", [0.5], 0.5)
+    with pytest.raises(InputError, match=r"rewards\[2\] is -1\.0, expected 0 or 1"):
+        policy.update_many(["a"] * 3, [[0.5]] * 3, [0, 1, -1])
+    assert policy.posterior.count == 5
+
+
+def test_noise_is_not_an_option() -> None:
+    """A logit has no noise to give or to learn."""
+    with pytest.raises(rolin.RolinError, match="no option 'noise_std'"):
+        rolin.LogisticRoLinTS(n_features=1, noise_std="learn")  # type: ignore[call-arg]
+    with pytest.raises(rolin.RolinError, match="expected 1: logits have no noise"):
+        LogisticPosterior(rolin.Scales(noise_std=2.0), 1)
+
+
+def test_arm_std_is_learned_from_clicks(seed: int) -> None:
+    """From 20 000 outcomes of 60 arms, within a third; of arms that do not differ, next to nothing."""
+    for true in (0.0, 0.6):
+        rng = np.random.default_rng([seed, int(10 * true)])
+        arms, x = rng.integers(60, size=20_000), rng.uniform(-1, 1, (20_000, 3))
+        logit = -1.5 + x @ [1.0, -1.0, 0.5] + true * rng.normal(size=60)[arms]
+        policy = rolin.LogisticRoLinTS(n_features=3, arm_std="learn", coef_std="learn", seed=0)
+        policy.update_many(arms.tolist(), x, (rng.random(20_000) < expit(logit)) * 1.0)
+        assert abs(policy.scales.arm_std - true) < 0.2
+        assert policy.scales.noise_std == 1.0
+
+
+def test_an_outcome_that_was_certain_teaches_nothing() -> None:
+    """No logit is too large: what cannot be computed is refused, what is certain changes little."""
+    policy = rolin.LogisticRoLinTS(n_features=1, coef_std=1.0, coef_mean=50.0, seed=0)
+    policy.update("a", [10.0], 1)
+    before = policy.posterior.coefficients.mean
+    policy.update("a", [10.0], 1)
+    np.testing.assert_allclose(policy.posterior.coefficients.mean, before, rtol=1e-9)
+    with pytest.raises(rolin.RolinError):
+        policy.update("a", [1e200], 1)

@@ -1,0 +1,165 @@
+"""BayesRoLinTS against the dense model: weights, predictions and probabilities of the mixture."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import chi2, multivariate_t, norm
+
+import rolin
+from oracles import random_history
+from rolin.mixture import Mixture
+from rolin.propensity import highest_of_normals, noise_nodes
+
+GUESS = rolin.Scales(noise_std=2.0, arm_std=0.6, coef_std=(1.0, 3.0), coef_mean=0.3)
+
+
+def dense(mixture: Mixture, g: int, history: Any, x: Any, arm: int) -> tuple[float, float, float]:
+    """Log evidence of ratio g, and mean and scale² of the arm's mean reward, from n × n matrices.
+
+    Rewards are jointly Student's t with 3 degrees of freedom: normal, with a common variance σ² whose
+    inverse is χ²_3/(3 guess²). Conditioning is the formula of the multivariate t.
+    """
+    ratio, nu, scale = mixture.ratio[g], 3.0, GUESS.noise_std**2
+    kappa = np.array(GUESS.coef_std) / GUESS.noise_std
+    z = np.eye(10)[history.arms]
+    shape = (history.x * kappa**2) @ history.x.T + ratio**2 * z @ z.T + np.diag(1 / history.h)
+    mean = history.x @ [0.3, 0.3]
+    log_evidence = multivariate_t.logpdf(history.r, mean, scale * shape, df=nu)
+    cross = (x * kappa**2) @ history.x.T + ratio**2 * z[:, arm]
+    own = (x * kappa**2) @ x + ratio**2
+    inverse = np.linalg.inv(shape)
+    apart = history.r - mean
+    n = len(apart)
+    square = (nu * scale + apart @ inverse @ apart) / (nu + n)
+    return (
+        float(log_evidence),
+        float(x @ [0.3, 0.3] + cross @ inverse @ apart),
+        float(square * (own - cross @ inverse @ cross)),
+    )
+
+
+def test_the_mixture_is_the_dense_one(rng: np.random.Generator) -> None:
+    """Weights from multivariate t densities, mean and variance from the mixture of t's."""
+    history = random_history(rng, 40, 6, 2)
+    mixture = Mixture(GUESS, 2)
+    mixture.observe_many(history.arms, history.x, history.r, history.h)
+    x = rng.normal(size=2)
+    for arm in (0, 3, 9):  # the last was never seen
+        parts = [dense(mixture, g, history, x, arm) for g in range(8)]
+        log_weight = mixture._log_prior + [p[0] for p in parts]
+        weight = np.exp(log_weight - log_weight.max())
+        weight /= weight.sum()
+        np.testing.assert_allclose(mixture.beliefs.weight, weight, rtol=1e-8, atol=1e-12)
+        means, squares = np.array([p[1] for p in parts]), np.array([p[2] for p in parts])
+        mean = weight @ means
+        variance = weight @ (squares * 43 / 41 + (means - mean) ** 2)
+        found = mixture.predict(x[None], [arm])
+        np.testing.assert_allclose(found.mean, mean, rtol=1e-9)
+        np.testing.assert_allclose(found.std, variance**0.5, rtol=1e-9)
+
+
+def test_many_observations_are_single_ones_and_rebuilds_are_the_same(
+    rng: np.random.Generator,
+) -> None:
+    """The running state is what the moments rebuild, with and without an intercept."""
+    for scales in (GUESS, rolin.Scales(intercept_std=1.5, intercept_mean=-1.0)):
+        history = random_history(rng, 300, 12, 2)
+        one = Mixture(scales, 2)
+        one.observe_many(history.arms.tolist(), history.x, history.r, history.h)
+        again = Mixture(scales, 2)
+        again.fill(one.moments)
+        x = rng.normal(size=(12, 2))
+        np.testing.assert_allclose(one.beliefs.weight, again.beliefs.weight, rtol=1e-7, atol=1e-12)
+        for a, b in zip(one.predict(x), again.predict(x), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_the_scales_are_found(seed: int) -> None:
+    """With 5000 rewards the right ratio has the most weight, and the noise is known to 3 %."""
+    for ratio in (0.0, 0.25, 1.0):
+        rng = np.random.default_rng([seed, int(8 * ratio)])
+        arms, x = rng.integers(80, size=5000), rng.normal(size=(5000, 3))
+        r = x @ [1.0, 2.0, 3.0] + 2.0 * (ratio * rng.normal(size=80)[arms] + rng.normal(size=5000))
+        policy = rolin.BayesRoLinTS(n_features=3, arm_std=0.5, noise_std=1.0, seed=0)
+        policy.update_many(arms.tolist(), x, r)
+        beliefs = policy.beliefs
+        likely = beliefs.ratio[beliefs.weight.argmax()]
+        assert likely == ratio or (ratio == 0.0 and likely < 0.07)
+        assert beliefs.weight @ beliefs.noise_std == pytest.approx(2.0, rel=0.03)
+
+
+def test_probabilities_are_those_of_the_mixture(rng: np.random.Generator) -> None:
+    """Against 400 000 draws of scales and arms, within 5 standard errors."""
+    policy = rolin.BayesRoLinTS(n_features=2, seed=0)
+    history = random_history(rng, 12, 4, 2)
+    policy.update_many(history.arms.tolist(), history.x, history.r)
+    x = rng.normal(size=(5, 2))
+    p = policy.probabilities(x)
+    beliefs = policy.beliefs
+    means, stds = policy._model.predict_each(x, policy._model.question(x, None)[1].rows)
+    n = 400_000
+    g = rng.choice(8, size=n, p=beliefs.weight)
+    noise = beliefs.noise_std[g] * np.sqrt(beliefs.freedom / rng.chisquare(beliefs.freedom, n))
+    draws = means[g] + noise[:, None] * stds[g] * rng.normal(size=(n, 5))
+    shares = np.bincount(draws.argmax(axis=1), minlength=5) / n
+    assert (np.abs(shares - p) <= 5 * np.sqrt(p * (1 - p) / n) + 1e-9).all()
+
+
+# -- one-dimensional integrals ----------------------------------------------------------------
+
+
+def test_two_arms_have_a_closed_form(rng: np.random.Generator) -> None:
+    """P(first) = Φ((μ₁ - μ₂)/√(τ₁² + τ₂²)), for widths up to a thousand times apart."""
+    for _ in range(200):
+        mean, std = rng.normal(size=2), 10.0 ** rng.uniform(-3, 0, size=2)
+        p = highest_of_normals(mean, std)
+        expected = norm.cdf((mean[0] - mean[1]) / np.hypot(*std))
+        assert p[0] == pytest.approx(expected, abs=1e-10)
+
+
+def by_quadrature(mean: Any, std: Any, i: int) -> float:
+    """∫ φ_i Π Φ_j, adaptively between marks around every arm."""
+
+    def integrand(u: float) -> float:
+        z = (u - mean) / std
+        rest = math.prod(0.5 * math.erfc(-z[j] / math.sqrt(2)) for j in range(len(z)) if j != i)
+        return math.exp(-0.5 * z[i] ** 2) / (math.sqrt(2 * math.pi) * std[i]) * rest
+
+    marks = np.unique(np.concatenate([mean + c * std for c in (-8, -4, -2, 0, 2, 4, 8)]))
+    pieces = itertools.pairwise(marks)
+    return float(sum(quad(integrand, a, b, epsabs=1e-11)[0] for a, b in pieces))
+
+
+def test_many_arms_agree_with_adaptive_quadrature(rng: np.random.Generator) -> None:
+    """Six arms of widths up to a thousand times apart, each integral by another method, to 1e-8."""
+    for _ in range(4):
+        mean, std = rng.normal(size=6), 10.0 ** rng.uniform(-3, 0, size=6)
+        p = highest_of_normals(mean, std)
+        for i in range(6):
+            assert p[i] == pytest.approx(by_quadrature(mean, std, i), abs=1e-8)
+        assert p.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_arms_that_are_known_exactly() -> None:
+    """A standard deviation of zero is a number; equal ones share."""
+    assert highest_of_normals(np.array([1.0, 1.0, 0.0]), np.zeros(3)).tolist() == [0.5, 0.5, 0.0]
+    p = highest_of_normals(np.array([0.0, 0.0, -1.0]), np.array([0.0, 1.0, 0.0]))
+    np.testing.assert_allclose(p, [0.5, 0.5, 0.0], atol=1e-12)
+
+
+@pytest.mark.parametrize("freedom", [3.0, 10.0, 3003.0])
+def test_the_nodes_of_the_noise_integrate_over_it(freedom: float) -> None:
+    """P(σ z < 1/3) by nodes is that by quadrature over χ², to 1e-8."""
+    by_nodes = sum(weight * norm.cdf(1 / (3 * sigma)) for sigma, weight in noise_nodes(freedom))
+    low, high = chi2.ppf([1e-14, 1 - 1e-14], freedom)
+    exact = quad(
+        lambda c: chi2.pdf(c, freedom) * norm.cdf((c / freedom) ** 0.5 / 3), low, high, limit=500,
+        epsabs=1e-12,
+    )[0]  # fmt: skip
+    assert by_nodes == pytest.approx(exact, abs=1e-8)

@@ -1,0 +1,185 @@
+"""The studies behind the how-to pages: unknown scales, clicks, drift.
+
+Each plays policies against the same worlds, prints a table and saves a figure:
+
+    python examples/how_to.py noise --runs 100 --out out
+    python examples/how_to.py clicks
+    python examples/how_to.py drift
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+
+import rolin
+from rolin.comparison import ratio_of
+from rolin.environments import Clicks, Drifting, Synthetic
+
+matplotlib.use("Agg")  # a file is wanted, not a window
+import matplotlib.pyplot as plt
+
+from rolin.plotting import STYLE
+
+Policies = dict[str, Callable[[int], Any]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is played, and what the others are compared with."""
+
+    worlds: Mapping[str, Any]
+    policies: Callable[[Any], Policies]
+    reference: str
+    rounds: int = 3000
+    runs: int = 100
+    covered: tuple[str, ...] = field(default=())
+    """Policies whose 90 % intervals are checked after the last round."""
+
+
+def noise_policies(world: Synthetic) -> Policies:
+    """Guesses that are three times too large, learned or not, beside the truth."""
+    d, guess = world.n_features, {"arm_std": 0.75, "noise_std": 3.0, "coef_std": 3.0}
+    learn: dict[str, Any] = {name: ("learn", value) for name, value in guess.items()}
+    return {
+        "knows the scales": lambda seed: rolin.RoLinTS(
+            n_features=d, arm_std=world.arm_std, seed=seed
+        ),
+        "learns them": lambda seed: rolin.RoLinTS(n_features=d, seed=seed, **learn),
+        "BayesRoLinTS": lambda seed: rolin.BayesRoLinTS(n_features=d, seed=seed, **guess),
+        "keeps the guess": lambda seed: rolin.RoLinTS(n_features=d, seed=seed, **guess),
+    }
+
+
+def click_policies(world: Clicks) -> Policies:
+    """Gaussian and logistic, with scales chosen by someone who knows the world, or learned."""
+    d, rate = world.n_features, world.click_rate
+    slope = rate * (1.0 - rate)  # of the rate, by the logit; and the variance of a click
+    known = {"arm_std": world.arm_std * slope, "coef_std": world.coef_std * slope}
+    learn: Any = "learn"
+    return {
+        "Gaussian, chosen": lambda seed: rolin.RoLinTS(
+            n_features=d, noise_std=slope**0.5, intercept_std=slope, intercept_mean=rate, seed=seed,
+            **known,
+        ),
+        "Gaussian, learned": lambda seed: rolin.RoLinTS(
+            n_features=d, noise_std=learn, arm_std=learn, coef_std=learn, intercept_std=1.0,
+            seed=seed,
+        ),
+        "logistic, chosen": lambda seed: rolin.LogisticRoLinTS(
+            n_features=d, arm_std=world.arm_std, coef_std=world.coef_std, intercept_std=0.5,
+            intercept_mean=world.level, seed=seed,
+        ),
+        "logistic, learned": lambda seed: rolin.LogisticRoLinTS(
+            n_features=d, arm_std=learn, coef_std=learn, seed=seed
+        ),
+    }  # fmt: skip
+
+
+def drift_policies(world: Drifting) -> Policies:
+    """One that remembers all, and some that forget, at the world's pace and at others."""
+    d = world.n_features
+    policies: Policies = {"remembers": lambda seed: rolin.RoLinTS(n_features=d, seed=seed)}
+    for half_life in (125.0, 250.0, 500.0, 1000.0):
+        policies[f"half_life={half_life:g}"] = lambda seed, h=half_life: rolin.RoLinTS(  # type: ignore[misc]  # bound now
+            n_features=d, half_life=h, seed=seed
+        )
+    return policies
+
+
+STUDIES = {
+    "noise": Study(
+        {f"arm_std = {s:g}": Synthetic(arm_std=s) for s in (0.0, 0.25, 0.5)},
+        noise_policies,
+        "knows the scales",
+        covered=("knows the scales", "learns them", "BayesRoLinTS", "keeps the guess"),
+    ),
+    "clicks": Study(
+        {f"rate {r:.0%}": Clicks(click_rate=r) for r in (0.02, 0.1, 0.5)},
+        click_policies,
+        "Gaussian, chosen",
+        covered=("Gaussian, chosen", "Gaussian, learned", "logistic, chosen", "logistic, learned"),
+    ),
+    "drift": Study(
+        {f"half-life {h}": Drifting(half_life=float(h)) for h in (300, 1000)}
+        | {"no drift": Synthetic()},
+        drift_policies,
+        "remembers",
+        rounds=5000,
+        runs=50,
+    ),
+}
+
+
+def coverage(world: Any, make: Callable[[int], Any], rounds: int, run: int) -> float:
+    """Play once, and return how many of the 90 % intervals of all arms hold their mean rewards."""
+    policy, block = make(run), None
+    for block in world.play(rounds, np.random.default_rng(run)):
+        for x, rewards in zip(block.contexts, block.rewards, strict=True):
+            decision = policy.decide(x)
+            policy.update(decision.arm, decision.context, float(rewards[decision.arm]))
+    assert block is not None
+    low, high = policy.predict(block.contexts[-1]).interval(0.9)
+    truth = block.means[-1]
+    return float(((low <= truth) & (truth <= high)).mean())
+
+
+def play(name: str, study: Study, runs: int, rounds: int, jobs: int, out: Path) -> str:
+    """Play a study, draw it, and return its table."""
+    lines = [f"| {name} | policy | regret ± s.e. | of “{study.reference}” |"]
+    lines += ["|---|---|---:|---:|"]
+    if study.covered:
+        lines = [lines[0] + " 90 % intervals hold |", lines[1] + "---:|"]
+    with plt.rc_context(STYLE):
+        figure, panels = plt.subplots(
+            1, len(study.worlds), figsize=(9.3, 3.6), layout="constrained"
+        )
+        for ax, (title, world) in zip(panels, study.worlds.items(), strict=True):
+            policies = study.policies(world)
+            result = rolin.simulate(policies, world, rounds=rounds, runs=runs, seed=0, jobs=jobs)
+            result.plot(ax=ax, bound=False)
+            ax.set(title=title)
+            ax.get_legend().remove()
+            reference = result.regret[study.reference][:, -1]
+            for policy, regret in result.regret.items():
+                last = regret[:, -1]
+                ratio = ratio_of(last, reference)
+                cells = [title, policy, f"{last.mean():.1f} ± {last.std(ddof=1) / runs**0.5:.1f}"]
+                cells.append(f"{ratio.value:.3f} ± {ratio.se:.3f}")
+                if policy in study.covered:
+                    held = [coverage(world, policies[policy], rounds, run) for run in range(runs)]
+                    error = np.std(held, ddof=1) / runs**0.5
+                    cells.append(f"{100 * np.mean(held):.1f} ± {100 * error:.1f} %")
+                lines.append(f"| {' | '.join(cells)} |")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    out.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out / f"{name}.png", dpi=150)
+    table = "\n".join(lines) + f"\n\n{runs} runs of {rounds} rounds; bands of 2 s.e.\n"
+    (out / f"{name}.md").write_text(table, encoding="utf-8")
+    return table
+
+
+def main() -> None:
+    """Read the options and play."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("study", choices=STUDIES)
+    parser.add_argument("--runs", type=int, default=None, help="runs of every world")
+    parser.add_argument("--rounds", type=int, default=None, help="rounds of every run")
+    parser.add_argument("--jobs", type=int, default=-1, help="processes; -1 for one per core")
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for table and figure")
+    given = parser.parse_args()
+    study = STUDIES[given.study]
+    runs, rounds = given.runs or study.runs, given.rounds or study.rounds
+    print(play(given.study, study, runs, rounds, given.jobs, given.out))
+    print(f"Figure: {given.out / given.study}.png")
+
+
+if __name__ == "__main__":
+    main()

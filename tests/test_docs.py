@@ -68,6 +68,7 @@ def test_shown_code_passes_a_type_checker(tmp_path: Path) -> None:
     for page in (
         ROOT / "README.md",
         *(ROOT / "docs" / f"{n}.md" for n in ("tutorial", "simulate")),
+        *sorted((ROOT / "docs/how-to").glob("*.md")),
     ):
         shown.append(tmp_path / f"{page.stem.lower()}.py")
         shown[-1].write_text("\n".join(code for _, code in blocks(page, "python")))
@@ -84,6 +85,8 @@ def test_documented_parameters_exist() -> None:
     for thing in (*policies.find().values(), rolin.Policy.decide, rolin.Policy.update,
                   rolin.Policy.decide_many, rolin.load, rolin.merge, rolin.Scales, rolin.simulate,
                   rolin.Result.compare, rolin.Result.plot, rolin.environments.Synthetic,
+                  rolin.environments.Clicks, rolin.environments.Drifting,
+                  rolin.diagnose.diagnose, rolin.LinearPolicy.diagnose, rolin.LinearPolicy.decay,
                   rolin.theory.bayes_regret_bound):  # fmt: skip
         doc = inspect.cleandoc(thing.__doc__ or "")
         if "Parameters\n---" not in doc:
@@ -148,6 +151,23 @@ def test_the_summary_says_what_the_runs_said() -> None:
             assert (found[1], found[2]) in said, f"{line} is not in {linked}"
             checked += 1
     assert checked > 25
+
+
+@pytest.mark.parametrize("study", ["noise", "clicks", "drift"])
+def test_the_studies_run(study: str, tmp_path: Path) -> None:
+    """A small one prints its table and saves it with its figure."""
+    run = subprocess.run(
+        [sys.executable, ROOT / "examples/how_to.py", study, "--runs", "2", "--rounds", "70",
+         "--jobs", "1", "--out", tmp_path],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert "2 runs of 70 rounds" in run.stdout
+    assert (tmp_path / f"{study}.png").stat().st_size > 10_000
+    table = (tmp_path / f"{study}.md").read_text().splitlines()
+    kept = (ROOT / f"docs/how-to/runs/{study}.md").read_text().splitlines()
+    # the tables in the documentation have the rows that the study has now
+    assert [row.split("|")[1:3] for row in table] == [row.split("|")[1:3] for row in kept]
 
 
 def test_the_demo_runs(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def test_public_names() -> None:
         "ArmEffects", "BayesRoLinTS", "Coefficients", "Decision", "Greedy", "HLinUCB", "LinTS", "LinUCB",
         "LinearPolicy", "LogisticRoLinTS", "LogisticRoLinUCB", "Moments", "NaiveRoLinTS", "Policy", "Posterior", "Prediction", "Result",
         "RoLinTS", "RoLinUCB", "RolinError", "SafeFALCON", "Scales", "Uniform", "__version__",
-        "environments", "errors", "load", "merge", "simulate", "theory",
+        "diagnose", "environments", "errors", "load", "merge", "scales", "simulate", "theory",
     ]  # fmt: skip
     for name in rolin.__all__:
         assert hasattr(rolin, name)

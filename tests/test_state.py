@@ -110,7 +110,7 @@ def rewritten(path: Path, changes: dict[str, object]) -> None:
     ("header", "message"),
     [
         ({"version": 2}, "has format version 2, expected 1: it was written by another version"),
-        ({"policy": "Tomorrow"}, "holds a Tomorrow, expected one of Greedy, "),
+        ({"policy": "Tomorrow"}, "holds a Tomorrow, expected one of BayesRoLinTS, "),
         ({"settings": {"n_features": 3}}, "parts do not fit together: arms has shape"),
         ({"settings": {"n_features": -1}}, "parts do not fit together: n_features=-1"),
         ({"settings": {"n_features": 2, "new": 1}}, "has no option 'new'"),

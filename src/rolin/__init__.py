@@ -1,6 +1,6 @@
 """Robust contextual linear bandits: one linear model, plus one learned effect per arm."""
 
-from rolin import environments, errors, theory
+from rolin import diagnose, environments, errors, scales, theory
 from rolin.errors import RolinError
 from rolin.estimates import ArmEffects, Coefficients, Prediction
 from rolin.model import Scales
@@ -48,10 +48,12 @@ __all__ = [
     "Scales",
     "Uniform",
     "__version__",
+    "diagnose",
     "environments",
     "errors",
     "load",
     "merge",
+    "scales",
     "simulate",
     "theory",
 ]

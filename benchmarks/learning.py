@@ -1,0 +1,81 @@
+"""Section i: what learned scales, clicks and forgetting cost, beside fixed scales."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from report import Section, Target, number, table
+from timing import Plan, Task, interleave
+
+import rolin
+
+K, D, ROUNDS = 50, 10, 3000
+LEARN: dict[str, Any] = {"noise_std": "learn", "arm_std": "learn", "coef_std": "learn"}
+
+
+def played(make: Callable[[], Any], yes_or_no: bool = False) -> Task:
+    """Play the first 3000 rounds of a policy: decide, then update."""
+    rng = np.random.default_rng(0)
+    contexts = rng.uniform(-1.0, 1.0, (ROUNDS, K, D))
+    names = [f"arm {k}" for k in range(K)]
+    place = {name: k for k, name in enumerate(names)}
+    rewards = (
+        contexts @ rng.normal(size=D) + 0.5 * rng.normal(size=K) + rng.normal(size=(ROUNDS, 1))
+    )
+    table = ((rewards > 0.0) * 1.0 if yes_or_no else rewards).tolist()
+
+    def run(times: int) -> tuple[float, float]:
+        deciding = updating = 0.0
+        for _ in range(times):
+            policy = make()
+            for x, row in zip(contexts, table, strict=True):
+                start = perf_counter()
+                decision = policy.decide(x, names)
+                middle = perf_counter()
+                policy.update(decision.arm, decision.context, row[place[decision.arm]])
+                deciding += middle - start
+                updating += perf_counter() - middle
+        return deciding / ROUNDS, updating / ROUNDS
+
+    return run
+
+
+def learning(plan: Plan, step: Callable[[], None]) -> Section:
+    """Time whole plays, in which every estimate and every rebuild is counted."""
+    fixed = "fixed scales"
+    tasks = {
+        fixed: played(lambda: rolin.RoLinTS(n_features=D, seed=0)),
+        "scales learned": played(lambda: rolin.RoLinTS(n_features=D, seed=0, **LEARN)),
+        "BayesRoLinTS": played(lambda: rolin.BayesRoLinTS(n_features=D, seed=0)),
+        "LogisticRoLinTS": played(lambda: rolin.LogisticRoLinTS(n_features=D, seed=0), True),
+        "half_life=10000": played(lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e4)),
+        "half_life=1000": played(lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e3)),
+        "half_life=100": played(lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e2)),
+    }
+    found = interleave(tasks, plan, step)
+    rows = [
+        [
+            name,
+            number(timing.part(0)),
+            number(timing.part(1)),
+            number(timing.over(found[fixed])),
+        ]
+        for name, timing in found.items()
+    ]
+    return Section(
+        f"i. Learning and forgetting, K = {K}, d = {D}",
+        [f"The first {ROUNDS} rounds of a policy, with all estimates and rebuilds; µs per round."],
+        [table(["policy", "decide", "update", "both, over fixed scales"], rows)],
+        [
+            Target(
+                "scales learned over fixed scales",
+                1.25,
+                found["scales learned"].over(found[fixed]),
+                at_least=False,
+            )
+        ],  # fmt: skip
+        {name: timing.parts.tolist() for name, timing in found.items()},
+    )

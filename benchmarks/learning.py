@@ -76,6 +76,6 @@ def learning(plan: Plan, step: Callable[[], None]) -> Section:
                 found["scales learned"].over(found[fixed]),
                 at_least=False,
             )
-        ],  # fmt: skip
+        ],
         {name: timing.parts.tolist() for name, timing in found.items()},
     )

@@ -27,7 +27,7 @@ import matplotlib.pyplot as plt
 
 from rolin.plotting import STYLE
 
-Policies = dict[str, Callable[[int], Any]]
+Policies = dict[str, Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class Study:
 
 def noise_policies(world: Synthetic) -> Policies:
     """Guesses that are three times too large, learned or not, beside the truth."""
-    d, guess = world.n_features, {"arm_std": 0.75, "noise_std": 3.0, "coef_std": 3.0}
+    d = world.n_features
+    guess: dict[str, Any] = {"arm_std": 0.75, "noise_std": 3.0, "coef_std": 3.0}
     learn: dict[str, Any] = {name: ("learn", value) for name, value in guess.items()}
     return {
         "knows the scales": lambda seed: rolin.RoLinTS(
@@ -61,7 +62,7 @@ def click_policies(world: Clicks) -> Policies:
     """Gaussian and logistic, with scales chosen by someone who knows the world, or learned."""
     d, rate = world.n_features, world.click_rate
     slope = rate * (1.0 - rate)  # of the rate, by the logit; and the variance of a click
-    known = {"arm_std": world.arm_std * slope, "coef_std": world.coef_std * slope}
+    known: dict[str, Any] = {"arm_std": world.arm_std * slope, "coef_std": world.coef_std * slope}
     learn: Any = "learn"
     return {
         "Gaussian, chosen": lambda seed: rolin.RoLinTS(
@@ -87,7 +88,7 @@ def drift_policies(world: Drifting) -> Policies:
     d = world.n_features
     policies: Policies = {"remembers": lambda seed: rolin.RoLinTS(n_features=d, seed=seed)}
     for half_life in (30.0, 60.0, 125.0, 250.0, 1000.0):
-        policies[f"half_life={half_life:g}"] = lambda seed, h=half_life: rolin.RoLinTS(  # type: ignore[misc]  # bound now
+        policies[f"half_life={half_life:g}"] = lambda seed, h=half_life: rolin.RoLinTS(
             n_features=d, half_life=h, seed=seed
         )
     return policies

@@ -141,3 +141,36 @@ def test_an_unknown_arm_cannot_be_removed_from_an_index() -> None:
         ArmIndex(["a"], ["b"])
     with pytest.raises(errors.ArmError, match="arm 'a' is named twice"):
         ArmIndex(["a", "a"])
+
+
+def test_an_interrupted_batch_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C during a batch is seen when the kernel returns: all of it is taken back."""
+    policy = rolin.RoLinTS(n_features=1, seed=0)
+    policy.update("old", [1.0], 1.0)
+    before = {name: array.copy() for name, array in policy.posterior.arrays().items()}
+    fold = type(policy.posterior)._fold_many
+
+    def interrupted(*arguments: object) -> int:
+        fold(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(policy.posterior), "_fold_many", staticmethod(interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        policy.update_many(["new"] * 10, [[1.0]] * 10, [1.0] * 10)
+    monkeypatch.undo()
+    assert policy.arms == ["old"]
+    for name, array in policy.posterior.arrays().items():
+        np.testing.assert_array_equal(array, before[name])
+    policy.update("third", [1.0], 0.0)
+    assert policy.moments.weight.tolist() == [1.0, 1.0]
+
+
+def test_names_that_are_objects_survive_a_refused_batch() -> None:
+    """The same object is the same arm, also after a batch that was taken back."""
+    name = object()
+    for policy in (rolin.BayesRoLinTS(n_features=1), rolin.RoLinTS(n_features=1, arm_std="learn")):
+        policy.update(name, [1.0], 1.0)
+        with pytest.raises(rolin.RolinError):
+            policy.update_many([name] * 20, [[1.0]] * 20, [1.0] * 19 + [1e300])
+        policy.update(name, [1.0], 1.0)
+        assert policy.arms == [name]

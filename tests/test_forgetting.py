@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -114,6 +117,32 @@ def test_an_arm_that_nobody_pulls_drifts_back(name: str, rng: np.random.Generato
     np.testing.assert_allclose(std[0], std[1], rtol=1e-6)
 
 
+def test_evidence_that_is_all_but_gone_can_be_merged(rng: np.random.Generator) -> None:
+    """Two learners, or one and a new one, after so many decays that weights are zero."""
+    for other in (MAKERS["RoLinTS"](), None):
+        a = MAKERS["RoLinTS"]()
+        a.update_many(*history(rng))
+        b = copy.deepcopy(a) if other is None else other
+        for policy in {id(a): a, id(b): b}.values():
+            for _ in range(5):
+                policy.decay(1e-300)
+        both = rolin.merge(a, b)
+        np.testing.assert_allclose(both.predict(np.ones((1, 3)))[0], [0.0], atol=1e-9)
+
+
+def test_updates_that_cannot_be_carried_out_are_refused_whole() -> None:
+    """What is too large to rebuild from is learned or refused, never both."""
+    scales = dict.fromkeys(("noise_std", "arm_std", "coef_std"), 1e-100)
+    policy = rolin.RoLinTS(n_features=1, half_life=2.0, seed=0, **scales)  # type: ignore[arg-type]
+    policy.update("a", [1e-150], 1e-50)
+    for arm, x, r in (("a", 1e150, 1e-150), ("b", 1e-150, 1.0)):
+        before = policy.moments.weight.tolist(), list(policy.arms)
+        try:
+            policy.update(arm, [x], r)
+        except rolin.RolinError:
+            assert (policy.moments.weight.tolist(), list(policy.arms)) == before
+
+
 def test_removed_arms_and_names_survive(rng: np.random.Generator) -> None:
     """Forgetting changes what is known of arms, not which there are."""
     policy = MAKERS["RoLinTS"]()
@@ -123,6 +152,17 @@ def test_removed_arms_and_names_survive(rng: np.random.Generator) -> None:
     policy.decay(0.5)
     assert policy.posterior.names == names
     assert policy.removed_arms == [2]
+
+
+@pytest.mark.parametrize("factor", [Decimal("0.5"), Fraction(1, 2), np.float32(0.5), np.array(0.5)])
+def test_any_kind_of_number_is_a_factor(factor: Any, rng: np.random.Generator) -> None:
+    """As long as it is one."""
+    for name in ("RoLinTS", "RoLinTS, forgetting", "BayesRoLinTS", "NaiveRoLinTS"):
+        policy = MAKERS[name]()
+        policy.update_many(*history(rng))
+        before = policy.moments.weight
+        policy.decay(factor)
+        np.testing.assert_allclose(policy.moments.weight, before / 2, rtol=1e-9)
 
 
 @pytest.mark.parametrize("factor", [0.0, -0.5, 1.1, np.nan, "half", None])

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import rolin
-from rolin.adaptive import Adaptive
-from rolin.errors import ParameterError
+from rolin.errors import NotFiniteError, ParameterError
 from rolin.scales import estimate
 
 LEARN: dict[str, Any] = {
@@ -113,7 +112,9 @@ def test_settings_and_files_keep_what_is_learned(rng: np.random.Generator, tmp_p
         ({"noise_std": ("learn", -1.0)}, "noise_std=-1.0"),
         ({"coef_std": ("learn", [1.0, 0.0])}, r"coef_std\[1\]=0.0"),
         ({"learn_by": "best"}, "learn_by='best', expected one of"),
-        ({"half_life": 0.0}, "half_life=0.0, expected a positive number"),
+        ({"half_life": 0.0}, "half_life=0.0, expected a number of at least 0.01"),
+        ({"half_life": 1e-6}, "half_life=1e-06, expected a number of at least"),
+        ({"arm_std": ("learn", 0.0)}, "expected a positive number to begin with"),
         ({"half_life": "day"}, "half_life='day', expected a number"),
     ],
 )
@@ -247,7 +248,7 @@ def test_learning_is_no_worse_than_its_guess_where_arms_differ_most(seed: int) -
     """Ten arms whose features never change and whose effects are four times the guess, 40 paired runs.
 
     A mode at zero would make this a plain linear bandit, whose regret is linear. Regret is at most
-    that of the guess itself, give or take 3 standard errors, and the last rounds are better.
+    that of the guess itself, give or take 3 standard errors, and less than half of the linear one's.
     """
     world = rolin.environments.Synthetic(n_arms=10, n_features=2, arm_std=2.0, contexts="fixed")
     result = rolin.simulate(
@@ -269,8 +270,50 @@ def test_learning_is_no_worse_than_its_guess_where_arms_differ_most(seed: int) -
 def test_scales_that_cannot_be_computed_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """If an estimate fails, the reward is learned all the same and the scales stay as they were."""
     policy = rolin.RoLinTS(n_features=1, seed=0, **LEARN)
+
+    def fails(*_: object) -> rolin.Scales:
+        raise NotFiniteError("no")
+
+    monkeypatch.setattr("rolin.adaptive.mode", fails)
+    before = policy.scales
     for i in range(30):
-        policy.update(i % 3, [1e-60 * i], 1e60 * (-1) ** i)
+        policy.update(i % 3, [1.0 * i], 1.0)
     assert policy.posterior.count == 30
-    assert isinstance(policy.posterior, Adaptive)
-    assert np.isfinite(policy.predict([[1.0]])[0]).all()
+    assert policy.scales == before
+    assert policy.scale_history == []
+
+
+@pytest.mark.parametrize("method", ["map", "ml", "reml", "moments"])
+def test_rewards_that_are_all_zero_teach_no_scales(method: Any) -> None:
+    """As of a shop that has not sold anything yet; what comes then is learned."""
+    policy = rolin.RoLinTS(n_features=1, seed=0, learn_by=method, **LEARN)
+    for i in range(12):
+        policy.update(i % 3, [np.sin(i)], 0.0)
+    assert policy.scales.noise_std > 0.1
+    for i in range(40):
+        policy.update(i % 3, [np.sin(i)], float(i % 2))
+    assert 0.1 < policy.scales.noise_std < 3.0
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+@pytest.mark.parametrize(
+    "learn", [("noise_std",), ("noise_std", "arm_std"), ("noise_std", "coef_std"), tuple(LEARN)]
+)
+@pytest.mark.parametrize("d", [0, 2])
+def test_scales_far_from_the_guess_are_found(
+    unit: float, learn: Any, d: int, rng: np.random.Generator
+) -> None:
+    """Noise of any size is learned, whatever else is: within a third, where it is all there is."""
+    policy = rolin.RoLinTS(n_features=d, seed=0, **dict.fromkeys(learn, "learn"))
+    x = rng.normal(size=(2000, d))
+    r = unit * rng.normal(size=2000)
+    policy.update_many(rng.integers(10, size=2000).tolist(), x, r)
+    assert policy.scales.noise_std == pytest.approx(unit, rel=0.34)
+
+
+def test_events_are_kept_up_to_a_limit(rng: np.random.Generator) -> None:
+    """A policy that forgets fast learns its scales all the time; its file does not grow for ever."""
+    policy = rolin.RoLinTS(n_features=1, seed=0, half_life=5.0, **LEARN)
+    played(policy, 3000, rng)
+    assert len(policy.scale_history) == 256
+    assert policy.scale_history[-1].seen > 2900

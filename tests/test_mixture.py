@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -64,10 +66,8 @@ def test_the_mixture_is_the_dense_one(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(found.std, variance**0.5, rtol=1e-9)
 
 
-def test_many_observations_are_single_ones_and_rebuilds_are_the_same(
-    rng: np.random.Generator,
-) -> None:
-    """The running state is what the moments rebuild, with and without an intercept."""
+def test_the_running_state_is_what_the_moments_rebuild(rng: np.random.Generator) -> None:
+    """Weights and predictions, with and without an intercept."""
     for scales in (GUESS, rolin.Scales(intercept_std=1.5, intercept_mean=-1.0)):
         history = random_history(rng, 300, 12, 2)
         one = Mixture(scales, 2)
@@ -78,6 +78,39 @@ def test_many_observations_are_single_ones_and_rebuilds_are_the_same(
         np.testing.assert_allclose(one.beliefs.weight, again.beliefs.weight, rtol=1e-7, atol=1e-12)
         for a, b in zip(one.predict(x), again.predict(x), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e8])
+def test_units_do_not_matter(unit: float, rng: np.random.Generator) -> None:
+    """Rewards, noise, arms and coefficients in other units give the same weights, to 1e-6."""
+    weights = []
+    arms, x, noise = rng.integers(20, size=1000), rng.normal(size=(1000, 2)), rng.normal(size=1000)
+    r = x @ [1.0, -1.0] + 0.5 * rng.normal(size=20)[arms] + noise
+    for u in (1.0, unit):
+        mixture = Mixture(rolin.Scales(noise_std=u, arm_std=0.5 * u, coef_std=u), 2)
+        mixture.observe_many(arms, x, u * r)
+        weights.append(mixture.beliefs.weight)
+    np.testing.assert_allclose(weights[0], weights[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["copied", "pickled", "refused"])
+def test_a_copy_goes_on_learning(how: str, rng: np.random.Generator) -> None:
+    """A copy, one from a pickle, and one that refused a batch learn on as the original does."""
+    arms, x, r = rng.integers(3, size=60).tolist(), rng.normal(size=(60, 2)), rng.normal(size=60)
+    one = rolin.BayesRoLinTS(n_features=2, seed=0)
+    one.update_many(arms[:30], x[:30], r[:30])
+    other = {
+        "copied": copy.deepcopy, "pickled": lambda p: pickle.loads(pickle.dumps(p)),
+        "refused": copy.deepcopy,
+    }[how](one)  # fmt: skip
+    if how == "refused":
+        with pytest.raises(rolin.RolinError):
+            other.update_many([0, 1], x[:2], [1.0, 1e300])
+    for policy in (one, other):
+        for i in range(30, 60):
+            policy.update(arms[i], x[i], float(r[i]))
+    for a, b in zip(one.predict(x[:3]), other.predict(x[:3]), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_the_scales_are_found(seed: int) -> None:
@@ -151,6 +184,17 @@ def test_arms_that_are_known_exactly() -> None:
     assert highest_of_normals(np.array([1.0, 1.0, 0.0]), np.zeros(3)).tolist() == [0.5, 0.5, 0.0]
     p = highest_of_normals(np.array([0.0, 0.0, -1.0]), np.array([0.0, 1.0, 0.0]))
     np.testing.assert_allclose(p, [0.5, 0.5, 0.0], atol=1e-12)
+
+
+def test_extreme_means_and_widths() -> None:
+    """Nothing is too far, too narrow or too wide: probabilities are numbers that sum to one."""
+    for mean, std in (
+        ([1e10, 1e10, 2e10], [1e-10] * 3), ([0.0, 100.0], [1.0, 1e-300]), ([0.0, 0.0], [1e-320] * 2),
+        ([0.0, 0.0], [1e300, 1e308]), ([1e300, -1e300], [1e-300, 1.0]), ([1e15, 1e15 + 1], [1.0, 1.0]),
+    ):  # fmt: skip
+        p = highest_of_normals(np.array(mean), np.array(std))
+        assert p.sum() == pytest.approx(1.0, abs=1e-9)
+    assert p[1] == pytest.approx(norm.cdf(1 / 2**0.5), abs=1e-9)
 
 
 @pytest.mark.parametrize("freedom", [3.0, 10.0, 3003.0])

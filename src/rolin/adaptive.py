@@ -34,6 +34,8 @@ _FIRST = 10
 _SHARE = 0.5
 # Evidence may be this much too heavy before all of it is scaled back, which takes a rebuild.
 _PENDING = 1.01
+_LEAST_HALF_LIFE = 0.01
+_KEPT = 256  # events of the history that are kept: of scales learned all the time, the latest
 
 
 class ScaleEvent(NamedTuple):
@@ -83,8 +85,12 @@ class Adaptive(Posterior):
         check_method("learn_by", method)
         if half_life is not None:
             half_life = number_of("half_life", half_life, ParameterError)
-            if not 0.0 < half_life < math.inf:
-                raise ParameterError(f"half_life={half_life!r}, expected a positive number")
+            if not _LEAST_HALF_LIFE <= half_life < math.inf:
+                raise ParameterError(
+                    f"half_life={half_life!r}, expected a number of at least {_LEAST_HALF_LIFE}"
+                )
+        if "arm_std" in learn and scales.arm_std == 0.0:
+            raise ParameterError("arm_std=('learn', 0), expected a positive number to begin with")
         self.guess = scales
         self.learn, self.method, self.half_life = frozenset(learn), method, half_life
         self.history: list[ScaleEvent] = []
@@ -109,9 +115,13 @@ class Adaptive(Posterior):
             super().observe(arm, context, reward, h * grown)
             self._weight_of_new = grown
             self._count_as(grown, h)
+            if grown > _PENDING:
+                with suppress(NotFiniteError):  # then it stays pending
+                    self._renew(self.scales, 1.0 / grown)
+                    self._weight_of_new = 1.0
         self._seen += 1
-        if self._seen >= self._due or self._weight_of_new > _PENDING:
-            self._adapt()
+        if self._seen >= self._due:
+            self.learn_scales()
 
     def _count_as(self, grown: float, weight: float) -> None:
         """Let the last observation count as `grown` of them, rather than as one that is heavier."""
@@ -130,38 +140,35 @@ class Adaptive(Posterior):
             Learner.observe_many(self, arms, contexts, rewards, weights)
             return
         batch = as_batch(arms, contexts, rewards, weights, self.n_features)
-        before = copy.deepcopy(vars(self))
-        done, n = 0, len(batch.arms)
+        n = len(batch.arms)
+        if self._seen + n < self._due:
+            super().observe_many(*batch)
+            self._seen += n
+            return
+        before, done = copy.deepcopy(self), 0
         try:
             while done < n:
                 part = slice(done, int(min(n, done + self._due - self._seen)))
                 super().observe_many(*(column[part] for column in batch))
                 self._seen += part.stop - done
                 if self._seen >= self._due:
-                    self._adapt()
+                    self.learn_scales()
                 done = part.stop
         except BaseException:
-            vars(self).update(before)
+            self.__setstate__(vars(before))
             raise
 
     def decay(self, factor: float) -> None:
         """Multiply all evidence by a factor of at most 1; the prior stays."""
-        if check_factor(factor) < 1.0:
+        factor = check_factor(factor)
+        if factor < 1.0:
             self._renew(self.scales, factor / self._weight_of_new)
             self._weight_of_new = 1.0
 
     @property
     def moments(self) -> Moments:
         """All evidence so far, at the weight that it has now (a copy)."""
-        return super().moments.decayed(1.0 / self._weight_of_new)
-
-    def _adapt(self) -> None:
-        """Learn the scales if they are due, and let the evidence be as old as it is."""
-        if self._seen >= self._due:
-            self.learn_scales()
-        elif self._weight_of_new > 1.0:
-            self._renew(self.scales, 1.0 / self._weight_of_new)
-            self._weight_of_new = 1.0
+        return self._stored().decayed(1.0 / self._weight_of_new)
 
     def learn_scales(self) -> None:
         """Estimate the scales from all evidence, and rebuild the posterior with them."""
@@ -174,7 +181,7 @@ class Adaptive(Posterior):
         """Go on with other scales, and record that."""
         self._renew(scales, 1.0 / self._weight_of_new)
         self._weight_of_new = 1.0
-        self.history.append(ScaleEvent(self._seen, scales))
+        self.history = [*self.history[1 - _KEPT :], ScaleEvent(self._seen, scales)]
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Know these moments, and nothing else."""

@@ -97,6 +97,14 @@ class ArmIndex:
         # The last question as it was asked, and its answer; no question equals `None`.
         self._last: tuple[Sequence[Name] | None, Named] = _NO_QUESTION
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ArmIndex:
+        """Return another index of the same names, which are never copied: they are who they are."""
+        other = ArmIndex.__new__(ArmIndex)
+        other.names, other.row_of = list(self.names), dict(self.row_of)
+        other._removed, other._lives = dict(self._removed), dict(self._lives)
+        other._last = _NO_QUESTION
+        return other
+
     def __len__(self) -> int:
         """Return the number of rows handed out."""
         return len(self.names)
@@ -161,6 +169,13 @@ class ArmIndex:
         row = self.row_of[name] = len(self.names)
         self._forget_last()
         return row
+
+    def drop(self, last_row: int) -> None:
+        """Take back the rows after this one, of a batch that came to nothing."""
+        for name in self.names[last_row:]:
+            del self.row_of[name]
+        del self.names[last_row:]
+        self._forget_last()
 
     def remove(self, name: Name) -> None:
         """Take an arm out of the game; its row and name stay."""

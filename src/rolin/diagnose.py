@@ -25,7 +25,7 @@ from rolin.likelihood import Evidence, Search
 from rolin.model import Scales
 from rolin.moments import Moments
 from rolin.posterior import Posterior
-from rolin.scales import Interval, estimate
+from rolin.scales import Interval, ScaleEstimate, estimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ __all__ = ["Diagnosis", "Effect", "diagnose"]
 
 Answer = Literal["yes", "no", "cannot tell"]
 
-# Below this share of all that features and arms explain, arm effects would not matter much.
+# Below this share of what features and arms explain, arm effects would not matter much.
 _MATTERS = 0.1
 _SIGNIFICANT = 0.05
 
@@ -142,8 +142,8 @@ def diagnose(
     moments
         The evidence: `policy.moments`, or `Moments.of` a log.
     prior
-        The model: its intercept, and the scales kept where the data are too few. By default one with
-        an intercept.
+        The model: the scales kept where the data are too few, and the prior of the coefficients. If it
+        has no intercept, one is added: a level that all arms share is no arm effect.
     feature_names
         Names of the d features, for the report.
     yes_or_no
@@ -164,14 +164,17 @@ def diagnose(
         raise ParameterError(f"feature_names has {len(names)} names, expected {d}")
     if moments.count == 0:
         raise DataError("there are no rewards to diagnose")
-    prior = _default_prior(moments) if prior is None else prior
+    prior = Scales() if prior is None else prior
+    if not prior.has_intercept:
+        prior = replace(prior, intercept_std=_any_level(moments))
     learn: set[Any] = {"arm_std", "coef_std"} if yes_or_no else {"noise_std", "arm_std", "coef_std"}
     found = estimate(moments, method="reml", prior=prior, learn=learn)
     scales = found.scales
     statistic, p_value = math.nan, math.nan
     if "arm_std" not in found.kept:
         statistic, p_value = _test(moments, prior, learn - {"coef_std"})
-    posterior = Posterior.of(scales, moments)
+    weak = replace(scales, coef_std=_any_slope(moments), coef_mean=0.0)
+    posterior = Posterior.of(weak, moments)
     shares = _shares(moments, posterior)
     answer, because = _verdict(found.kept, found.arm_std, p_value, shares, scales)
     return Diagnosis(
@@ -184,16 +187,23 @@ def diagnose(
         p_value=p_value,
         shares=shares,
         log_scores={} if yes_or_no else _log_scores(moments, prior),
-        arms=_arm_effects(posterior, moments),
-        coefficients=_coefficients(posterior, names),
+        **_effects(moments, weak, _likely(moments, prior, found, learn - {"coef_std"}), names),
     )
 
 
-def _default_prior(moments: Moments) -> Scales:
-    """Return a model with an intercept that is all but free."""
+def _any_level(moments: Moments) -> float:
+    """Return a standard deviation with which an intercept is all but free."""
     h, r = moments.weight, moments.mean_reward
     square = float((moments.reward_scatter + h @ r**2) / h.sum())
-    return Scales(intercept_std=10.0 * math.sqrt(square) or 1.0)
+    return min(max(10.0 * math.sqrt(square), 1e-100), 1e100)
+
+
+def _any_slope(moments: Moments) -> tuple[float, ...]:
+    """Return standard deviations with which the coefficients are all but free."""
+    h, x = moments.weight, moments.mean_context
+    square = (np.diag(moments.scatter) + h @ x**2) / h.sum()
+    size = np.sqrt(np.where(square > 0.0, square, 1.0))
+    return tuple(np.clip(_any_level(moments) / size, 1e-100, 1e100).tolist())
 
 
 def _test(moments: Moments, prior: Scales, learn: set[str]) -> tuple[float, float]:
@@ -239,16 +249,19 @@ def _verdict(
         )
     # The features' part in the units of the scales, and the most that the arms' may be.
     features = shares["features"] / shares["noise"] * scales.noise_std**2
-    most = arm_std.high**2 / (features + arm_std.high**2)
+    explained, what = features, "what features and arms explain"
+    if features == 0.0:  # without features, beside the noise
+        explained, what = scales.noise_std**2, "a reward's variance"
+    most = arm_std.high**2 / (explained + arm_std.high**2)
     if most < _MATTERS:
         return "no", (
             f"There is no sign of arm effects, and if there are any, their standard deviation is "
-            f"below {arm_std.high:.3g}: {most:.0%} of what features and arms explain."
+            f"below {arm_std.high:.3g}: {most:.1%} of {what}."
         )
     return "cannot tell", (
         f"There is no clear sign of arm effects (p = {p_value:.2g}), but a standard deviation of up to "
-        f"{arm_std.high:.3g} cannot be excluded, which would be {most:.0%} of what features and arms "
-        "explain. More rewards would tell."
+        f"{arm_std.high:.3g} cannot be excluded, which would be {most:.0%} of {what}. More rewards "
+        "would tell."
     )
 
 
@@ -279,30 +292,62 @@ def _log_scores(moments: Moments, prior: Scales) -> dict[str, float]:
 _REACH = NormalDist().inv_cdf(0.975)
 
 
-def _arm_effects(posterior: Posterior, moments: Moments) -> tuple[Effect, ...]:
-    effects = posterior.arm_effects(moments.arms)
-    rows = zip(
-        moments.arms,
-        effects.mean.tolist(),
-        (_REACH * effects.std).tolist(),
-        moments.weight.tolist(),
-        posterior.shrinkage(moments.arms).tolist(),
-        strict=True,
-    )
-    found = [Effect(arm, mean, mean - reach, mean + reach, h, w) for arm, mean, reach, h, w in rows]
-    return tuple(sorted(found, key=lambda effect: -effect.value))
+def _likely(
+    moments: Moments, prior: Scales, found: ScaleEstimate, learn: set[str]
+) -> list[tuple[float, float, float]]:
+    """Return values of arm_std across its interval, with the noise and the weight of each.
+
+    Weights are those of a flat prior on arm_std (Gelman 2006). An effect's interval is to hold it
+    whatever arm_std is, not as if the best one were the true one: that may be zero.
+    """
+    if "arm_std" in found.kept:
+        return [(found.arm_std.value, found.noise_std.value, 1.0)]
+    _, low, high = found.arm_std
+    if high == math.inf:
+        high = 10.0 * max(found.arm_std.value, found.noise_std.value)
+    points = []
+    for arm_std in np.linspace(low, high, 9):
+        given = Evidence(moments, replace(prior, arm_std=float(arm_std)))
+        point = Search(given, learn - {"arm_std"}, "reml").best()
+        points.append((float(arm_std), math.sqrt(point.noise), point.deviance))
+    lowest = min(deviance for _, _, deviance in points)
+    return [(a, noise, math.exp(-0.5 * (deviance - lowest))) for a, noise, deviance in points]
 
 
-def _coefficients(posterior: Posterior, names: list[str]) -> tuple[Effect, ...]:
-    coefficients = posterior.coefficients
-    if posterior.scales.has_intercept:
-        names = [*names, "intercept"]
-    return tuple(
-        Effect(name, mean, mean - reach, mean + reach)
-        for name, mean, reach in zip(
-            names, coefficients.mean.tolist(), (_REACH * coefficients.std).tolist(), strict=True
+def _effects(
+    moments: Moments,
+    scales: Scales,
+    likely: list[tuple[float, float, float]],
+    names: list[str],
+) -> dict[str, tuple[Effect, ...]]:
+    """Return arm effects and coefficients: means and intervals over all likely scales."""
+    firsts, seconds, shrinkages = [], [], []
+    total = sum(weight for _, _, weight in likely)
+    for arm_std, noise, likelihood in likely:
+        weight = likelihood / total
+        posterior = Posterior.of(replace(scales, arm_std=arm_std, noise_std=noise), moments)
+        arms, coefficients = posterior.arm_effects(moments.arms), posterior.coefficients
+        mean = np.concatenate([arms.mean, coefficients.mean])
+        std = np.concatenate([arms.std, coefficients.std])
+        firsts.append(weight * mean)
+        seconds.append(weight * (std**2 + mean**2))
+        shrinkages.append(weight * posterior.shrinkage(moments.arms))
+    mean = np.sum(firsts, axis=0)
+    reach = _REACH * np.sqrt(np.maximum(np.sum(seconds, axis=0) - mean**2, 0.0))
+    ends = list(zip(mean.tolist(), (mean - reach).tolist(), (mean + reach).tolist(), strict=True))
+    shrinkage = np.sum(shrinkages, axis=0).tolist()
+    k = len(moments.arms)
+    found = [
+        Effect(arm, *end, h, w)
+        for arm, end, h, w in zip(
+            moments.arms, ends[:k], moments.weight.tolist(), shrinkage, strict=True
         )
-    )
+    ]
+    slopes = zip([*names, "intercept"], ends[k:], strict=True)
+    return {
+        "arms": tuple(sorted(found, key=lambda effect: -effect.value)),
+        "coefficients": tuple(Effect(name, *end) for name, end in slopes),
+    }
 
 
 def _row(arm: Effect) -> str:

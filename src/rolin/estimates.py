@@ -49,14 +49,22 @@ class LogitPrediction(Prediction):
     def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
         """Return the ends of intervals that hold the probabilities with this probability."""
         reach = _reach(level) * self.logit_std
-        low, high = (1.0 / (1.0 + np.exp(-self.logit_mean - side)) for side in (-reach, reach))
-        return low, high
+        with np.errstate(over="ignore"):  # 1/∞ is 0, as it should be
+            return self._rates(-reach), self._rates(reach)
+
+    def _rates(self, apart: Floats) -> Floats:
+        rates: Floats = 1.0 / (1.0 + np.exp(-self.logit_mean - apart))
+        return rates
+
+    def __getnewargs__(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return what copies and pickles are made of."""
+        return self.mean, self.std, self.logit_mean, self.logit_std
 
 
 def _reach(level: float) -> float:
     """Return how many standard deviations hold that much of a normal distribution."""
     number = number_of("level", level, ParameterError)
-    if not 0.0 < number < 1.0:
+    if not 0.0 < number < 1.0 - 1e-15:
         raise ParameterError(f"level={level!r}, expected a number between 0 and 1")
     return NormalDist().inv_cdf(0.5 + 0.5 * number)
 

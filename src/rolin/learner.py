@@ -57,13 +57,17 @@ class Learner(ABC):
     ) -> None:
         """Learn from n rewards, the same as from one after the other; all or none."""
         batch = as_batch(arms, contexts, rewards, weights, self.n_features)
-        before = copy.deepcopy(vars(self))
+        before = copy.deepcopy(self)
         try:
             for arm, x, r, h in zip(*batch, strict=True):
                 self.observe(arm, x, r, h)
         except BaseException:
-            vars(self).update(before)
+            self.__setstate__(vars(before))
             raise
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over a state: of what was copied, pickled, or there before a batch that failed."""
+        vars(self).update(state)
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:

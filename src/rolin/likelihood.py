@@ -41,6 +41,9 @@ _RANK = 1e-10
 # for the power, with which the mode is never zero: an arm_std of zero would end the exploration of
 # arms, hence also the data that could tell that it is not zero. See docs/how-to/noise.md for a.
 _NOISE_COUNT = 1.0
+# A guess of the noise that is more than ten times all that rewards show is taken for that much:
+# it would take as many rewards as it is times too large, squared, to outweigh it.
+_FAR_OFF = 100.0
 _NEVER_ZERO = 0.25
 # Ratios ρ that are searched, a factor of ten apart before the best is refined; the kernel searches the
 # same ratios κ.
@@ -96,6 +99,11 @@ class Evidence:
         self.fixed = int(prior.has_intercept)  # coefficients with a flat prior
         # A perfect fit would have no noise; what rounding leaves of the rewards is the least.
         square = self.square + float(self.weight @ self.r**2)
+        self.mean_square = max(square / max(self.count, 1.0), 1e-190)
+        if self.fixed and len(self.r):  # a level is none of it
+            apart = self.r - self.weight @ self.r / self.weight.sum()
+            square = self.square + float(self.weight @ apart**2)
+        self.varies = square > 0.0
         self.least_noise = max(1e-14 * square / max(self.count, 1.0), 1e-200)
 
     @cached_property
@@ -163,6 +171,8 @@ class Evidence:
         pulled more than once can.
         """
         arms, d = len(self.weight), len(self.cross)
+        if not self.varies and method != "map":
+            return set()
         everything = {"noise_std", "arm_std", "coef_std"}
         # With this much, whatever the ranks are, which take half of the time to find.
         if self.count - arms - d >= 1 and arms - d - self.fixed >= 2:
@@ -203,15 +213,21 @@ class Search:
         self._guess = prior.noise_std**2
         self._arm_guess = prior.arm_std**2 / self._guess or 1.0
         flat = evidence.rank if method == "reml" else 0
-        numbers = np.empty(8)
+        numbers = np.empty(kernels.N_NUMBERS)
         numbers[kernels.COUNT] = evidence.count - evidence.fixed - flat
         numbers[kernels.PSEUDO] = _NOISE_COUNT if self._map else 0.0
         numbers[kernels.NOISE_GUESS] = self._guess
+        if evidence.varies:  # rewards that are all alike say nothing against the guess
+            numbers[kernels.NOISE_GUESS] = min(self._guess, _FAR_OFF * evidence.mean_square)
         numbers[kernels.COEF_GUESS] = evidence.unit**2 / self._guess
         numbers[kernels.LEAST_NOISE] = evidence.least_noise
         numbers[kernels.COEF] = math.nan if "coef_std" in learn else evidence.unit**2
         numbers[kernels.HELD] = math.nan
         numbers[kernels.FLAT] = float(method == "reml")
+        # The noise is no more than what rewards and guess have in all, and no less than rounding.
+        ends = evidence.mean_square, self._guess
+        numbers[kernels.NOISE_LOW] = math.log(1e-9 * min(ends))
+        numbers[kernels.NOISE_HIGH] = math.log(10.0 * max(ends))
         self._numbers = numbers
 
     def best(self) -> Point:
@@ -226,7 +242,8 @@ class Search:
         if self._arm == 0.0 or not math.isnan(self._noise):
             return self._given(self._arm / self._noise if self._arm else 0.0)
         # arm_std is fixed and the noise is not: ρ moves with the noise
-        fixed, grid = self._arm, _GRID / 2 + math.log(self._guess)
+        low, high = self._numbers[[kernels.NOISE_LOW, kernels.NOISE_HIGH]]
+        fixed, grid = self._arm, np.linspace(low, high, len(_GRID))
         found = _minimum(lambda t: self._given(fixed / math.exp(t), math.exp(t)).deviance, grid)
         return self._given(fixed / math.exp(found), math.exp(found))
 
@@ -244,10 +261,9 @@ class Search:
             tri, square + data.square, log_arms, numbers, noise
         )
         deviance -= data.sum_log_weight
-        if self._map:
+        if self._map and math.isnan(self._arm):  # it is learned
             deviance += 2.0 * math.log1p(ratio / self._arm_guess)
-            if math.isnan(self._arm):
-                deviance -= _NEVER_ZERO * math.log(ratio)
+            deviance -= _NEVER_ZERO * math.log(ratio)
         return Point(deviance, variance, ratio, kappa)
 
     # -- intervals ---------------------------------------------------------------------------
@@ -298,7 +314,7 @@ def _minimum(f: Callable[[float], float], grid: Floats) -> float:
     Brent (1973), chapter 5: parabolas through the three best points, golden sections where they fail.
     (SciPy's takes longer than all evaluations of the function together.)
     """
-    points = grid.tolist()
+    points: list[float] = grid.tolist()
     values = [f(t) for t in points]
     best = int(np.argmin(values))
     left, right = points[max(best - 1, 0)], points[min(best + 1, len(points) - 1)]

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from rolin import kernels
 from rolin.arms import Name
 from rolin.checks import first_not_finite
-from rolin.errors import NotFiniteError
+from rolin.errors import NotFiniteError, ParameterError
 from rolin.estimates import Prediction
 from rolin.learner import Learner
 from rolin.model import Scales
@@ -70,7 +70,9 @@ class Mixture(Learner):
         super().__init__(n_features)
         self.guess = scales
         noise = scales.noise_std
-        unit = (scales.arm_std or noise) / noise
+        if scales.arm_std == 0.0:
+            raise ParameterError("arm_std=0, expected a positive guess")
+        unit = scales.arm_std / noise
         coef: Any = scales.coef_std
         coef = tuple(c / noise for c in coef) if isinstance(coef, tuple) else coef / noise
         given = replace(
@@ -100,6 +102,11 @@ class Mixture(Learner):
             part._arms, part._tails = self._arms, self._tails
             part._coef, part._factor = self._coef[g], self._factor[g]
             part._numbers = self._numbers[g]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Be a copy, or what was pickled, whose parts look at its own state."""
+        vars(self).update(state)
+        self._share()
 
     # -- learning ----------------------------------------------------------------------------
 
@@ -137,13 +144,14 @@ class Mixture(Learner):
         for g, (part, new) in enumerate(zip(self.parts, rebuilt, strict=True)):
             self._coef[g], self._factor[g] = new.coef, new.factor
             self._numbers[g, kernels.ARM_VARIANCE] = part.scales.arm_std**2
-            self._numbers[g, kernels.LOG_EVIDENCE] = new.log_evidence
+            self._numbers[g, kernels.LOG_DETERMINANTS] = new.log_determinants
             self._numbers[g, kernels.QUADRATIC] = new.quadratic
         self._share()
 
     def decay(self, factor: float) -> None:
         """Multiply all evidence by a factor of at most 1; the prior stays."""
-        if check_factor(factor) < 1.0:
+        factor = check_factor(factor)
+        if factor < 1.0:
             self.fill(self.moments.decayed(factor), self.removed_arms)
 
     # -- reading -----------------------------------------------------------------------------
@@ -161,8 +169,7 @@ class Mixture(Learner):
         square = _NOISE_COUNT * self.guess.noise_std**2 + quadratic
         log_weight = (
             self._log_prior
-            + self._numbers[:, kernels.LOG_EVIDENCE]
-            + 0.5 * quadratic  # which leaves the determinants
+            - 0.5 * self._numbers[:, kernels.LOG_DETERMINANTS]
             - 0.5 * freedom * np.log(square)
         )
         weight = np.exp(log_weight - log_weight.max())
@@ -184,7 +191,10 @@ class Mixture(Learner):
         mean = beliefs.weight @ each
         # of Student's t: s² ν/(ν - 2); and what the models disagree by
         noise = beliefs.noise_std**2 * (beliefs.freedom / (beliefs.freedom - 2.0))
-        variance = beliefs.weight @ (noise[:, None] * std**2 + (each - mean) ** 2)
+        with np.errstate(over="ignore"):
+            variance = beliefs.weight @ (noise[:, None] * std**2 + (each - mean) ** 2)
+        if not np.isfinite(variance).all():
+            raise first_not_finite("contexts", x)
         return Prediction(mean, np.sqrt(variance))
 
     # -- state -------------------------------------------------------------------------------

@@ -154,7 +154,8 @@ class Moments:
 
     def decayed(self, factor: float) -> Moments:
         """Return the evidence with all of its sums multiplied by a factor of at most 1."""
-        if check_factor(factor) == 1.0:
+        factor = check_factor(factor)
+        if factor == 1.0:
             return self
         return Moments(
             self.count * factor,
@@ -186,7 +187,8 @@ class Moments:
         reward[: len(self.arms)] = self.mean_reward
         context[: len(self.arms)] = self.mean_context
         before, added = weight[mine], other.weight
-        pull = added / (before + added)
+        # of evidence that has decayed to nothing on both sides, as if none were there
+        pull = np.divide(added, before + added, out=np.zeros_like(added), where=added > 0.0)
         gain = before * pull  # H_a H_b / (H_a + H_b)
         dx = other.mean_context - context[mine]
         dr = other.mean_reward - reward[mine]

@@ -7,6 +7,7 @@ row per arm say everything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Self, SupportsFloat
 
@@ -92,12 +93,13 @@ class Posterior(Learner):
         index = ArmIndex(moments.arms, removed)
         rebuilt = rebuild(self.scales, moments)
         self._index = index
+        self._arms[:] = 0.0
+        self._tails[:] = 0.0
         self._reserve(len(moments.arms))
         rows = slice(1, 1 + len(moments.arms))
         self._arms[rows, kernels.WEIGHT] = moments.weight
         self._arms[rows, kernels.REWARD] = moments.mean_reward
         self._arms[rows, kernels.CONTEXT :] = moments.mean_context
-        self._tails[rows] = 0.0
         self._scatter[:] = 0.0
         total = self._scatter[0]
         total[0, 0] = moments.reward_scatter
@@ -106,13 +108,14 @@ class Posterior(Learner):
         self._numbers[kernels.COUNT] = moments.count
         self._numbers[kernels.SUM_LOG_WEIGHT] = moments.sum_log_weight
         self._numbers[kernels.LATEST] = 0.0
-        self._numbers[kernels.LOG_EVIDENCE] = rebuilt.log_evidence
+        self._numbers[kernels.LOG_DETERMINANTS] = rebuilt.log_determinants
         self._numbers[kernels.QUADRATIC] = rebuilt.quadratic
         self._coef, self._factor = rebuilt.coef, rebuilt.factor
 
     def decay(self, factor: float) -> None:
         """Multiply all evidence by a factor of at most 1; the prior stays. O(K d² + d³)."""
-        if check_factor(factor) < 1.0:
+        factor = check_factor(factor)
+        if factor < 1.0:
             self._renew(self.scales, factor)
 
     def _renew(self, scales: Scales, age: float) -> None:
@@ -122,20 +125,21 @@ class Posterior(Learner):
         if size <= _SMALL_SIZE and k * size * size <= _SMALL:
             prior_mean, prior_std = scales.prior(self.n_features)
             coef, factor = np.empty(size), np.empty((size, size))
-            log_evidence, quadratic = kernels.rebuild(
+            determinants, quadratic = kernels.rebuild(
                 age, scales.noise_std**2, scales.arm_std**2, prior_mean, prior_std,
                 self._arms, self._scatter, self._numbers, k, coef, factor,
             )  # fmt: skip
-            if np.isfinite(log_evidence) and np.isfinite(factor).all() and np.isfinite(coef).all():
-                rebuilt = Rebuilt(coef, factor, log_evidence, quadratic)
+            new = Rebuilt(coef, factor, determinants, quadratic)
+            if all(np.isfinite(part).all() for part in new):
+                rebuilt = new
         if rebuilt is None:
-            rebuilt = rebuild(scales, Posterior.moments.__get__(self).decayed(age))
+            rebuilt = rebuild(scales, self._stored().decayed(age))
         self.scales = scales
         self._coef, self._factor = rebuilt.coef, rebuilt.factor
         numbers = self._numbers
         numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
         numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
-        numbers[kernels.LOG_EVIDENCE] = rebuilt.log_evidence
+        numbers[kernels.LOG_DETERMINANTS] = rebuilt.log_determinants
         numbers[kernels.QUADRATIC] = rebuilt.quadratic
         if age != 1.0:
             self._arms[1 : 1 + k, kernels.WEIGHT] *= age
@@ -194,16 +198,21 @@ class Posterior(Learner):
         touched = np.unique(rows)
         kept = [a.copy() for a in (self._coef, self._factor, self._scatter, self._numbers)]
         kept_arms, kept_tails = self._arms[touched], self._tails[touched]
-        done = self._fold_many(
-            batch.contexts, batch.rewards, batch.weights, rows,
-            self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
-        )  # fmt: skip
-        if done < len(rows):
+        known = len(self._index)
+        try:
+            done = self._fold_many(
+                batch.contexts, batch.rewards, batch.weights, rows,
+                self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
+            )  # fmt: skip
+            if done < len(rows):
+                raise _not_finite(batch.contexts, batch.rewards, batch.weights)
+            for name in new:
+                self._index.add(name)
+        except BaseException:  # also Ctrl-C, which waits until the kernel returns
+            self._index.drop(known)
             self._coef, self._factor, self._scatter, self._numbers = kept
             self._arms[touched], self._tails[touched] = kept_arms, kept_tails
-            raise _not_finite(batch.contexts, batch.rewards, batch.weights)
-        for name in new:
-            self._index.add(name)
+            raise
 
     def _reserve(self, last_row: int) -> int:
         """Make room for rows up to `last_row`, at least doubling, so growth is amortised."""
@@ -214,6 +223,9 @@ class Posterior(Learner):
                 grown = np.zeros((rows, old.shape[1]), dtype=old.dtype)
                 grown[: len(old)] = old
                 setattr(self, name, grown)
+        # what an update that was interrupted may have left
+        self._arms[1 + len(self._index) : 1 + last_row] = 0.0
+        self._tails[1 + len(self._index) : 1 + last_row] = 0.0
         return last_row
 
     # -- reading -----------------------------------------------------------------------------
@@ -226,7 +238,9 @@ class Posterior(Learner):
     @property
     def log_evidence(self) -> float:
         """Log density of all rewards seen, given the contexts and the scales."""
-        return float(self._numbers[kernels.LOG_EVIDENCE])
+        numbers = self._numbers
+        terms = numbers[kernels.COUNT] * math.log(2.0 * math.pi) + numbers[kernels.QUADRATIC]
+        return float(-0.5 * (terms + numbers[kernels.LOG_DETERMINANTS]))
 
     @property
     def coefficients(self) -> Coefficients:
@@ -236,6 +250,10 @@ class Posterior(Learner):
     @property
     def moments(self) -> Moments:
         """All evidence so far, without the prior (a copy)."""
+        return self._stored()
+
+    def _stored(self) -> Moments:
+        """Return the evidence as it is stored."""
         rows = slice(1, 1 + len(self._index))
         total = self._scatter[0] + (self._scatter[1] + self._scatter[2])
         scatter = np.tril(total[1:, 1:])

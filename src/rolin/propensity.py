@@ -13,6 +13,7 @@ from rolin.kernels.propensity import highest
 __all__ = ["highest_of_normals", "noise_nodes"]
 
 Floats = NDArray[np.float64]
+_EXACT = 1e-14
 
 
 def highest_of_normals(mean: Floats, std: Floats) -> Floats:
@@ -22,6 +23,13 @@ def highest_of_normals(mean: Floats, std: Floats) -> Floats:
     [0.5, 0.5]
     """
     out = np.empty(len(mean))
+    # In units of the widest, around the highest: so neither can be too large or too small.
+    unit = std.max()
+    if unit > 0.0:
+        with np.errstate(over="ignore"):  # an arm so far below is none
+            mean = np.maximum((mean - mean.max()) / unit, -1e100)
+        std = std / unit
+        std[std < _EXACT * np.maximum(1.0, -mean)] = 0.0  # narrower than rounding can tell
     highest(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
     return out
 

@@ -32,12 +32,12 @@ class Rebuilt(NamedTuple):
 
     coef: Floats  # (D,): θ̂
     factor: Floats  # (D, D): lower-triangular T with T'T = M⁻¹
-    log_evidence: float
-    quadratic: float  # the part of it that is a sum of squares over their variances
+    log_determinants: float  # the log evidence is -½ (N log 2π + this + the quadratic form)
+    quadratic: float
 
 
 def rebuild(scales: Scales, moments: Moments) -> Rebuilt:
-    """Return the exact posterior of the coefficients, and the log evidence of the scales."""
+    """Return the exact posterior of the coefficients, and the evidence of the scales."""
     try:
         with np.errstate(all="ignore"):
             rebuilt = _rebuild(scales, moments)
@@ -83,17 +83,16 @@ def _rebuild(scales: Scales, moments: Moments) -> Rebuilt:
     within = moments.reward_scatter + theta @ (moments.scatter @ theta - 2.0 * moments.cross)
     between = (moments.weight / (1.0 + odds)) @ apart**2
     quadratic = float((((coef - prior_mean) / prior_std) ** 2).sum() + (within + between) / noise)
-    log_evidence = -0.5 * (
-        moments.count * np.log(2.0 * np.pi * noise)
+    log_determinants = (
+        moments.count * np.log(noise)
         - moments.sum_log_weight
         + np.log1p(odds).sum()
         + 2.0 * (np.log(np.abs(np.diag(r))).sum() + np.log(prior_std).sum())
-        + quadratic
     )
     return Rebuilt(
         coef=coef,
         factor=np.ascontiguousarray(_solve(r, np.eye(size)).T),  # M⁻¹ = R⁻¹ R⁻ᵀ
-        log_evidence=float(log_evidence),
+        log_determinants=float(log_determinants),
         quadratic=quadratic,
     )
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from rolin.errors import NotFiniteError, ParameterError
+from rolin.errors import InputError, NotFiniteError, ParameterError, RolinError
 from rolin.likelihood import Evidence, Point, Search
 from rolin.model import Scales
 from rolin.moments import Moments
@@ -99,6 +99,11 @@ def estimate(
     (2.0, True)
     """
     prior = Scales() if prior is None else prior
+    for name, value, kind in (("moments", moments, Moments), ("prior", prior, Scales)):
+        if not isinstance(value, kind):
+            raise InputError(f"{name}={value!r}, expected {kind.__name__}")
+    if isinstance(learn, str) or not isinstance(learn, Iterable):
+        raise ParameterError(f"learn={learn!r}, expected a list of names")
     asked = tuple(learn)
     check_method("method", method)
     for name in asked:
@@ -136,6 +141,8 @@ def _computing() -> Iterator[None]:
     try:
         with np.errstate(all="ignore"):
             yield
+    except RolinError:
+        raise
     except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
         raise NotFiniteError(
             f"prior and moments are too far apart to compute with: {error}"

@@ -41,6 +41,8 @@ def run(
     typer.echo(str(report))
     for path, write in ((json, _write_json), (figure, _write_figure)):
         if path is not None:
+            if path.is_dir():
+                raise DataError(f"{path} cannot be written: it is a folder")
             try:
                 write(report, path)
             except (OSError, ValueError) as error:
@@ -57,7 +59,8 @@ def _report(
             raise DataError(f"{source} has no rows")
         return diagnose(log.moments, feature_names=log.features)
     if not source.is_file():
-        raise DataError(f"there is no file {source}")
+        known = source.exists()
+        raise DataError(f"{source} is not a file" if known else f"there is no file {source}")
     policy = load(source)
     if not isinstance(policy, (LinearPolicy, BayesRoLinTS)):
         raise DataError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["SUFFIXES", "Log", "read_log"]
 
 Floats = NDArray[np.float64]
+
+# How a number that is missing is written; as the name of an arm, all but the first are names.
+_MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".pq")
 """How the names of logs end."""
@@ -63,8 +67,8 @@ def read_log(
     features
         Columns of the chosen arm's features; by default all other columns of numbers.
     """
-    table = _read(Path(path))
-    for column in (arm, reward, *([weight] if weight else []), *(features or [])):
+    table = _read(Path(path), arm)
+    for column in (arm, reward, *(() if weight is None else (weight,)), *(features or ())):
         if column not in table.columns:
             raise DataError(
                 f"{path} has no column {column!r}, only {', '.join(map(repr, table.columns))}"
@@ -75,22 +79,22 @@ def read_log(
             str(name) for name in table.columns
             if name not in taken and table[name].dtype.kind in "biuf"
         ]  # fmt: skip
-    if table[arm].isna().any():
-        raise DataError(f"{path}, row {_first(table[arm].isna())}: column {arm!r} is empty")
+    arms = table[arm].tolist()
+    for row, name in enumerate(arms, start=1):
+        if name is None or name == "" or name != name:
+            raise DataError(f"{path}, row {row}: column {arm!r} is empty")
     columns = [_numbers(path, table, name) for name in features]
     weights = np.ones(len(table)) if weight is None else _numbers(path, table, weight)
     if not (weights > 0).all():
         row = int(np.argmax(~(weights > 0)))
         raise DataError(f"{path}, row {row + 1}: {weight} is {weights[row]}, expected above 0")
     contexts = np.column_stack(columns) if columns else np.empty((len(table), 0))
-    return Log(
-        table[arm].tolist(), contexts, _numbers(path, table, reward), weights, list(features)
-    )
+    return Log(arms, contexts, _numbers(path, table, reward), weights, list(features))
 
 
-def _read(path: Path) -> pd.DataFrame:
+def _read(path: Path, arm: str) -> pd.DataFrame:
     if not path.is_file():
-        raise DataError(f"there is no file {path}")
+        raise DataError(f"{path} is not a file" if path.exists() else f"there is no file {path}")
     with needs("sim"):
         import pandas as pd
     try:
@@ -98,15 +102,25 @@ def _read(path: Path) -> pd.DataFrame:
             with needs("frames"):
                 importlib.import_module("pyarrow")  # or pandas names it, less clearly
             return pd.read_parquet(path)
-        return pd.read_csv(path)
-    except (ValueError, OSError) as error:  # of pandas and pyarrow, all of them
-        raise DataError(f"{path} cannot be read as a table: {error}") from error
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
+            # arms as they are written: 001 is not 1, and NA may be a name
+            columns = pd.read_csv(path, index_col=False, nrows=0).columns
+            return pd.read_csv(
+                path, index_col=False, dtype={arm: str}, keep_default_na=False,
+                na_values={name: [""] if name == arm else _MISSING for name in columns},
+            )  # fmt: skip
+    except (ValueError, OSError, pd.errors.ParserWarning) as error:  # pandas' and pyarrow's too
+        reason = str(error).splitlines()[0]
+        raise DataError(f"{path} cannot be read as a table: {reason}") from error
 
 
 def _numbers(path: str | Path, table: pd.DataFrame, column: str) -> Floats:
     """Return a column as finite numbers, or say which row is not one."""
     import pandas as pd
 
+    if table[column].dtype.kind in "mM":
+        raise DataError(f"{path}: {column} holds times, expected numbers")
     numeric = pd.to_numeric(table[column], errors="coerce")
     values: Floats = numeric.to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = ~np.isfinite(values)
@@ -115,7 +129,3 @@ def _numbers(path: str | Path, table: pd.DataFrame, column: str) -> Floats:
         given = table[column].tolist()[row]
         raise DataError(f"{path}, row {row + 1}: {column} is {given!r}, expected a finite number")
     return values
-
-
-def _first(wrong: pd.Series[bool]) -> int:
-    return int(np.argmax(wrong.to_numpy())) + 1

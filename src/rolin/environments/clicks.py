@@ -51,6 +51,7 @@ class Clicks:
         """Check the numbers."""
         count_of("n_arms", self.n_arms, least=1)
         count_of("n_features", self.n_features)
+        number_of("coef_std", self.coef_std, ParameterError)  # one, where Scales allows a list
         Scales(arm_std=self.arm_std, coef_std=self.coef_std)
         if not 0.0 < number_of("click_rate", self.click_rate, ParameterError) < 1.0:
             raise ParameterError(
@@ -68,7 +69,8 @@ class Clicks:
         effects = self.level + self.arm_std * generator.standard_normal(self.n_arms)
         for n in block_sizes(rounds):
             contexts = generator.uniform(-1.0, 1.0, (BLOCK, self.n_arms, self.n_features))
-            means = 1.0 / (1.0 + np.exp(-(contexts @ theta + effects)))
+            with np.errstate(over="ignore"):  # 1/∞ is 0, as it should be
+                means = 1.0 / (1.0 + np.exp(-(contexts @ theta + effects)))
             # One number for the round, whichever arm is shown: policies meet the same luck.
             clicks = (generator.random((BLOCK, 1)) < means).astype(np.float64)
             yield Block(contexts[:n], means[:n], clicks[:n])

@@ -58,6 +58,7 @@ class Drifting:
         """Check the numbers."""
         count_of("n_arms", self.n_arms, least=1)
         count_of("n_features", self.n_features)
+        number_of("coef_std", self.coef_std, ParameterError)  # one, where Scales allows a list
         Scales(arm_std=self.arm_std, coef_std=self.coef_std, noise_std=self.noise_std)
         if not 0.0 < number_of("half_life", self.half_life, ParameterError) < math.inf:
             raise ParameterError(f"half_life={self.half_life!r}, expected a positive number")

@@ -13,8 +13,8 @@ coef     (D,)                 coefficients θ̂
 factor   (D, D)               lower-triangular T with T'T = M⁻¹; zero above the diagonal
 scatter  (3, 1 + d, 1 + d)    within-arm scatter of (r, x), lower triangle: q, g and C in one;
                               a sum, what rounding dropped from it, and the latest terms
-numbers  (7,)                 σ², s₀², N, Σ log h, log evidence, number of latest terms, and the
-                              squared errors of all predictions, each over its variance
+numbers  (7,)                 σ², s₀², N, Σ log h; of all predictions the logarithms of their variances;
+                              number of latest terms; squared errors over those variances
 ======== ==================== ================================================================
 
 D is d, or d + 1 with an intercept: its column of ones is implied, never stored.
@@ -38,7 +38,7 @@ from rolin.kernels.layout import (
     CONTEXT,
     COUNT,
     LATEST,
-    LOG_EVIDENCE,
+    LOG_DETERMINANTS,
     NOISE_VARIANCE,
     NOT_FINITE,
     QUADRATIC,
@@ -71,7 +71,7 @@ __all__ = [
     "CONTEXT",
     "COUNT",
     "LATEST",
-    "LOG_EVIDENCE",
+    "LOG_DETERMINANTS",
     "NOISE_VARIANCE",
     "NOT_FINITE",
     "QUADRATIC",

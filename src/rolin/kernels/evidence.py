@@ -21,6 +21,9 @@ __all__ = [
     "HELD",
     "LEAST_NOISE",
     "NOISE_GUESS",
+    "NOISE_HIGH",
+    "NOISE_LOW",
+    "N_NUMBERS",
     "PSEUDO",
     "profile",
     "reduce",
@@ -28,7 +31,9 @@ __all__ = [
 
 # Entries of `numbers`: what a likelihood is told beside the sums. COEF is coef_std² if it is fixed, HELD
 # is κ if that is; NaN where not. FLAT is 1 for the restricted likelihood.
+# NOISE_LOW and NOISE_HIGH are logarithms between which the noise is searched, where it has to be.
 COUNT, PSEUDO, NOISE_GUESS, COEF_GUESS, LEAST_NOISE, COEF, HELD, FLAT = range(8)
+NOISE_LOW, NOISE_HIGH, N_NUMBERS = 8, 9, 10
 # Logarithms of κ that are tried before the best is refined, and how far apart they are.
 _LOW, _STEP, _TRIED = math.log(1e-9), math.log(10.0), 19
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
@@ -152,7 +157,7 @@ def _deviance(
     deviance = count * (_LOG_2PI + math.log(variance)) + rest / variance + log_arms + log_det
     if not flat:
         deviance += tri.shape[1] * math.log(kappa)
-    if pseudo > 0.0:  # log-normal around the guess
+    if pseudo > 0.0 and math.isnan(numbers[COEF]):  # it is learned: log-normal around the guess
         t = 0.5 * math.log(kappa / numbers[COEF_GUESS])
         deviance += t * t
     return deviance, variance
@@ -191,8 +196,8 @@ def profile(
         deviance, variance = _deviance(tri, square, log_arms, numbers, numbers[COEF] / noise, noise)
         return deviance, variance, numbers[COEF] / variance
     low, step = _LOW, _STEP
-    if not free_coef:  # over the noise, around its guess
-        low, step = 0.5 * _LOW + math.log(numbers[NOISE_GUESS]), 0.5 * _STEP
+    if not free_coef:  # over the noise
+        low, step = numbers[NOISE_LOW], (numbers[NOISE_HIGH] - numbers[NOISE_LOW]) / (_TRIED - 1)
     best, lowest = low, math.inf
     for i in range(_TRIED):
         value = _along(tri, square, log_arms, numbers, noise, low + i * step)

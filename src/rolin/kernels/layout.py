@@ -18,7 +18,7 @@ __all__ = [
     "CONTEXT",
     "COUNT",
     "LATEST",
-    "LOG_EVIDENCE",
+    "LOG_DETERMINANTS",
     "NOISE_VARIANCE",
     "NOT_FINITE",
     "QUADRATIC",
@@ -40,7 +40,7 @@ Tails = NDArray[np.float32]
 # Columns of `arms`; `tails` has the columns of `arms` without the weight.
 WEIGHT, REWARD, CONTEXT = 0, 1, 2
 # Entries of `numbers`.
-NOISE_VARIANCE, ARM_VARIANCE, COUNT, SUM_LOG_WEIGHT, LOG_EVIDENCE, LATEST, QUADRATIC = range(7)
+NOISE_VARIANCE, ARM_VARIANCE, COUNT, SUM_LOG_WEIGHT, LOG_DETERMINANTS, LATEST, QUADRATIC = range(7)
 
 # What a kernel returns in place of the index of the best arm.
 TIED, NOT_FINITE = -1, -2
@@ -71,16 +71,19 @@ def _can_cache() -> bool:
 _CAN_CACHE = _can_cache()
 
 
-def compiled(*, reorder: bool) -> Callable[[_F], _F]:
+def compiled(*, reorder: bool, inline: bool = False) -> Callable[[_F], _F]:
     """Compile on first use, and keep the result on disk where there is a place to write.
 
     Without `reorder`, sums are added up in the order in which they are written. A function
-    called by a compiled one inherits its options unless it states its own, so all state theirs.
+    called by a compiled one inherits its options unless it states its own, so all state theirs. A
+    part of a hot loop that has a name of its own is set `inline`: a call with ten arrays takes longer
+    than the part itself.
     """
     decorate: Any = numba.njit(
         cache=_CAN_CACHE,
         fastmath=_REORDER if reorder else _CONTRACT,
         nogil=True,
         error_model="numpy",
+        inline="always" if inline else "never",
     )
     return decorate  # type: ignore[no-any-return]  # it keeps the signature

@@ -11,7 +11,7 @@ from rolin.kernels.layout import (
     CONTEXT,
     COUNT,
     LATEST,
-    LOG_EVIDENCE,
+    LOG_DETERMINANTS,
     NOISE_VARIANCE,
     QUADRATIC,
     REWARD,
@@ -30,7 +30,6 @@ __all__ = ["observe", "observe_many", "observe_mixture"]
 _CARRY = 256
 
 _LARGEST_TAIL = 1e38
-_LOG_2PI = math.log(2.0 * math.pi)
 
 
 @compiled(reorder=False)
@@ -59,7 +58,7 @@ def _times(factor: Floats, u: Floats, f: Floats) -> None:
         f[j] = total
 
 
-@compiled(reorder=False)
+@compiled(reorder=False, inline=True)
 def _apart(
     context: Floats, reward: float, weight: float, row: int,
     arms: Floats, tails: Tails, scatter: Floats, step: Floats,
@@ -78,7 +77,7 @@ def _apart(
     return finite
 
 
-@compiled(reorder=False)
+@compiled(reorder=False, inline=True)
 def _predicted(
     weight: float, row: int, arms: Floats, coef: Floats, factor: Floats, numbers: Floats,
     step: Floats, u: Floats, f: Floats, alpha: Floats,
@@ -106,11 +105,11 @@ def _predicted(
     scaled = error / total
     finite = 0.0 < c < np.inf and total < np.inf and 1.0 / total < np.inf
     finite &= (before + weight) * max(arm_variance, 1.0) < np.inf and abs(scaled) < np.inf
-    finite &= abs(numbers[LOG_EVIDENCE]) + error * scaled < np.inf
+    finite &= numbers[QUADRATIC] + scaled * scaled * total < np.inf
     return finite, scaled
 
 
-@compiled(reorder=False)
+@compiled(reorder=False, inline=True)
 def _learned(
     weight: float, scaled: float, coef: Floats, factor: Floats, numbers: Floats,
     f: Floats, alpha: Floats, gain: Floats,
@@ -121,11 +120,12 @@ def _learned(
     """
     size = factor.shape[0]
     total = alpha[size] * alpha[size]
-    square = scaled * scaled * total  # of the error, over its variance
+    square = scaled * scaled * total  # of the error, over its variance; as it was tested
     numbers[COUNT] += 1.0
     numbers[SUM_LOG_WEIGHT] += math.log(weight)
-    # log N(y; u'θ̂, c + u'M⁻¹u): the one-step predictive densities multiply to the evidence.
-    numbers[LOG_EVIDENCE] -= 0.5 * (_LOG_2PI + math.log(total) + square)
+    # log N(y; u'θ̂, c + u'M⁻¹u): the one-step predictive densities multiply to the evidence. Its two
+    # parts are added up each for itself: of rewards in tiny units, one would drown the other.
+    numbers[LOG_DETERMINANTS] += math.log(total)
     numbers[QUADRATIC] += square
     gain[:size] = 0.0
     for j in range(size):
@@ -140,7 +140,7 @@ def _learned(
         coef[i] += gain[i] * scaled
 
 
-@compiled(reorder=False)
+@compiled(reorder=False, inline=True)
 def _remembered(
     weight: float, row: int, arms: Floats, tails: Tails, scatter: Floats, numbers: Floats,
     step: Floats,

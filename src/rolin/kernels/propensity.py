@@ -12,8 +12,8 @@ __all__ = ["highest"]
 
 # Beyond so many standard deviations lie 2e-13 of a normal distribution.
 _REACH = 7.3
-# Panels are so many standard deviations wide, of the narrowest arm that matters there: 16 nodes of Gauss
-# and Legendre then err by less than 1e-12.
+# Panels are so many standard deviations wide, of the narrowest arm that matters there. With 16 nodes of
+# Gauss and Legendre the error is below 1e-9 for 50 arms, and 1e-7 for thousands.
 _PANEL = 3.0
 _NODES, _WEIGHTS = (np.ascontiguousarray(a) for a in np.polynomial.legendre.leggauss(16))
 _ROOT_HALF = math.sqrt(0.5)

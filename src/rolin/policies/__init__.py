@@ -137,7 +137,10 @@ def merge(a: Learns, b: Learns, *, base: Learns | None = None) -> Learns:
         news = news - started
         decisions -= base.n_decisions
         removed -= set(base.removed_arms) & {*a.arms, *b.arms}  # since restored
-    return a.with_moments(a.moments + news, removed, max(decisions, 0))
+    both = type(a)(**a.settings)
+    both._model.fill(a.moments + news, removed)
+    both._decisions = max(decisions, 0)
+    return both
 
 
 def _past(policy: Policy[Any]) -> set[PastArm]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -154,12 +154,3 @@ class BayesRoLinTS(Policy[Mixture]):
     def settings(self) -> dict[str, Any]:
         """The options that make this policy again, without what it has learned."""
         return {"n_features": self.n_features, **asdict(self._model.guess), "seed": self.seed}
-
-    # -- state -------------------------------------------------------------------------------
-
-    def with_moments(self, moments: Moments, removed: Iterable[Name], decisions: int) -> Self:
-        """Return a policy of the same settings that has learned from these moments instead."""
-        other = type(self)(**self.settings)
-        other._model.fill(moments, removed)
-        other._decisions = decisions
-        return other

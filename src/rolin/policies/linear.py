@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,8 +63,8 @@ class LinearPolicy(Policy[Posterior]):
     begin with 0.5. They are then estimated from all evidence after 10 rewards, and again whenever
     there is half as much more.
 
-    An update takes O(d²) however many arms there are; a reward of weight h has noise variance
-    noise_std²/h. Threads may call `decide` with a `key` and `predict` at once. Everything else that
+    An update takes O(d²) however many arms there are, but for the rebuilds that learned scales and a
+    half-life take now and then; a reward of weight h has noise variance noise_std²/h. Threads may call `decide` with a `key` and `predict` at once. Everything else that
     changes a policy, decisions without a key included, needs a lock around it.
     """
 
@@ -221,12 +221,3 @@ class LinearPolicy(Policy[Posterior]):
             settings |= {name: ("learn", getattr(model.guess, name)) for name in model.learn}
         known = options_of(type(self))
         return {name: value for name, value in settings.items() if known is None or name in known}
-
-    # -- state -------------------------------------------------------------------------------
-
-    def with_moments(self, moments: Moments, removed: Iterable[Name], decisions: int) -> Self:
-        """Return a policy of the same settings that has learned from these moments instead."""
-        other = type(self)(**self.settings)
-        other._model.fill(moments, removed)
-        other._decisions = decisions
-        return other

@@ -87,7 +87,7 @@ def drift_policies(world: Drifting) -> Policies:
     """One that remembers all, and some that forget, at the world's pace and at others."""
     d = world.n_features
     policies: Policies = {"remembers": lambda seed: rolin.RoLinTS(n_features=d, seed=seed)}
-    for half_life in (30.0, 60.0, 125.0, 250.0, 1000.0):
+    for half_life in (15.0, 30.0, 60.0, 125.0, 250.0, 1000.0):
         policies[f"half_life={half_life:g}"] = lambda seed, h=half_life: rolin.RoLinTS(
             n_features=d, half_life=h, seed=seed
         )

@@ -156,6 +156,22 @@ def test_a_level_is_no_arm_effect(offset: float, rng: np.random.Generator) -> No
         assert found.noise_std.value == pytest.approx(1.0, rel=0.1)
 
 
+def test_features_that_explain_nothing_do_not_hide_a_no(rng: np.random.Generator) -> None:
+    """Effects below a hundredth of the noise's variance are excluded, whatever features explain."""
+    arms, x = rng.integers(20, size=50_000), rng.normal(size=(50_000, 2))
+    found = diagnose(Moments.of(arms, x, rng.normal(size=50_000)))
+    assert found.answer == "no" or found.p_value < 0.05
+    assert "the noise's variance" in found.because or found.p_value < 0.05
+
+
+def test_a_perfect_fit_is_not_a_verdict(rng: np.random.Generator) -> None:
+    """Rewards that features reproduce exactly leave nothing to judge by."""
+    arms, x = rng.integers(20, size=500), rng.normal(size=(500, 2))
+    found = diagnose(Moments.of(arms, x, x @ [1.0, 2.0]))
+    assert found.answer == "cannot tell"
+    assert "reproduce the rewards exactly" in found.because
+
+
 def test_without_features_it_can_say_no(rng: np.random.Generator) -> None:
     """Beside the noise, then."""
     arms = rng.integers(10, size=5000)
@@ -192,7 +208,8 @@ def test_a_policy_diagnoses_itself(rng: np.random.Generator) -> None:
     clicks.update_many(arms.tolist(), x, (rng.random(1500) < 1 / (1 + np.exp(-logit))) * 1.0)
     found = clicks.diagnose()
     assert found.answer == "yes"
-    assert found.log_scores == {}
+    assert found.log_scores == {} == found.shares
+    assert "noise_std           1   as given\n" in str(found)
     assert found.noise_std.value == 1.0
     with pytest.raises(ParameterError, match="feature_names has 1 names, expected 3"):
         policy.diagnose(feature_names=["age"])
@@ -243,6 +260,16 @@ def test_arms_are_read_as_they_are_written(tmp_path: Path) -> None:
     )
     with pytest.raises(DataError, match="reward holds times, expected numbers"):
         read_log(tmp_path / "l.parquet")
+
+
+def test_the_reward_is_no_feature(rng: np.random.Generator, tmp_path: Path) -> None:
+    """Nor is the arm; a file of another name says how those of logs end."""
+    write_log(tmp_path / "log.csv", rng)
+    with pytest.raises(DataError, match="'reward' cannot be a feature"):
+        read_log(tmp_path / "log.csv", features=["age", "reward"])
+    (tmp_path / "log.txt").write_bytes((tmp_path / "log.csv").read_bytes())
+    result = CliRunner().invoke(app, ["diagnose", str(tmp_path / "log.txt")])
+    assert "a log has a name that ends in .csv" in str(result.exception)
 
 
 def test_a_state_is_diagnosed(rng: np.random.Generator, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from rolin.scales import Learned, Method, check_method, mode
 __all__ = ["Adaptive", "ScaleEvent"]
 
 # Scales are estimated when this many rewards have come, and again when as many, or this share of
-# what is remembered, have come since: 16 times in 3000 rewards, 30 times in 10⁶.
+# what is remembered, have come since: 14 times in 3000 rewards, 28 times in 10⁶.
 _FIRST = 10
 _SHARE = 0.5
 # Evidence may be this much too heavy before all of it is scaled back, which takes a rebuild.

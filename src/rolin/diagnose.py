@@ -36,7 +36,11 @@ Answer = Literal["yes", "no", "cannot tell"]
 
 # Below this share of what features and arms explain, arm effects would not matter much.
 _MATTERS = 0.1
+# The same, beside the noise: for features that explain next to nothing themselves.
+_MATTERS_BESIDE_NOISE = 0.01
 _SIGNIFICANT = 0.05
+# Below this share of a reward's variance, noise is the rounding of a perfect fit.
+_PERFECT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -70,9 +74,10 @@ class Diagnosis:
     p_value: float
     """Probability of such a rise without arm effects; NaN if it cannot be told."""
     shares: dict[str, float]
-    """Of a reward's variance: what features, arms and noise carry."""
+    """Of a reward's variance: what features, arms and noise carry. Empty of yes/no rewards."""
     log_scores: dict[str, float]
-    """Mean log density of a reward, predicted from those before it, by three models."""
+    """Mean log density of a reward, predicted from those before it, by three models. Empty of
+    yes/no rewards."""
     arms: tuple[Effect, ...]
     """Effect of every arm, highest first."""
     coefficients: tuple[Effect, ...]
@@ -83,21 +88,22 @@ class Diagnosis:
             f"Do the features miss something that differs between arms? {self.answer.upper()}."
         ]
         lines += [self.because, ""]
-        lines += [f"{self.rewards:g} rewards of {len(self.arms)} arms"]
+        lines += [f"rewards remembered: {self.rewards:g}; arms: {len(self.arms)}"]
         for name in ("noise_std", "arm_std"):
             value, low, high = getattr(self, name)
             told = f"95 % interval {low:.3g} to {high:.3g}"
             if low == high:
-                told = "as given: the data do not tell"
+                told = "as given" if not self.shares else "as given: the data do not tell"
             lines.append(f"{name:<10} {value:10.4g}   {told}")
         if not math.isnan(self.p_value):
             lines.append(
                 f"test of arm_std = 0: statistic {self.statistic:.2f}, p = {self.p_value:.2g}"
             )
-        parts = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-        lines += [f"variance of a reward: {parts}", ""]
+        if self.shares:
+            parts = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
+            lines.append(f"variance of a reward: {parts}")
         if self.log_scores:
-            lines += ["log score per reward, one step ahead (higher is better)"]
+            lines += ["", "log score per reward, one step ahead (higher is better)"]
             lines += [f"  {name:<24} {score:9.4f}" for name, score in self.log_scores.items()]
         lines += ["", "coefficient      value  95 % interval"]
         lines += [
@@ -148,7 +154,7 @@ def diagnose(
         Names of the d features, for the report.
     yes_or_no
         Whether the moments are those of a logistic policy: then all is on the logit scale, the noise
-        is known, and log scores, which other models would have to be given the outcomes for, are left out.
+        is known, and shares of a reward's variance and log scores are left out.
 
     Examples
     --------
@@ -185,7 +191,7 @@ def diagnose(
         arm_std=found.arm_std,
         statistic=statistic,
         p_value=p_value,
-        shares=shares,
+        shares={} if yes_or_no else shares,
         log_scores={} if yes_or_no else _log_scores(moments, prior),
         **_effects(moments, weak, _likely(moments, prior, found, learn - {"coef_std"}), names),
     )
@@ -241,6 +247,10 @@ def _verdict(
             "Too few rewards: telling arm effects from noise takes arms that were pulled more than "
             "once, and more arms than features that tell them apart."
         )
+    if shares["noise"] < _PERFECT:
+        return "cannot tell", (
+            "The features reproduce the rewards exactly: is one of them made from the reward?"
+        )
     if p_value < _SIGNIFICANT:
         return "yes", (
             f"Arms differ by more than their features and chance explain (p = {p_value:.2g}): their own "
@@ -253,6 +263,9 @@ def _verdict(
     if features == 0.0:  # without features, beside the noise
         explained, what = scales.noise_std**2, "a reward's variance"
     most = arm_std.high**2 / (explained + arm_std.high**2)
+    beside_noise = arm_std.high**2 / scales.noise_std**2
+    if most >= _MATTERS and beside_noise < _MATTERS_BESIDE_NOISE:
+        most, what = beside_noise, "the noise's variance"
     if most < _MATTERS:
         return "no", (
             f"There is no sign of arm effects, and if there are any, their standard deviation is "

@@ -91,7 +91,8 @@ def draw_effects(report: Diagnosis) -> Figure:
         figure = Figure(figsize=(7.2, min(1.6 + 0.16 * rows, 11.0)), layout="constrained")
         left, right = figure.subplots(1, 2)
         _draw_intervals(left, arms, 0)
-        _draw_intervals(right, list(report.coefficients), 1)
+        # without the intercept, beside which the others might not be seen
+        _draw_intervals(right, [c for c in report.coefficients if c.name != "intercept"], 1)
         left.set(title="arm effects", xlabel="effect on the reward, 95 %")
         right.set(title="coefficients", xlabel="coefficient, 95 %")
         if left_out > 0:

@@ -48,6 +48,8 @@ class ScaleEstimate:
         """Return the numbers, and what could not be told."""
         lines = [
             f"{name} = {value:.4g} ({low:.3g} to {high:.3g})"
+            if low < high
+            else f"{name} = {value:.4g} (as given)"
             for name, (value, low, high) in (
                 ("noise_std", self.noise_std),
                 ("arm_std", self.arm_std),

@@ -9,7 +9,7 @@ import typer
 
 from rolin.datasets.log import SUFFIXES, read_log
 from rolin.diagnose import Diagnosis, diagnose
-from rolin.errors import DataError
+from rolin.errors import DataError, StateFileError
 from rolin.policies import LinearPolicy, load
 from rolin.policies.bayes_rolin_ts import BayesRoLinTS
 
@@ -26,7 +26,7 @@ def run(
     features: Annotated[
         str | None,
         typer.Option(
-            help="Of a log: the features' columns, with commas between; default all numbers."
+            help="Of a log: the features' columns, with commas between; default all numbers, ids too."
         ),
     ] = None,
     json: Annotated[
@@ -61,7 +61,12 @@ def _report(
     if not source.is_file():
         known = source.exists()
         raise DataError(f"{source} is not a file" if known else f"there is no file {source}")
-    policy = load(source)
+    try:
+        policy = load(source)
+    except StateFileError as error:
+        raise StateFileError(
+            f"{error} (a log has a name that ends in {', '.join(SUFFIXES)})"
+        ) from error
     if not isinstance(policy, (LinearPolicy, BayesRoLinTS)):
         raise DataError(
             f"{source} holds a {type(policy).__name__}, which has no arm effects to look at"

@@ -73,6 +73,11 @@ def read_log(
             raise DataError(
                 f"{path} has no column {column!r}, only {', '.join(map(repr, table.columns))}"
             )
+    for column in features or ():
+        if column in (arm, reward, weight):
+            raise DataError(
+                f"{column!r} cannot be a feature: it is the arm, the reward or the weight"
+            )
     if features is None:
         taken = {arm, reward, weight}
         features = [

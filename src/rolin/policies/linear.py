@@ -92,6 +92,8 @@ class LinearPolicy(Policy[Posterior]):
         )
         learn: set[Any] = {name for name, (_, learned) in guesses.items() if learned}
         check_method("learn_by", learn_by)
+        if learn_by != "map" and not learn:
+            raise ParameterError(f"learn_by={learn_by!r}, but no scale is given as 'learn'")
         self._learn_by = learn_by
         fixed = not learn and half_life is None
         model = (

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import copy
-import itertools
-import math
 import pickle
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
-from scipy.stats import chi2, multivariate_t, norm
+from scipy.stats import multivariate_t
 
 import rolin
 from oracles import random_history
 from rolin.mixture import Mixture
-from rolin.propensity import highest_of_normals, noise_nodes
 
 GUESS = rolin.Scales(noise_std=2.0, arm_std=0.6, coef_std=(1.0, 3.0), coef_mean=0.3)
 
@@ -142,68 +138,3 @@ def test_probabilities_are_those_of_the_mixture(rng: np.random.Generator) -> Non
     draws = means[g] + noise[:, None] * stds[g] * rng.normal(size=(n, 5))
     shares = np.bincount(draws.argmax(axis=1), minlength=5) / n
     assert (np.abs(shares - p) <= 5 * np.sqrt(p * (1 - p) / n) + 1e-9).all()
-
-
-# -- one-dimensional integrals ----------------------------------------------------------------
-
-
-def test_two_arms_have_a_closed_form(rng: np.random.Generator) -> None:
-    """P(first) = Φ((μ₁ - μ₂)/√(τ₁² + τ₂²)), for widths up to a thousand times apart."""
-    for _ in range(200):
-        mean, std = rng.normal(size=2), 10.0 ** rng.uniform(-3, 0, size=2)
-        p = highest_of_normals(mean, std)
-        expected = norm.cdf((mean[0] - mean[1]) / np.hypot(*std))
-        assert p[0] == pytest.approx(expected, abs=1e-10)
-
-
-def by_quadrature(mean: Any, std: Any, i: int) -> float:
-    """∫ φ_i Π Φ_j, adaptively between marks around every arm."""
-
-    def integrand(u: float) -> float:
-        z = (u - mean) / std
-        rest = math.prod(0.5 * math.erfc(-z[j] / math.sqrt(2)) for j in range(len(z)) if j != i)
-        return math.exp(-0.5 * z[i] ** 2) / (math.sqrt(2 * math.pi) * std[i]) * rest
-
-    marks = np.unique(np.concatenate([mean + c * std for c in (-8, -4, -2, 0, 2, 4, 8)]))
-    pieces = itertools.pairwise(marks)
-    return float(sum(quad(integrand, a, b, epsabs=1e-11)[0] for a, b in pieces))
-
-
-def test_many_arms_agree_with_adaptive_quadrature(rng: np.random.Generator) -> None:
-    """Six arms of widths up to a thousand times apart, each integral by another method, to 1e-8."""
-    for _ in range(4):
-        mean, std = rng.normal(size=6), 10.0 ** rng.uniform(-3, 0, size=6)
-        p = highest_of_normals(mean, std)
-        for i in range(6):
-            assert p[i] == pytest.approx(by_quadrature(mean, std, i), abs=1e-8)
-        assert p.sum() == pytest.approx(1.0, abs=1e-12)
-
-
-def test_arms_that_are_known_exactly() -> None:
-    """A standard deviation of zero is a number; equal ones share."""
-    assert highest_of_normals(np.array([1.0, 1.0, 0.0]), np.zeros(3)).tolist() == [0.5, 0.5, 0.0]
-    p = highest_of_normals(np.array([0.0, 0.0, -1.0]), np.array([0.0, 1.0, 0.0]))
-    np.testing.assert_allclose(p, [0.5, 0.5, 0.0], atol=1e-12)
-
-
-def test_extreme_means_and_widths() -> None:
-    """Nothing is too far, too narrow or too wide: probabilities are numbers that sum to one."""
-    for mean, std in (
-        ([1e10, 1e10, 2e10], [1e-10] * 3), ([0.0, 100.0], [1.0, 1e-300]), ([0.0, 0.0], [1e-320] * 2),
-        ([0.0, 0.0], [1e300, 1e308]), ([1e300, -1e300], [1e-300, 1.0]), ([1e15, 1e15 + 1], [1.0, 1.0]),
-    ):  # fmt: skip
-        p = highest_of_normals(np.array(mean), np.array(std))
-        assert p.sum() == pytest.approx(1.0, abs=1e-9)
-    assert p[1] == pytest.approx(norm.cdf(1 / 2**0.5), abs=1e-9)
-
-
-@pytest.mark.parametrize("freedom", [3.0, 10.0, 3003.0])
-def test_the_nodes_of_the_noise_integrate_over_it(freedom: float) -> None:
-    """P(σ z < 1/3) by nodes is that by quadrature over χ², to 1e-8."""
-    by_nodes = sum(weight * norm.cdf(1 / (3 * sigma)) for sigma, weight in noise_nodes(freedom))
-    low, high = chi2.ppf([1e-14, 1 - 1e-14], freedom)
-    exact = quad(
-        lambda c: chi2.pdf(c, freedom) * norm.cdf((c / freedom) ** 0.5 / 3), low, high, limit=500,
-        epsabs=1e-12,
-    )[0]  # fmt: skip
-    assert by_nodes == pytest.approx(exact, abs=1e-8)

@@ -393,6 +393,13 @@ class Posterior(Learner):
             raise first_not_finite("contexts", contexts)
         return best, out
 
+    def own_std(self, rows: NDArray[np.int64]) -> Floats:
+        """Return what is left of each arm's uncertainty when the coefficients are known."""
+        weight = self._arms[rows, kernels.WEIGHT]
+        noise, arm_variance = self.scales.noise_std**2, self.scales.arm_std**2
+        variance: Floats = arm_variance * (noise / (noise + weight * arm_variance))
+        return np.sqrt(variance)
+
     def _named(self, arms: Iterable[Name] | None) -> Named:
         names = self.arms if arms is None else as_names(arms)
         if not len(names):

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from os import PathLike
-from typing import Any, Generic, Self, SupportsFloat, TypeVar
+from typing import Any, Generic, Literal, Self, SupportsFloat, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,11 +25,12 @@ from rolin.learner import Learner
 from rolin.policies.decision import Decision
 from rolin.policies.question import Question, ask, ask_many, check_top_k
 from rolin.randomness import Key, KeyedGenerator, as_key, fresh_seed
-from rolin.sampling import Scores, ranking
+from rolin.sampling import Scores, ranking, tied_for_best
 
 __all__ = ["Policy", "options_of"]
 
 Model = TypeVar("Model", bound=Learner)
+Floats = NDArray[np.float64]
 
 # Stream of a decision's key that breaks ties; the rule draws from stream 0.
 _TIES = 1
@@ -170,6 +171,56 @@ class Policy(ABC, Generic[Model]):
         ]
         self._decisions += len(decisions)
         return decisions
+
+    @overload
+    def probabilities(
+        self,
+        contexts: Mapping[Any, ArrayLike] | ArrayLike,
+        arms: Iterable[Name] | None = None,
+        *,
+        with_error: Literal[False] = False,
+    ) -> Floats: ...
+    @overload
+    def probabilities(
+        self,
+        contexts: Mapping[Any, ArrayLike] | ArrayLike,
+        arms: Iterable[Name] | None = None,
+        *,
+        with_error: Literal[True],
+    ) -> tuple[Floats, Floats]: ...
+    def probabilities(
+        self,
+        contexts: Mapping[Any, ArrayLike] | ArrayLike,
+        arms: Iterable[Name] | None = None,
+        *,
+        with_error: bool = False,
+    ) -> Floats | tuple[Floats, Floats]:
+        """Return the probability with which `decide` chooses each arm; of a ranking, as the first.
+
+        Thompson sampling is integrated numerically, to 1e-6 or better. Joint sampling is averaged
+        over draws of the coefficients, which leaves a Monte Carlo error.
+
+        Parameters
+        ----------
+        contexts
+            A mapping from arm to its vector of d features, or a (K, d) array.
+        arms
+            With an array, the K names; by default 0 … K - 1.
+        with_error
+            Whether to return the standard errors too: zero, but for joint sampling.
+        """
+        p, error = self._probabilities(ask(self._model, contexts, arms, ()))
+        return (p, error) if with_error else p
+
+    def _probabilities(self, question: Question) -> tuple[Floats, Floats]:
+        """Return the probability of every arm, and its standard error; for policies that know it."""
+        raise NotImplementedError(f"{type(self).__name__} does not know its probabilities")
+
+    def _certain(self, question: Question) -> tuple[Floats, Floats]:
+        """Return the probabilities of a rule that draws nothing: only ties are broken at random."""
+        scores = self._score(question, 0)[1][-1]
+        best = tied_for_best(scores)
+        return best / best.sum(), np.zeros(len(scores))
 
     def _decision(
         self, question: Question, scores: Scores, key: Key, top_k: int | None

@@ -103,11 +103,8 @@ class BayesRoLinTS(Policy[Mixture]):
         x, named = ask(self._model, contexts, arms, ())
         return self._model.predict(x, named.names)
 
-    def probabilities(
-        self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
-    ) -> Floats:
-        """Return the probability of every arm to be chosen, to 1e-6."""
-        x, named = ask(self._model, contexts, arms, ())
+    def _probabilities(self, question: Question) -> tuple[Floats, Floats]:
+        x, named = question
         beliefs = self._model.beliefs
         means, stds = self._model.predict_each(x, named.rows)
         total: Floats = np.zeros(len(x))
@@ -118,8 +115,7 @@ class BayesRoLinTS(Policy[Mixture]):
             if weight > _NEGLIGIBLE:
                 for scale, share in nodes:
                     total += weight * share * highest_of_normals(mean, scale * noise * std)
-        total /= total.sum()
-        return total
+        return total / total.sum(), np.zeros(len(x))
 
     @property
     def beliefs(self) -> Beliefs:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.policies.linear import LinearPolicy
+from rolin.policies.question import Question
 from rolin.randomness import Key
 
 __all__ = ["Greedy"]
@@ -19,3 +20,6 @@ class Greedy(LinearPolicy):
 
     def _draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
         return np.zeros(n_arms)
+
+    def _probabilities(self, question: Question) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self._certain(question)

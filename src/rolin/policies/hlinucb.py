@@ -134,6 +134,9 @@ class HLinUCB(Policy["HiddenFeatures"]):
             raise first_not_finite("contexts", x)
         return best_of(scores)
 
+    def _probabilities(self, question: Question) -> tuple[Floats, Floats]:
+        return self._certain(question)
+
 
 class HiddenFeatures(Learner):
     """Two ridge regressions that take turns, each with its inverse kept by rank-one steps."""

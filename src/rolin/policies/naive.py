@@ -18,6 +18,7 @@ from rolin.errors import NotFiniteError, ParameterError
 from rolin.estimates import ArmEffects, Coefficients
 from rolin.model import Scales
 from rolin.moments import Moments
+from rolin.policies.question import Question
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.posterior import Posterior
 from rolin.sampling import Scores
@@ -39,6 +40,13 @@ class NaiveRoLinTS(RoLinTS):
 
     def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
         return DensePosterior(scales, n_features)
+
+    def _joint_probabilities(
+        self, posterior: Posterior, question: Question
+    ) -> tuple[Floats, Floats]:
+        # The dense model draws all arms at once; given the coefficients, the fast one knows them.
+        fast = Posterior.of(self.scales, self.moments)
+        return super()._joint_probabilities(fast, question)
 
     def _new_adaptive(self, scales: Scales, n_features: int, **options: Any) -> Posterior:
         raise ParameterError("NaiveRoLinTS neither learns scales nor forgets, expected numbers")

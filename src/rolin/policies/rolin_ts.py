@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from rolin.model import CoefScale, Numbers, Scale
 from rolin.policies.linear import LinearPolicy
 from rolin.policies.question import Question
+from rolin.posterior import Posterior
+from rolin.propensity import highest_of_normals
 from rolin.randomness import Key
 from rolin.sampling import Sampling, Scores, check_sampling
 from rolin.scales import Method
@@ -18,6 +20,8 @@ from rolin.scales import Method
 __all__ = ["RoLinTS"]
 
 Floats = NDArray[np.float64]
+# Pairs of coefficients over which joint probabilities are averaged.
+_PAIRS = 256
 
 
 class RoLinTS(LinearPolicy):
@@ -113,6 +117,33 @@ class RoLinTS(LinearPolicy):
             return posterior.score(x, rows, self._random.normals(key, len(rows)))
         draws = self._random.normals(key, posterior.size + len(rows))
         return posterior.score_joint(x, rows, draws)
+
+    def _probabilities(self, question: Question) -> tuple[Floats, Floats]:
+        x, named = question
+        if self.sampling == "marginal":
+            _, table = self._model.score(x, named.rows, np.zeros(len(x)))
+            return highest_of_normals(table[0], table[1]), np.zeros(len(x))
+        return self._joint_probabilities(self._model, question)
+
+    def _joint_probabilities(
+        self, posterior: Posterior, question: Question
+    ) -> tuple[Floats, Floats]:
+        """Average over draws of the coefficients, given which the arms are independent.
+
+        Draws come in pairs θ̂ ± T'z, which lets much of their error cancel; it is that of the pairs' means.
+        The same question in the same state gives the same answer.
+        """
+        x, (_, rows) = question
+        own_std = posterior.own_std(rows)
+        draws = np.zeros(posterior.size + len(rows))
+        normals = self.generator("probabilities").standard_normal((_PAIRS, posterior.size))
+        pairs = np.zeros((_PAIRS, len(rows)))
+        for pair, z in zip(pairs, normals, strict=True):
+            for sign in (1.0, -1.0):
+                draws[: posterior.size] = sign * z
+                mean = posterior.score_joint(x, rows, draws)[1][-1]
+                pair += 0.5 * highest_of_normals(mean, own_std)
+        return pairs.mean(axis=0), pairs.std(axis=0, ddof=1) / _PAIRS**0.5
 
     def _score_many(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
         if self.sampling == "marginal":

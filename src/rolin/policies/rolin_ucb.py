@@ -12,6 +12,7 @@ from rolin.checks import count_of, number_of
 from rolin.errors import ParameterError
 from rolin.model import CoefScale, Numbers, Scale
 from rolin.policies.linear import LinearPolicy
+from rolin.policies.question import Question
 from rolin.randomness import Key
 from rolin.scales import Method
 
@@ -113,3 +114,6 @@ class RoLinUCB(LinearPolicy):
 
     def _draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
         return np.full(n_arms, self.width)
+
+    def _probabilities(self, question: Question) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self._certain(question)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from rolin.arms import Name
 from rolin.policies.base import Policy
 from rolin.policies.epoch_regression import EpochRegression
-from rolin.policies.question import Question, ask
+from rolin.policies.question import Question
 from rolin.randomness import Key
 from rolin.sampling import Scores, best_of
 
@@ -111,12 +109,9 @@ class SafeFALCON(Policy[EpochRegression]):
         """The options that make this policy again, without what it has learned."""
         return {"n_features": self.n_features, **self._model.options, "seed": self.seed}
 
-    def probabilities(
-        self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
-    ) -> Floats:
-        """Return the exact probability with which each arm is chosen."""
-        x, _ = ask(self._model, contexts, arms, ())
-        return self._model.probabilities(x)
+    def _probabilities(self, question: Question) -> tuple[Floats, Floats]:
+        x, _ = question
+        return self._model.probabilities(x), np.zeros(len(x))
 
     @property
     def epoch(self) -> int:

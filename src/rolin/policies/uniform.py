@@ -32,5 +32,9 @@ class Uniform(LinearPolicy):
         scores = self._draws(len(x), key)
         return int(scores.argmax()), scores[None]
 
+    def _probabilities(self, question: Question) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        n = len(self._score(question, 0)[1][-1])
+        return np.full(n, 1.0 / n), np.zeros(n)
+
     def _score_many(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
         return self._score_each(questions, keys)

@@ -13,10 +13,12 @@ What is checked depends on what the policy can do: every policy decides and upda
 
 from __future__ import annotations
 
+from typing import Any
+
 from rolin.testing import deciding, learning, state
 from rolin.testing.capabilities import Decides, MakePolicy, Predicts, Saves
 from rolin.testing.environments import check_environment
-from rolin.testing.problems import N_FEATURES, Check
+from rolin.testing.problems import N_FEATURES, NAMES, Check, contexts
 
 __all__ = [
     "Check",
@@ -69,7 +71,7 @@ def checks_for(make: MakePolicy) -> list[Check]:
         checks += [learning.many_updates_are_single_ones, learning.bad_batches_change_nothing]
     if hasattr(policy, "remove_arm"):
         checks += [learning.removed_arms_come_back]
-    if hasattr(policy, "probabilities"):
+    if _knows_probabilities(policy):
         checks += [deciding.probabilities_are_those_of_decisions]
     if isinstance(policy, Predicts):
         checks += [learning.predictions_follow_their_arms]
@@ -82,3 +84,12 @@ def checks_for(make: MakePolicy) -> list[Check]:
     if hasattr(policy, "moments") and exact and not forgets:
         checks += [state.merged_learners_are_one_learner]
     return checks
+
+
+def _knows_probabilities(policy: Any) -> bool:
+    """Return whether a policy answers when it is asked for its probabilities."""
+    try:
+        policy.probabilities(contexts(0), NAMES)
+    except (AttributeError, NotImplementedError):
+        return False
+    return True

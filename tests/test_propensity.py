@@ -1,0 +1,158 @@
+"""The probability that an arm is chosen: integrals, policies, and how often they do choose it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import chi2, norm
+
+import rolin
+from oracles import random_history
+from rolin.policies.naive import DensePosterior
+from rolin.propensity import highest_of_normals, noise_nodes
+
+
+def trained(kind: Any, rng: np.random.Generator, **options: Any) -> Any:
+    """A policy that has seen 40 rewards of 6 arms."""
+    policy = kind(n_features=2, seed=0, **options)
+    history = random_history(rng, 40, 6, 2)
+    r = (history.r > 0) * 1.0 if policy.yes_or_no else history.r
+    policy.update_many(history.arms.tolist(), history.x, r)
+    return policy
+
+
+@pytest.mark.parametrize("kind", [rolin.RoLinTS, rolin.LinTS, rolin.LogisticRoLinTS])
+def test_marginal_sampling_against_ten_million_draws(kind: Any, rng: np.random.Generator) -> None:
+    """Eight arms, two of them never seen: shares of 10⁷ draws are within 5 standard errors."""
+    policy = trained(kind, rng)
+    x = rng.normal(size=(8, 2))
+    p, error = policy.probabilities(x, with_error=True)
+    _, table = policy.posterior.score(x, policy.posterior.question(x, None)[1].rows, np.zeros(8))
+    counts = np.zeros(8)
+    for _ in range(10):
+        draws = table[0] + table[1] * rng.standard_normal((10**6, 8))
+        counts += np.bincount(draws.argmax(axis=1), minlength=8)
+    assert (np.abs(counts / 10**7 - p) <= 5 * np.sqrt(p * (1 - p) / 10**7) + 1e-9).all()
+    assert (error == 0.0).all()
+
+
+@pytest.mark.parametrize("arm_std", [0.5, 0.0])
+def test_joint_sampling_against_the_dense_model(arm_std: float, rng: np.random.Generator) -> None:
+    """Draws from the dense joint covariance: within 5 standard errors of both."""
+    policy = trained(rolin.RoLinTS, rng, sampling="joint", arm_std=arm_std)
+    x = rng.normal(size=(8, 2))
+    p, error = policy.probabilities(x, with_error=True)
+    dense = DensePosterior.of(policy.scales, policy.moments)
+    mean, z, product, unseen = dense._joint(x, policy.posterior.question(x, None)[1].rows)
+    covariance = product @ z.T + np.diag(unseen)
+    draws = rng.multivariate_normal(mean, covariance, size=400_000, method="eigh")
+    shares = np.bincount(draws.argmax(axis=1), minlength=8) / 400_000
+    # 256 pairs do not see what is rarer than one in 512
+    allowed = 5 * np.hypot(error, np.sqrt(p * (1 - p) / 400_000)) + 2 / 512
+    assert (np.abs(shares - p) <= allowed).all()
+    assert error.max() < 0.02
+    np.testing.assert_array_equal(p, policy.probabilities(x))
+
+
+def test_rules_that_draw_nothing_share_ties() -> None:
+    """Of UCB and greedy, the best have it all; equal ones share."""
+    for kind in (rolin.RoLinUCB, rolin.LinUCB, rolin.Greedy, rolin.HLinUCB):
+        policy = kind(n_features=1, seed=0)
+        policy.update("a", [1.0], 5.0)
+        x = np.array([[1.0], [-1.0], [-1.0]])
+        assert policy.probabilities(x, ["a", "b", "c"]).tolist() == [1.0, 0.0, 0.0]
+        new = kind(n_features=1, seed=0)
+        assert new.probabilities(np.ones((4, 1))).tolist() == [0.25] * 4
+    assert rolin.Uniform(n_features=1).probabilities(np.ones((3, 1))).tolist() == [1 / 3] * 3
+
+
+def test_asking_changes_nothing_and_bad_questions_are_refused(rng: np.random.Generator) -> None:
+    """As `decide`: the same errors, and not even the number of decisions moves."""
+    for kind in (rolin.RoLinTS, rolin.BayesRoLinTS, rolin.RoLinUCB, rolin.Uniform):
+        policy = trained(kind, rng)
+        before = policy.n_decisions
+        for bad in ([[np.nan, 1.0]], [[1.0]], np.empty((0, 2))):
+            with pytest.raises(rolin.RolinError):
+                policy.probabilities(bad)
+        policy.probabilities({"a": [1.0, 2.0], "b": [0.0, 1.0]})
+        assert policy.n_decisions == before
+
+
+def test_a_policy_that_does_not_know_says_so() -> None:
+    """Probabilities are a capability."""
+
+    class Mine(rolin.LinTS):
+        _probabilities = rolin.Policy._probabilities
+
+    with pytest.raises(NotImplementedError, match="Mine does not know its probabilities"):
+        Mine(n_features=1).probabilities([[1.0]])
+
+
+# -- one-dimensional integrals ----------------------------------------------------------------
+
+
+def test_two_arms_have_a_closed_form(rng: np.random.Generator) -> None:
+    """P(first) = Φ((μ₁ - μ₂)/√(τ₁² + τ₂²)), for widths up to a thousand times apart."""
+    for _ in range(200):
+        mean, std = rng.normal(size=2), 10.0 ** rng.uniform(-3, 0, size=2)
+        p = highest_of_normals(mean, std)
+        expected = norm.cdf((mean[0] - mean[1]) / np.hypot(*std))
+        assert p[0] == pytest.approx(expected, abs=1e-10)
+
+
+def by_quadrature(mean: Any, std: Any, i: int) -> float:
+    """∫ φ_i Π Φ_j, adaptively between marks around every arm."""
+
+    def integrand(u: float) -> float:
+        z = (u - mean) / std
+        rest = math.prod(0.5 * math.erfc(-z[j] / math.sqrt(2)) for j in range(len(z)) if j != i)
+        return math.exp(-0.5 * z[i] ** 2) / (math.sqrt(2 * math.pi) * std[i]) * rest
+
+    marks = np.unique(np.concatenate([mean + c * std for c in (-8, -4, -2, 0, 2, 4, 8)]))
+    pieces = itertools.pairwise(marks)
+    return float(sum(quad(integrand, a, b, epsabs=1e-11)[0] for a, b in pieces))
+
+
+def test_many_arms_agree_with_adaptive_quadrature(rng: np.random.Generator) -> None:
+    """Six arms of widths up to a thousand times apart, each integral by another method, to 1e-8."""
+    for _ in range(4):
+        mean, std = rng.normal(size=6), 10.0 ** rng.uniform(-3, 0, size=6)
+        p = highest_of_normals(mean, std)
+        for i in range(6):
+            assert p[i] == pytest.approx(by_quadrature(mean, std, i), abs=1e-8)
+        assert p.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_arms_that_are_known_exactly() -> None:
+    """A standard deviation of zero is a number; equal ones share."""
+    assert highest_of_normals(np.array([1.0, 1.0, 0.0]), np.zeros(3)).tolist() == [0.5, 0.5, 0.0]
+    p = highest_of_normals(np.array([0.0, 0.0, -1.0]), np.array([0.0, 1.0, 0.0]))
+    np.testing.assert_allclose(p, [0.5, 0.5, 0.0], atol=1e-12)
+
+
+def test_extreme_means_and_widths() -> None:
+    """Nothing is too far, too narrow or too wide: probabilities are numbers that sum to one."""
+    for mean, std in (
+        ([1e10, 1e10, 2e10], [1e-10] * 3), ([0.0, 100.0], [1.0, 1e-300]), ([0.0, 0.0], [1e-320] * 2),
+        ([0.0, 0.0], [1e300, 1e308]), ([1e300, -1e300], [1e-300, 1.0]), ([1e15, 1e15 + 1], [1.0, 1.0]),
+    ):  # fmt: skip
+        p = highest_of_normals(np.array(mean), np.array(std))
+        assert p.sum() == pytest.approx(1.0, abs=1e-9)
+    assert p[1] == pytest.approx(norm.cdf(1 / 2**0.5), abs=1e-9)
+
+
+@pytest.mark.parametrize("freedom", [3.0, 10.0, 3003.0])
+def test_the_nodes_of_the_noise_integrate_over_it(freedom: float) -> None:
+    """P(σ z < 1/3) by nodes is that by quadrature over χ², to 1e-8."""
+    by_nodes = sum(weight * norm.cdf(1 / (3 * sigma)) for sigma, weight in noise_nodes(freedom))
+    low, high = chi2.ppf([1e-14, 1 - 1e-14], freedom)
+    exact = quad(
+        lambda c: chi2.pdf(c, freedom) * norm.cdf((c / freedom) ** 0.5 / 3), low, high, limit=500,
+        epsabs=1e-12,
+    )[0]  # fmt: skip
+    assert by_nodes == pytest.approx(exact, abs=1e-8)

@@ -38,7 +38,7 @@ def played(make: Callable[[], Any], yes_or_no: bool = False) -> Task:
                 policy.update(decision.arm, decision.context, row[place[decision.arm]])
                 deciding += middle - start
                 updating += perf_counter() - middle
-        return deciding / ROUNDS, updating / ROUNDS
+        return deciding, updating
 
     return run
 
@@ -59,8 +59,8 @@ def learning(plan: Plan, step: Callable[[], None]) -> Section:
     rows = [
         [
             name,
-            number(timing.part(0)),
-            number(timing.part(1)),
+            number(timing.part(0) / ROUNDS),
+            number(timing.part(1) / ROUNDS),
             number(timing.over(found[fixed])),
         ]
         for name, timing in found.items()

@@ -1,0 +1,74 @@
+"""Section j: what the probability of every arm costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+from report import Section, Target, number, table
+from timing import Plan, Task, interleave
+
+import rolin
+from rolin.propensity import highest_of_normals
+
+D = 10
+
+
+def asked(n_arms: int, rounds: int, sampling: str = "marginal") -> Task:
+    """Ask a policy that has played the synthetic problem for so many rounds."""
+    rng = np.random.default_rng(0)
+    policy = rolin.RoLinTS(n_features=D, sampling=sampling, seed=0)  # type: ignore[arg-type]
+    theta, effects = rng.normal(size=D), 0.5 * rng.normal(size=n_arms)
+    for _ in range(rounds):
+        decision = policy.decide(rng.uniform(-1.0, 1.0, (n_arms, D)))
+        mean = decision.context @ theta + effects[decision.arm]
+        policy.update(decision.arm, decision.context, float(mean + rng.normal()))
+    questions = [rng.uniform(-1.0, 1.0, (n_arms, D)) for _ in range(20)]
+
+    def run(times: int) -> tuple[float]:
+        start = perf_counter()
+        for i in range(times):
+            policy.probabilities(questions[i % 20])
+        return (perf_counter() - start,)
+
+    return run
+
+
+def spread(n_arms: int) -> Task:
+    """Arms whose widths are spread over three decades, all near the best: the worst there is."""
+    rng = np.random.default_rng(0)
+    std = 10.0 ** rng.uniform(-3.0, 0.0, n_arms)
+    mean = 1.0 - 2.0 * std
+
+    def run(times: int) -> tuple[float]:
+        start = perf_counter()
+        for _ in range(times):
+            highest_of_normals(mean, std)
+        return (perf_counter() - start,)
+
+    return run
+
+
+def probabilities(plan: Plan, step: Callable[[], None]) -> Section:
+    """Time `policy.probabilities` on states that a simulation leads to, and the worst case."""
+    tasks = {
+        "K = 50, after 3000 rounds": asked(50, 3000),
+        "K = 50, before any reward": asked(50, 0),
+        "K = 1000, after 3000 rounds": asked(1000, 3000),
+        "K = 50, joint, after 3000 rounds": asked(50, 3000, "joint"),
+        "K = 50, widths over three decades": spread(50),
+        "K = 1000, widths over three decades": spread(1000),
+    }
+    found = interleave(tasks, plan, step)
+    names = list(tasks)
+    return Section(
+        f"j. Probability of every arm, d = {D}",
+        ["`policy.probabilities` of RoLinTS; the last two are integrals alone, of made-up arms."],
+        [table(["what", "µs"], [[name, number(found[name].micro)] for name in names])],
+        [
+            Target(names[0], 200.0, found[names[0]].micro, at_least=False, unit="µs"),
+            Target(names[2], 10_000.0, found[names[2]].micro, at_least=False, unit="µs"),
+        ],
+        {name: found[name].parts.tolist() for name in names},
+    )

@@ -109,7 +109,8 @@ class Adaptive(Posterior):
             super().observe(arm, context, reward, weight)
         else:
             # Instead of all that is old being made lighter, what is new is made heavier.
-            h, grown = number_of("weight", weight), self._weight_of_new * self._ageing
+            h = weight if type(weight) is float else number_of("weight", weight)
+            grown = self._weight_of_new * self._ageing
             if not h > 0.0:
                 raise InputError(f"weight={weight!r}, expected a positive number")
             super().observe(arm, context, reward, h * grown)
@@ -125,8 +126,9 @@ class Adaptive(Posterior):
 
     def _count_as(self, grown: float, weight: float) -> None:
         """Let the last observation count as `grown` of them, rather than as one that is heavier."""
-        self._numbers[kernels.COUNT] += grown - 1.0
-        self._numbers[kernels.SUM_LOG_WEIGHT] += (grown - 1.0) * math.log(weight) - math.log(grown)
+        numbers, log_weight = self._numbers, (grown - 1.0) * math.log(weight) - math.log(grown)
+        numbers[kernels.COUNT] += grown - 1.0
+        numbers[kernels.SUM_LOG_WEIGHT] += log_weight
 
     def observe_many(
         self,

@@ -49,6 +49,7 @@ _NEVER_ZERO = 0.25
 # same ratios κ.
 _SMALLEST, _LARGEST = 1e-9, 1e9
 _GRID = np.linspace(math.log(_SMALLEST), math.log(_LARGEST), 19)
+_NEAR = np.linspace(math.log(1e-4), math.log(1e4), 9)
 _SECTION = 0.5 * (3.0 - math.sqrt(5.0))  # of a golden section, the smaller part
 _CLOSE = 1e-6  # how far from the best logarithm of a scale is near enough
 # Rise of -2 log likelihood at the ends of a 95 % interval: the quantile of χ² with one degree.
@@ -233,7 +234,12 @@ class Search:
     def best(self) -> Point:
         """Return the maximum."""
         if math.isnan(self._arm):
-            found = _minimum(lambda t: self._given(math.exp(t)).deviance, _GRID)
+            grid = _GRID
+            if self._map:  # near the guess first, which is a third of the work
+                grid = _NEAR + math.log(self._arm_guess)
+            found = _minimum(lambda t: self._given(math.exp(t)).deviance, grid)
+            if self._map and not grid[1] < found < grid[-2]:
+                found = _minimum(lambda t: self._given(math.exp(t)).deviance, _GRID)
             point = self._given(math.exp(found))
             if self._map:
                 return point

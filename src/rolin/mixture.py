@@ -26,6 +26,7 @@ from rolin.arms import Name
 from rolin.checks import first_not_finite
 from rolin.errors import NotFiniteError, ParameterError
 from rolin.estimates import Prediction
+from rolin.kernels.mixture import weigh
 from rolin.learner import Learner
 from rolin.model import Scales
 from rolin.moments import Moments, check_factor
@@ -164,16 +165,14 @@ class Mixture(Learner):
     @property
     def beliefs(self) -> Beliefs:
         """What is known of the scales."""
-        freedom = _NOISE_COUNT + float(self._numbers[0, kernels.COUNT])
-        quadratic = self._numbers[:, kernels.QUADRATIC]
-        square = _NOISE_COUNT * self.guess.noise_std**2 + quadratic
-        log_weight = (
-            self._log_prior
-            - 0.5 * self._numbers[:, kernels.LOG_DETERMINANTS]
-            - 0.5 * freedom * np.log(square)
-        )
-        weight = np.exp(log_weight - log_weight.max())
-        return Beliefs(self.ratio, weight / weight.sum(), np.sqrt(square / freedom), freedom)
+        freedom, table = self.weigh()
+        return Beliefs(self.ratio, table[0], table[2], freedom)
+
+    def weigh(self) -> tuple[float, Floats]:
+        """Return ν, and a (3, G) table: weights, their running sums, and the noise of each ratio."""
+        table = np.empty((3, len(self.ratio)))
+        guess = _NOISE_COUNT * self.guess.noise_std**2
+        return weigh(self._numbers, self._log_prior, guess, _NOISE_COUNT, table), table
 
     def predict_each(self, contexts: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Return (G, K) means and standard deviations, the latter in units of the noise."""

@@ -88,12 +88,11 @@ class BayesRoLinTS(Policy[Mixture]):
 
     def _score(self, question: Question, key: Key) -> Scores:
         x, (_, rows) = question
-        beliefs, generator = self._model.beliefs, self.generator(key)
-        g = int(np.searchsorted(np.cumsum(beliefs.weight), generator.random()))
+        freedom, table = self._model.weigh()
+        generator = self.generator(key)
+        g = int(table[1].searchsorted(generator.random()))
         g = min(g, len(self._model.parts) - 1)  # rounding may leave the sum below 1
-        noise = (
-            beliefs.noise_std[g] * (beliefs.freedom / generator.chisquare(beliefs.freedom)) ** 0.5
-        )
+        noise = table[2, g] * (freedom / generator.chisquare(freedom)) ** 0.5
         return self._model.parts[g].score(x, rows, noise * generator.standard_normal(len(rows)))
 
     def predict(

@@ -200,15 +200,8 @@ class Mixture(Learner):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays (views, not copies)."""
-        rows = 1 + len(self._index)
-        return {
-            "arms": self._arms[:rows],
-            "tails": self._tails[:rows],
-            "coef": self._coef,
-            "factor": self._factor,
-            "scatter": self._scatter,
-            "numbers": self._numbers,
-        }
+        own = {"coef": self._coef, "factor": self._factor, "numbers": self._numbers}
+        return {**self.parts[0].arrays(), **own}
 
     def restore(self, names: Iterable[Name], removed: Iterable[Name], arrays: Any) -> None:
         """Take the place of the mixture that had these names and arrays."""

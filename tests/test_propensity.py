@@ -89,7 +89,7 @@ def test_a_policy_that_does_not_know_says_so() -> None:
     class Mine(rolin.LinTS):
         _probabilities = rolin.Policy._probabilities
 
-    with pytest.raises(NotImplementedError, match="Mine does not know its probabilities"):
+    with pytest.raises(rolin.errors.CannotTell, match="Mine does not know its probabilities"):
         Mine(n_features=1).probabilities([[1.0]])
 
 

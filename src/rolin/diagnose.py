@@ -21,7 +21,7 @@ import numpy as np
 from rolin.arms import Name
 from rolin.errors import DataError, ParameterError
 from rolin.extras import needs
-from rolin.likelihood import Evidence, Search
+from rolin.likelihood import Evidence, Point, Search
 from rolin.model import Scales
 from rolin.moments import Moments
 from rolin.posterior import Posterior
@@ -177,8 +177,9 @@ def diagnose(
     found = estimate(moments, method="reml", prior=prior, learn=learn)
     scales = found.scales
     statistic, p_value = math.nan, math.nan
+    evidence, variances = Evidence(moments, prior), learn - {"coef_std"}
     if "arm_std" not in found.kept:
-        statistic, p_value = _test(moments, prior, learn - {"coef_std"})
+        statistic, p_value = _test(evidence, variances)
     weak = replace(scales, coef_std=_any_slope(moments), coef_mean=0.0)
     posterior = Posterior.of(weak, moments)
     shares = _shares(moments, posterior)
@@ -193,7 +194,7 @@ def diagnose(
         p_value=p_value,
         shares={} if yes_or_no else shares,
         log_scores={} if yes_or_no else _log_scores(moments, prior),
-        **_effects(moments, weak, _likely(moments, prior, found, learn - {"coef_std"}), names),
+        **_effects(moments, weak, _likely(evidence, found, variances), names),
     )
 
 
@@ -212,16 +213,20 @@ def _any_slope(moments: Moments) -> tuple[float, ...]:
     return tuple(np.clip(_any_level(moments) / size, 1e-100, 1e100).tolist())
 
 
-def _test(moments: Moments, prior: Scales, learn: set[str]) -> tuple[float, float]:
+def _test(evidence: Evidence, learn: set[str]) -> tuple[float, float]:
     """Return the likelihood ratio statistic of arm_std = 0, and its p-value."""
-    evidence = Evidence(moments, prior)
     free = Search(evidence, learn, "reml").best()
-    without = evidence.under(replace(prior, arm_std=0.0))
-    zero = Search(without, learn - {"arm_std"}, "reml").best()
+    zero = _given(evidence, 0.0, learn)
     statistic = max(zero.deviance - free.deviance, 0.0)
     if statistic == 0.0:
         return 0.0, 1.0
     return statistic, 0.5 * math.erfc(math.sqrt(0.5 * statistic))  # ½ P(χ²₁ > statistic)
+
+
+def _given(evidence: Evidence, arm_std: float, learn: set[str]) -> Point:
+    """Return the maximum of the restricted likelihood with this arm_std."""
+    given = evidence.under(replace(evidence.prior, arm_std=arm_std))
+    return Search(given, learn - {"arm_std"}, "reml").best()
 
 
 def _shares(moments: Moments, posterior: Posterior) -> dict[str, float]:
@@ -306,7 +311,7 @@ _REACH = NormalDist().inv_cdf(0.975)
 
 
 def _likely(
-    moments: Moments, prior: Scales, found: ScaleEstimate, learn: set[str]
+    evidence: Evidence, found: ScaleEstimate, learn: set[str]
 ) -> list[tuple[float, float, float]]:
     """Return values of arm_std across its interval, with the noise and the weight of each.
 
@@ -319,10 +324,9 @@ def _likely(
     if high == math.inf:
         high = 10.0 * max(found.arm_std.value, found.noise_std.value)
     points = []
-    for arm_std in np.linspace(low, high, 9):
-        given = Evidence(moments, replace(prior, arm_std=float(arm_std)))
-        point = Search(given, learn - {"arm_std"}, "reml").best()
-        points.append((float(arm_std), math.sqrt(point.noise), point.deviance))
+    for arm_std in np.linspace(low, high, 9).tolist():
+        point = _given(evidence, arm_std, learn)
+        points.append((arm_std, math.sqrt(point.noise), point.deviance))
     lowest = min(deviance for _, _, deviance in points)
     return [(a, noise, math.exp(-0.5 * (deviance - lowest))) for a, noise, deviance in points]
 

@@ -10,7 +10,8 @@
     ├── MergeError (ValueError)       evidence that cannot be combined
     ├── StateFileError                a file that is not a state this version can read
     ├── DataError                     data from outside that is missing or malformed
-    └── MissingExtra (ImportError)    a part that needs packages which are not installed
+    ├── MissingExtra (ImportError)    a part that needs packages which are not installed
+    └── CannotTell (NotImplementedError)   a policy without the capability that was asked for
 
 And one warning: ApproximationWarning (UserWarning), where a result is near but not exact.
 
@@ -22,6 +23,7 @@ from __future__ import annotations
 __all__ = [
     "ApproximationWarning",
     "ArmError",
+    "CannotTell",
     "DataError",
     "InputError",
     "MergeError",
@@ -77,6 +79,10 @@ class DataError(RolinError):
 
 class MissingExtra(RolinError, ImportError):
     """A part of the library needs packages that are not installed; names the extra."""
+
+
+class CannotTell(RolinError, NotImplementedError):
+    """A policy does not have the capability that was asked for."""
 
 
 class ApproximationWarning(UserWarning):

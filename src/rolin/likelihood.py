@@ -39,16 +39,17 @@ _RANK = 1e-10
 # the noise) that is log-normal around the guess, within a factor of e, give or take; and an arm_std
 # (in units of its guess, both relative to the noise) of density t^a/(1 + t²). It is half-Cauchy but
 # for the power, with which the mode is never zero: an arm_std of zero would end the exploration of
-# arms, hence also the data that could tell that it is not zero. See docs/how-to/noise.md for a.
+# arms, hence also the data that could tell that it is not zero (docs/maths.md, "Evidence").
 _NOISE_COUNT = 1.0
+_NEVER_ZERO = 0.25
 # A guess of the noise that is more than ten times all that rewards show is taken for that much:
 # it would take as many rewards as it is times too large, squared, to outweigh it.
 _FAR_OFF = 100.0
-_NEVER_ZERO = 0.25
 # Ratios ρ that are searched, a factor of ten apart before the best is refined; the kernel searches the
 # same ratios κ.
 _SMALLEST, _LARGEST = 1e-9, 1e9
 _GRID = np.linspace(math.log(_SMALLEST), math.log(_LARGEST), 19)
+# The same around the guess, where "map" looks first.
 _NEAR = np.linspace(math.log(1e-4), math.log(1e4), 9)
 _SECTION = 0.5 * (3.0 - math.sqrt(5.0))  # of a golden section, the smaller part
 _CLOSE = 1e-6  # how far from the best logarithm of a scale is near enough
@@ -218,7 +219,9 @@ class Search:
         numbers[kernels.COUNT] = evidence.count - evidence.fixed - flat
         numbers[kernels.PSEUDO] = _NOISE_COUNT if self._map else 0.0
         numbers[kernels.NOISE_GUESS] = self._guess
-        if evidence.varies:  # rewards that are all alike say nothing against the guess
+        if (
+            self._map and evidence.varies
+        ):  # rewards that are all alike say nothing against the guess
             numbers[kernels.NOISE_GUESS] = min(self._guess, _FAR_OFF * evidence.mean_square)
         numbers[kernels.COEF_GUESS] = evidence.unit**2 / self._guess
         numbers[kernels.LEAST_NOISE] = evidence.least_noise
@@ -235,7 +238,7 @@ class Search:
         """Return the maximum."""
         if math.isnan(self._arm):
             grid = _GRID
-            if self._map:  # near the guess first, which is a third of the work
+            if self._map:  # near the guess first, which is half of the work
                 grid = _NEAR + math.log(self._arm_guess)
             found = _minimum(lambda t: self._given(math.exp(t)).deviance, grid)
             if self._map and not grid[1] < found < grid[-2]:

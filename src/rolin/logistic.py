@@ -114,7 +114,7 @@ def probability_of(mean: Floats, std: Floats) -> LogitPrediction:
 
 
 def _outcome(reward: object) -> float:
-    outcome = number_of("reward", reward)
+    outcome = reward if type(reward) is float else number_of("reward", reward)
     if outcome not in (0.0, 1.0):
         raise InputError(f"reward={reward!r}, expected 0 or 1: no or yes")
     return outcome

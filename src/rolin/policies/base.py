@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from rolin import snapshot
 from rolin.arms import Name
 from rolin.checks import count_of
-from rolin.errors import RolinError, StateFileError, UnknownOption
+from rolin.errors import CannotTell, RolinError, StateFileError, UnknownOption
 from rolin.learner import Learner
 from rolin.policies.decision import Decision
 from rolin.policies.question import Question, ask, ask_many, check_top_k
@@ -214,7 +214,7 @@ class Policy(ABC, Generic[Model]):
 
     def _probabilities(self, question: Question) -> tuple[Floats, Floats]:
         """Return the probability of every arm, and its standard error; for policies that know it."""
-        raise NotImplementedError(f"{type(self).__name__} does not know its probabilities")
+        raise CannotTell(f"{type(self).__name__} does not know its probabilities")
 
     def _certain(self, question: Question) -> tuple[Floats, Floats]:
         """Return the probabilities of a rule that draws nothing: only ties are broken at random."""

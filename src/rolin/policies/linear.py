@@ -60,12 +60,13 @@ class LinearPolicy(Policy[Posterior]):
     Notes
     -----
     In place of a number, `coef_std`, `arm_std` and `noise_std` may be `"learn"`, or `("learn", 0.5)` to
-    begin with 0.5. They are then estimated from all evidence after 10 rewards, and again whenever
-    there is half as much more.
+    begin with 0.5. They are then estimated from all evidence after 10, 20 and 30 rewards, and again
+    whenever there is half as much more.
 
     An update takes O(d²) however many arms there are, but for the rebuilds that learned scales and a
-    half-life take now and then; a reward of weight h has noise variance noise_std²/h. Threads may call `decide` with a `key` and `predict` at once. Everything else that
-    changes a policy, decisions without a key included, needs a lock around it.
+    half-life take now and then; a reward of weight h has noise variance noise_std²/h. Threads may
+    call `decide` with a `key` and `predict` at once. Everything else that changes a policy, decisions
+    without a key included, needs a lock around it.
     """
 
     def __init__(
@@ -94,7 +95,6 @@ class LinearPolicy(Policy[Posterior]):
         check_method("learn_by", learn_by)
         if learn_by != "map" and not learn:
             raise ParameterError(f"learn_by={learn_by!r}, but no scale is given as 'learn'")
-        self._learn_by = learn_by
         fixed = not learn and half_life is None
         model = (
             self._new_posterior(scales, n_features)
@@ -212,14 +212,10 @@ class LinearPolicy(Policy[Posterior]):
     def settings(self) -> dict[str, Any]:
         """The options that make this policy again, without what it has learned."""
         model = self._model
-        settings = {
-            "n_features": self.n_features,
-            **asdict(self.scales),
-            "learn_by": self._learn_by,
-        }
+        settings = {"n_features": self.n_features, **asdict(self.scales), "learn_by": "map"}
         settings |= {"half_life": self.half_life, "seed": self.seed}
         if isinstance(model, Adaptive):
-            settings |= asdict(model.guess)
+            settings |= {**asdict(model.guess), "learn_by": model.method}
             settings |= {name: ("learn", getattr(model.guess, name)) for name in model.learn}
         known = options_of(type(self))
         return {name: value for name, value in settings.items() if known is None or name in known}

@@ -1,8 +1,10 @@
 """Robust contextual linear bandits: one linear model, plus one learned effect per arm."""
 
-from rolin import diagnose, environments, errors, scales, theory
+from rolin import diagnose, environments, errors, journal, scales, theory
+from rolin.bandit import Bandit
 from rolin.errors import RolinError
 from rolin.estimates import ArmEffects, Coefficients, Prediction
+from rolin.journal import LoggedDecision
 from rolin.model import Scales
 from rolin.moments import Moments
 from rolin.policies import Decision, LinearPolicy, Policy, load, merge
@@ -25,6 +27,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ArmEffects",
+    "Bandit",
     "BayesRoLinTS",
     "Coefficients",
     "Decision",
@@ -33,6 +36,7 @@ __all__ = [
     "LinTS",
     "LinUCB",
     "LinearPolicy",
+    "LoggedDecision",
     "LogisticRoLinTS",
     "LogisticRoLinUCB",
     "Moments",
@@ -51,6 +55,7 @@ __all__ = [
     "diagnose",
     "environments",
     "errors",
+    "journal",
     "load",
     "merge",
     "scales",

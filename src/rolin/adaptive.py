@@ -98,6 +98,8 @@ class Adaptive(Posterior):
         self._weight_of_new = 1.0  # relative to the evidence as it is stored
         self._seen = 0
         self._due = _FIRST if learn else math.inf  # when scales are estimated next
+        self.by_itself = True
+        """Whether scales are learned when they are due, or when somebody says what they are."""
 
     # -- learning ----------------------------------------------------------------------------
 
@@ -121,7 +123,7 @@ class Adaptive(Posterior):
                     self._renew(self.scales, 1.0 / grown)
                     self._weight_of_new = 1.0
         self._seen += 1
-        if self._seen >= self._due:
+        if self._seen >= self._due and self.by_itself:
             self.learn_scales()
 
     def _count_as(self, grown: float, weight: float) -> None:
@@ -143,7 +145,7 @@ class Adaptive(Posterior):
             return
         batch = as_batch(arms, contexts, rewards, weights, self.n_features)
         n = len(batch.arms)
-        if self._seen + n < self._due:
+        if self._seen + n < self._due or not self.by_itself:
             super().observe_many(*batch)
             self._seen += n
             return
@@ -172,12 +174,28 @@ class Adaptive(Posterior):
         """All evidence so far, at the weight that it has now (a copy)."""
         return self._stored().decayed(1.0 / self._weight_of_new)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to estimate the scales again."""
+        return self._seen >= self._due
+
     def learn_scales(self) -> None:
         """Estimate the scales from all evidence, and rebuild the posterior with them."""
-        moments = self.moments
+        self.settle(self.estimate_scales())
+
+    def estimate_scales(self) -> Scales | None:
+        """Return what the evidence says of the scales; `None` if it cannot be computed with."""
+        with suppress(NotFiniteError):
+            return mode(self.moments, self.guess, self.learn, self.method)
+        return None
+
+    def settle(self, scales: Scales | None) -> None:
+        """Go on with scales that were estimated (`None`: with those that there were) until the next."""
+        remembered = self.count / self._weight_of_new
         with suppress(NotFiniteError):  # what was learned stays, with the scales that there were
-            self.adopt(mode(moments, self.guess, self.learn, self.method))
-        self._due = self._seen + max(_FIRST, int(_SHARE * min(self._seen, moments.count)))
+            if scales is not None:
+                self.adopt(scales)
+        self._due = self._seen + max(_FIRST, int(_SHARE * min(self._seen, remembered)))
 
     def adopt(self, scales: Scales) -> None:
         """Go on with other scales, and record that."""

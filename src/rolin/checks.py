@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, KeysView, Sequence, Set
 from typing import NamedTuple
 
@@ -19,8 +20,11 @@ __all__ = [
     "as_floats",
     "as_names",
     "count_of",
+    "finite_number_of",
     "first_not_finite",
     "number_of",
+    "share_of",
+    "text_of",
 ]
 
 Floats = NDArray[np.float64]
@@ -46,6 +50,7 @@ def count_of(name: str, value: object, *, least: int = 0, most: int = 2**63) -> 
     return int(value)  # type: ignore[call-overload, no-any-return]  # the same
 
 
+_LONGEST = 500  # letters of an id
 _TEXTS = (str, bytes, bytearray, memoryview)
 
 
@@ -61,6 +66,37 @@ def number_of(name: str, value: object, error: type[InputError] = InputError) ->
         raise NotFiniteError(f"{name} is a number too large to compute with") from None
     except (TypeError, ValueError):
         raise error(f"{name}={value!r}, expected a number") from None
+
+
+def finite_number_of(name: str, value: object) -> float:
+    """Return a finite real number."""
+    number = number_of(name, value)
+    if not math.isfinite(number):
+        raise NotFiniteError(f"{name} is {number}, expected a finite number")
+    return number
+
+
+def share_of(name: str, value: object) -> float:
+    """Return a number from 0 to 1."""
+    share = number_of(name, value, ParameterError)
+    if not 0.0 <= share <= 1.0:
+        raise ParameterError(f"{name}={value!r}, expected a number from 0 to 1")
+    return share
+
+
+def text_of(name: str, value: object) -> str:
+    """Return a text that can name something in every database."""
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{name}={value!r}, expected a text that is not empty")
+    if len(value) > _LONGEST:
+        raise InputError(f"{name} has {len(value)} letters, expected at most {_LONGEST}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{name}={value!r} holds letters that cannot be stored") from None
+    if "\0" in value:
+        raise InputError(f"{name}={value!r} holds letters that cannot be stored")
+    return str(value)
 
 
 def as_floats(name: str, value: ArrayLike) -> Floats:

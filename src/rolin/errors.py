@@ -6,14 +6,18 @@
     │   │   └── UnknownOption (TypeError)   there is no option of that name
     │   ├── ShapeError                an array of the wrong shape or length
     │   ├── NotFiniteError            NaN, infinity, or a number too large to compute with
-    │   └── ArmError                  names of arms: duplicate, unhashable, removed, none at all
+    │   ├── ArmError                  names of arms: duplicate, unhashable, removed, none at all
+    │   ├── UnknownDecision (KeyError)   no decision has that id
+    │   └── Contradiction             another reward for a decision that has one
     ├── MergeError (ValueError)       evidence that cannot be combined
     ├── StateFileError                a file that is not a state this version can read
+    ├── JournalError                  a journal that cannot be read, written, or is another's
     ├── DataError                     data from outside that is missing or malformed
     ├── MissingExtra (ImportError)    a part that needs packages which are not installed
     └── CannotTell (NotImplementedError)   a policy without the capability that was asked for
 
-And one warning: ApproximationWarning (UserWarning), where a result is near but not exact.
+And two warnings: ApproximationWarning (UserWarning), where a result is near but not exact, and
+OverlapWarning (UserWarning), where a log is too different from a policy to say what it is worth.
 
 Messages say what was given and what was expected.
 """
@@ -24,15 +28,19 @@ __all__ = [
     "ApproximationWarning",
     "ArmError",
     "CannotTell",
+    "Contradiction",
     "DataError",
     "InputError",
+    "JournalError",
     "MergeError",
     "MissingExtra",
     "NotFiniteError",
+    "OverlapWarning",
     "ParameterError",
     "RolinError",
     "ShapeError",
     "StateFileError",
+    "UnknownDecision",
     "UnknownOption",
 ]
 
@@ -65,12 +73,26 @@ class ArmError(InputError):
     """The names of the arms are wrong: duplicate, unhashable, removed, or none at all."""
 
 
+class UnknownDecision(InputError, KeyError):
+    """No decision has the id that was given."""
+
+    __str__ = Exception.__str__  # a KeyError shows its message in quotes
+
+
+class Contradiction(InputError):
+    """A decision that has a reward, or has expired, is given another reward."""
+
+
 class MergeError(RolinError, ValueError):
     """Two pieces of evidence cannot be combined."""
 
 
 class StateFileError(RolinError):
     """A file is not a state that this version of `rolin` can read."""
+
+
+class JournalError(RolinError):
+    """A journal cannot be read or written, or belongs to another policy; nothing was written."""
 
 
 class DataError(RolinError):
@@ -87,3 +109,7 @@ class CannotTell(RolinError, NotImplementedError):
 
 class ApproximationWarning(UserWarning):
     """A result is near what was asked for, but not exactly it."""
+
+
+class OverlapWarning(UserWarning):
+    """A log holds too little of what a policy would do to say what the policy is worth."""

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from rolin.arms import Name, PastArm
 from rolin.errors import ArmError, StateFileError
 
-__all__ = ["FORMAT", "VERSION", "State", "read", "write"]
+__all__ = ["FORMAT", "VERSION", "State", "decode", "encode", "pack", "read", "unpack", "write"]
 
 FORMAT = "rolin-state"
 VERSION = 1
@@ -42,11 +42,11 @@ class State(NamedTuple):
     arrays: Mapping[str, NDArray[Any]]
 
 
-def write(path: str | PathLike[str], state: State) -> None:
-    """Write a state to a file, atomically and durably."""
+def pack(state: State) -> bytes:
+    """Return a state as the bytes of its file."""
     tensors = {name: np.ascontiguousarray(array) for name, array in state.arrays.items()}
     # Names go into an array of bytes, not the header, whose size safetensors limits.
-    text = json.dumps([[_encode(n) for n in state.names], [_encode(n) for n in state.removed]])
+    text = json.dumps([[encode(n) for n in state.names], [encode(n) for n in state.removed]])
     tensors["names"] = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
     header = {
         "version": VERSION,
@@ -55,6 +55,12 @@ def write(path: str | PathLike[str], state: State) -> None:
         "decisions": state.decisions,
     }
     header["digest"] = _digest(header, tensors)
+    return save(tensors, {FORMAT: json.dumps(header)})
+
+
+def write(path: str | PathLike[str], state: State) -> None:
+    """Write a state to a file, atomically and durably."""
+    data = pack(state)
     target = Path(os.path.realpath(path))  # through a link, to the file it stands for
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}")
@@ -63,7 +69,7 @@ def write(path: str | PathLike[str], state: State) -> None:
     part = target.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with part.open("wb") as file:
-            file.write(save(tensors, {FORMAT: json.dumps(header)}))
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         if target.exists():
@@ -83,33 +89,38 @@ def read(path: str | PathLike[str]) -> State:
     """Read a state, or raise `StateFileError` if the file is not a whole one of ours."""
     if os.path.lexists(path) and not Path(path).is_file():
         raise StateFileError(f"{path} is not a file")
+    return unpack(Path(path).read_bytes(), str(path))
+
+
+def unpack(data: bytes, source: str) -> State:
+    """Return the state that `pack` packed, or raise `StateFileError` naming the source."""
     try:
-        with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            if FORMAT not in metadata:
-                raise StateFileError(f"{path} is a safetensors file, but not a state of rolin")
-            header = json.loads(metadata[FORMAT])
-            if header["version"] != VERSION:
-                raise StateFileError(
-                    f"{path} has format version {header['version']}, expected {VERSION}: it was "
-                    "written by another version of rolin"
-                )
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
+        length = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + length]).get("__metadata__") or {}
+        if FORMAT not in metadata:
+            raise StateFileError(f"{source} is a safetensors file, but not a state of rolin")
+        header = json.loads(metadata[FORMAT])
+        if header["version"] != VERSION:
+            raise StateFileError(
+                f"{source} has format version {header['version']}, expected {VERSION}: it was "
+                "written by another version of rolin"
+            )
+        tensors = load(data)
         if header.pop("digest") != _digest(header, tensors):
-            raise StateFileError(f"{path} is damaged: its content does not match its digest")
+            raise StateFileError(f"{source} is damaged: its content does not match its digest")
         names, removed = json.loads(tensors.pop("names").tobytes())
         return State(
             header["policy"],
             header["settings"],
-            [_decode(name) for name in names],
-            [_decode(name) for name in removed],
+            [decode(name) for name in names],
+            [decode(name) for name in removed],
             header["decisions"],
             tensors,
         )
     except (
         SafetensorError, KeyError, TypeError, AttributeError, ValueError, RecursionError
     ) as error:  # fmt: skip
-        raise StateFileError(f"{path} is not a state of rolin, or is damaged: {error}") from error
+        raise StateFileError(f"{source} is not a state of rolin, or is damaged: {error}") from error
 
 
 def _digest(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:
@@ -121,18 +132,20 @@ def _digest(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> s
     return digest.hexdigest()
 
 
-def _encode(name: Name) -> object:
+def encode(name: Name) -> object:
+    """Return the name of an arm as JSON has it."""
     if isinstance(name, (str, int)):
         return name
     if isinstance(name, PastArm):
-        return {"past": _encode(name.name), "life": name.life}
+        return {"past": encode(name.name), "life": name.life}
     raise ArmError(
         f"arm {name!r} is a {type(name).__name__}; only arms named by strings or integers "
         "can be saved"
     )
 
 
-def _decode(name: Any) -> Name:
+def decode(name: Any) -> Name:
+    """Return the name that `encode` encoded."""
     if isinstance(name, dict):
-        return PastArm(_decode(name["past"]), int(name["life"]))
+        return PastArm(decode(name["past"]), int(name["life"]))
     return name

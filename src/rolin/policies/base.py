@@ -326,19 +326,20 @@ class Policy(ABC, Generic[Model]):
 
     # -- state -------------------------------------------------------------------------------
 
+    def state(self) -> snapshot.State:
+        """Return all there is to this policy; its arrays are views."""
+        return snapshot.State(
+            policy=type(self).__name__,
+            settings=self.settings,
+            names=self._model.names,
+            removed=self._model.removed_arms,
+            decisions=self._decisions,
+            arrays=self._model.arrays(),
+        )
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, atomically; `rolin.load` continues exactly from it."""
-        snapshot.write(
-            path,
-            snapshot.State(
-                policy=type(self).__name__,
-                settings=self.settings,
-                names=self._model.names,
-                removed=self._model.removed_arms,
-                decisions=self._decisions,
-                arrays=self._model.arrays(),
-            ),
-        )
+        snapshot.write(path, self.state())
 
     @classmethod
     def from_state(cls, state: snapshot.State) -> Self:

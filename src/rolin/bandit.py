@@ -1,0 +1,523 @@
+"""A policy that remembers what it decided: ids, propensities, late rewards.
+
+Everything goes through the journal. A call becomes an event, the event is written, and only what
+has been written changes the state, in the order of the journal. So the state can always be had
+again: from the journal alone, or from a state that was kept and what came after it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import count
+from os import PathLike
+from typing import Any, Self, SupportsFloat
+
+from numpy.typing import ArrayLike
+
+from rolin.arms import Name, canonical
+from rolin.checks import as_excluded, count_of, finite_number_of, share_of, text_of
+from rolin.errors import (
+    ArmError,
+    CannotTell,
+    Contradiction,
+    InputError,
+    ParameterError,
+    ShapeError,
+    UnknownDecision,
+)
+from rolin.exploration import Explorer
+from rolin.journal import Journal, open_journal
+from rolin.journal.base import Removal
+from rolin.journal.events import (
+    ArmRemoved,
+    ArmRestored,
+    Decayed,
+    Event,
+    Expired,
+    LoggedDecision,
+    Outcome,
+    Rewarded,
+)
+from rolin.journal.live import LiveState, Pending, Plan
+from rolin.journal.replay import adaptive_of
+from rolin.moments import check_factor
+from rolin.policies import Policy
+from rolin.policies.question import ask, check_top_k
+
+__all__ = ["Bandit"]
+
+_AT_ONCE = 1000  # decisions that expire in one transaction
+
+
+class Bandit:
+    """A policy with a journal: every decision has an id, and rewards come later, by id.
+
+    Parameters
+    ----------
+    policy
+        What decides and learns. The bandit works on a copy, `bandit.policy`. With a journal that
+        has begun, the settings must be those of its policy (the seed is the journal's), and it may be left out.
+    journal
+        Where everything is recorded: the path of an SQLite file, a
+        [`Journal`][rolin.journal.Journal], or by default the memory of this process.
+    floor
+        The least probability of every arm: arms are drawn uniformly just as often as that takes, and
+        logged propensities are those of the mixture. With K arms, at most 1/K.
+    control_share
+        Share of people, or of decisions that are made for nobody, for whom arms are drawn uniformly.
+        Their rewards are learned from like all others.
+    propensities
+        Whether to compute and record the probability of every arm. Without, decisions among
+        many arms are faster, but the log cannot be evaluated.
+    snapshot_every
+        Number of events after which the state is kept in a durable journal, so that starting again
+        need not fold all events; `None` for never.
+    clock
+        Returns the time in seconds since 1970.
+
+    Notes
+    -----
+    Safe to call from several threads: what they write at the same time goes to the disk together. Several
+    processes may share one SQLite file; each learns what the others wrote when it next writes, or on
+    `refresh`.
+
+    Examples
+    --------
+    >>> import rolin
+    >>> bandit = Bandit(rolin.RoLinTS(n_features=2, seed=7))
+    >>> decision = bandit.decide({"red": [1.0, 0.2], "blue": [0.3, 0.9]}, id="visit-1")
+    >>> bandit.reward("visit-1", 1.0)
+    >>> bandit.decide({"red": [1.0, 0.2]}, id="visit-1").arm == decision.arm  # as stored
+    True
+    """
+
+    def __init__(
+        self,
+        policy: Policy[Any] | None = None,
+        *,
+        journal: Journal | str | PathLike[str] | None = None,
+        floor: float = 0.0,
+        control_share: float = 0.0,
+        propensities: bool = True,
+        snapshot_every: int | None = 10_000,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if policy is not None and not isinstance(policy, Policy):
+            raise ParameterError(f"policy={policy!r}, expected a policy of rolin, or None")
+        shares = share_of("floor", floor), share_of("control_share", control_share)
+        if snapshot_every is not None:
+            count_of("snapshot_every", snapshot_every, least=1)
+        self._clock = clock
+        self.journal = open_journal(journal)
+        """Where everything is recorded."""
+        self._owns_journal = self.journal is not journal
+        try:
+            self._live = LiveState(self.journal, policy, clock, snapshot_every)
+            self._explorer = Explorer(self.policy.seed, *shares, bool(propensities))
+        except BaseException:
+            self.close()
+            raise
+        # Ids of our own: never the same in two processes, always the same in a trial in memory.
+        token = secrets.token_hex(6) if self.journal.durable else f"{self.policy.seed:x}"
+        self._ids = (f"{token}-{n}" for n in count(1))
+
+    # -- deciding ----------------------------------------------------------------------------
+
+    def decide(
+        self,
+        contexts: Mapping[Any, ArrayLike] | ArrayLike,
+        arms: Iterable[Name] | None = None,
+        *,
+        id: str | None = None,
+        person: str | None = None,
+        top_k: int | None = None,
+        exclude: Iterable[Name] = (),
+    ) -> LoggedDecision:
+        """Choose an arm and record the whole question; nothing is learned.
+
+        Parameters
+        ----------
+        contexts
+            A mapping from arm to its vector of d features, or a (K, d) array.
+        arms
+            With an array, the K names; by default 0 … K - 1. Strings or integers.
+        id
+            What the reward will be joined by; by default a new one. The same id asked again
+            returns the stored answer, whatever else is asked.
+        person
+            Whom the decision is for: keeps a person in or out of the control group, and lets `erase` find all
+            that belongs to one.
+        top_k
+            How many arms to rank; by default only the best one.
+        exclude
+            Arms that must not be chosen now.
+        """
+        return self._decide([(contexts, arms, id, person)], top_k, exclude)[0]
+
+    def decide_many(
+        self,
+        contexts: Iterable[Mapping[Any, ArrayLike] | ArrayLike],
+        arms: Iterable[Name] | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        people: Sequence[str | None] | None = None,
+        top_k: int | None = None,
+        exclude: Iterable[Name] = (),
+    ) -> list[LoggedDecision]:
+        """Make one decision per question, written together: all of them or none.
+
+        Parameters
+        ----------
+        contexts
+            A (B, K, d) array, or a list of what `decide` takes.
+        arms
+            With arrays, the K names, the same for all questions.
+        ids
+            As for `decide`, one per question.
+        people
+            As for `decide`, one per question.
+        top_k
+            As for `decide`, the same for all questions.
+        exclude
+            As for `decide`, the same for all questions.
+        """
+        questions = list(contexts)
+        n = len(questions)
+        for name, given in (("ids", ids), ("people", people)):
+            if given is not None and len(given) != n:
+                raise ShapeError(f"{name} has {len(given)} items, expected {n}, one per question")
+        names = None if arms is None else list(arms)
+        nobody: list[str | None] = [None] * n
+        each = zip(questions, [names] * n, ids or nobody, people or nobody, strict=True)
+        return self._decide(list(each), top_k, exclude)
+
+    def _decide(
+        self,
+        questions: Sequence[tuple[Any, Any, str | None, str | None]],
+        top_k: int | None,
+        exclude: Iterable[Name],
+    ) -> list[LoggedDecision]:
+        excluded = as_excluded(exclude) or ()
+        answers: list[LoggedDecision] = []
+        asked_for = set()  # ids of the caller's, which somebody else may store meanwhile
+        self._live.fresh()
+        for contexts, arms, given, person in questions:
+            whom = None if person is None else text_of("person", person)
+            id = self._new_id() if given is None else text_of("id", given)
+            stored = None if given is None else self.journal.decision(id)
+            answers.append(stored or self._answer(contexts, arms, id, whom, top_k, excluded))
+            if given is not None:
+                asked_for.add(id)
+
+        def plan(pending: Pending) -> tuple[list[Event], list[LoggedDecision]]:
+            events: list[Event] = []
+            final = []
+            for answer in answers:
+                stored = pending.decision(answer.id) if answer.id in asked_for else None
+                if stored is None:
+                    events.append(answer)
+                    pending.add(answer)
+                final.append(stored or answer)
+            return events, final
+
+        decided: list[LoggedDecision] = self._live.submit(plan)
+        return decided
+
+    def _new_id(self) -> str:
+        """Return an id that nobody has."""
+        for id in self._ids:
+            if self.journal.durable or self.journal.decision(id) is None:
+                return id
+        raise AssertionError("numbers never end")
+
+    def _answer(
+        self,
+        contexts: Any,
+        arms: Any,
+        id: str,
+        person: str | None,
+        top_k: int | None,
+        excluded: Iterable[Name],
+    ) -> LoggedDecision:
+        """Decide, from what is known now."""
+        control = self._explorer.in_control(person or id)
+        with self._live.lock:
+            policy, version = self.policy, self.version
+            question = ask(policy._model, contexts, arms, excluded)
+            x, (names, _) = question
+            for name in names:
+                if type(name) is not str and type(name) is not int:
+                    raise ArmError(
+                        f"arm {name!r} is a {type(name).__name__}; only arms named by strings or "
+                        "integers can be recorded"
+                    )
+            if top_k is not None:
+                check_top_k(top_k, question)
+            chosen, p = self._explorer.choose(policy, question, id, top_k or 1, control=control)
+        x = x.copy()
+        for array in (x, p):
+            if array is not None:
+                array.flags.writeable = False  # a record: neither the caller nor we change it
+        return LoggedDecision(
+            id, self._clock(), list(names), x, chosen, p, version, person, control
+        )
+
+    # -- rewards -----------------------------------------------------------------------------
+
+    def reward(
+        self,
+        id: str,
+        value: SupportsFloat,
+        *,
+        arm: Name | None = None,
+        weight: SupportsFloat = 1.0,
+    ) -> None:
+        """Say what a decision was worth, at any later time, and learn from it.
+
+        Parameters
+        ----------
+        id
+            That of the decision.
+        value
+            Higher is better. The same value again is harmless.
+        arm
+            Of a ranking, which arm; by default the first.
+        weight
+            How much the reward counts: as a mean of so many.
+
+        Raises
+        ------
+        UnknownDecision
+            If no decision has this id.
+        Contradiction
+            If the decision has another reward, or has expired.
+        """
+        self._live.submit(self._reward_plan([(id, value, arm, weight)]))
+
+    def reward_many(self, rewards: Mapping[str, SupportsFloat]) -> None:
+        """Say what many decisions were worth, by id: all of them or none."""
+        self._live.submit(
+            self._reward_plan([(id, value, None, 1.0) for id, value in rewards.items()])
+        )
+
+    def _reward_plan(self, rewards: Sequence[tuple[str, Any, Any, Any]]) -> Plan:
+        checked = []
+        for id, value, arm, weight in rewards:
+            r = finite_number_of("reward", value)
+            h = finite_number_of("weight", weight)
+            if not h > 0.0:
+                raise InputError(f"weight={weight!r}, expected a positive number")
+            if self.policy.yes_or_no and r not in (0.0, 1.0):
+                raise InputError(f"reward={value!r}, expected 0 or 1: no or yes")
+            checked.append((text_of("id", id), r, arm, h))
+        now = self._clock()
+
+        def plan(pending: Pending) -> tuple[list[Event], None]:
+            events: list[Event] = []
+            for id, value, arm, weight in checked:
+                decision = pending.decision(id)
+                if decision is None:
+                    raise UnknownDecision(f"no decision has the id {id!r}")
+                place = _place_of(decision, arm)
+                known = pending.outcomes(id).get(place)
+                if known is None:
+                    chosen = decision.chosen[place]
+                    event = Rewarded(
+                        id, now, place, self._live.life_of(decision, decision.offered[chosen]),
+                        decision.offered_contexts[chosen], value, weight,
+                    )  # fmt: skip
+                    events.append(event)
+                    pending.add(event)
+                elif (known.value, known.weight) != (value, weight):
+                    raise Contradiction(_contradiction(known, value, weight))
+            return events, None
+
+        return plan
+
+    def expire(
+        self, after: float | timedelta, *, default_reward: SupportsFloat | None = None
+    ) -> int:
+        """Close the decisions whose rewards never came, and return how many arms that were.
+
+        Parameters
+        ----------
+        after
+            Age of a decision, in seconds or as a `timedelta`, from which on no reward is expected.
+        default_reward
+            What counts as their reward; by default nothing is learned from them.
+        """
+        age = (
+            after.total_seconds()
+            if isinstance(after, timedelta)
+            else finite_number_of("after", after)
+        )
+        if age < 0.0:
+            raise InputError(f"after={after!r}, expected at least 0")
+        value = (
+            None if default_reward is None else finite_number_of("default_reward", default_reward)
+        )
+        if self.policy.yes_or_no and value not in (None, 0.0, 1.0):
+            raise InputError(f"default_reward={default_reward!r}, expected 0 or 1: no or yes")
+        now = self._clock()
+        expired = 0
+
+        def plan(pending: Pending) -> tuple[list[Event], int]:
+            events: list[Event] = []
+            for id, place in self.journal.waiting(now - age, _AT_ONCE):
+                decision = pending.decision(id)
+                if decision is not None and place not in pending.outcomes(id):
+                    chosen = decision.chosen[place]
+                    arm = self._live.life_of(decision, decision.offered[chosen])
+                    x = decision.offered_contexts[chosen]
+                    events.append(Expired(id, now, place, arm, x, value))
+            return events, len(events)
+
+        while closed := self._live.submit(plan):
+            expired += closed
+        return expired
+
+    # -- arms and age ------------------------------------------------------------------------
+
+    def remove_arm(self, arm: Name) -> None:
+        """Take an arm out of the game: offering it again is an error until it is restored."""
+        arm = canonical(arm)
+
+        def check() -> Event:
+            if arm in self.policy.removed_arms:
+                raise ArmError(f"arm {arm!r} was removed already")
+            if arm not in self.policy.arms:
+                raise ArmError(f"arm {arm!r} was never rewarded, so there is nothing to remove")
+            return ArmRemoved(self._clock(), arm)
+
+        self._live.change(check)
+
+    def restore_arm(self, arm: Name, *, with_past: bool = True) -> None:
+        """Bring a removed arm back: as what it was, or as a new arm under the old name.
+
+        Of a new arm, rewards of decisions from before still count as the old one's.
+        """
+        arm = canonical(arm)
+        if not isinstance(with_past, bool):
+            raise ParameterError(f"with_past={with_past!r}, expected True or False")
+
+        def check() -> Event:
+            if arm not in (removed := self.policy.removed_arms):
+                raise ArmError(f"arm {arm!r} is not among the removed arms: {removed!r}")
+            return ArmRestored(self._clock(), arm, with_past)
+
+        self._live.change(check)
+
+    def decay(self, factor: float) -> None:
+        """Forget: multiply all evidence by a factor above 0 and at most 1."""
+        factor = check_factor(factor)
+        if not hasattr(self.policy, "decay"):
+            raise CannotTell(f"{type(self.policy).__name__} cannot forget")
+        self._live.change(lambda: Decayed(self._clock(), factor))
+
+    def learn_scales(self) -> None:
+        """Estimate now, from all evidence, the scales that were given as `"learn"`."""
+        if not self.policy.learns_scales or adaptive_of(self.policy) is None:
+            raise ParameterError("all scales were given as numbers, expected some as 'learn'")
+        self._live.change(self._live.estimated_scales)
+
+    # -- keeping and removing ----------------------------------------------------------------
+
+    def refresh(self) -> int:
+        """Learn what other processes have written, and return the version."""
+        self._live.refresh()
+        return self.version
+
+    def snapshot(self) -> int:
+        """Keep the state in the journal, so that starting again is fast; return its version."""
+        return self._live.snapshot()
+
+    def erase(
+        self,
+        *,
+        ids: Iterable[str] = (),
+        person: str | None = None,
+        before: datetime | timedelta | float | None = None,
+    ) -> int:
+        """Remove decisions with their rewards from the journal, and return how many there were.
+
+        The state stays as it is, what was learned from them included: it is kept in the journal, and
+        goes on from there. States from before can no longer be had again.
+
+        Parameters
+        ----------
+        ids
+            Those of these ids.
+        person
+            Those made for this person.
+        before
+            Those made before a time (a `datetime`, or seconds since 1970), or longer ago than a
+            `timedelta`.
+        """
+        if isinstance(ids, str):
+            raise ParameterError(f"ids={ids!r} is one text, expected a list of ids")
+        listed = [text_of("id", id) for id in ids]
+        people = [] if person is None else [text_of("person", person)]
+        limit = None if before is None else self._time_of(before)
+        if not listed and not people and limit is None:
+            raise ParameterError("nothing to erase was given, expected ids, person or before")
+        return self._live.remove(Removal(listed, people, limit))
+
+    def _time_of(self, before: datetime | timedelta | float) -> float:
+        if isinstance(before, timedelta):
+            return self._clock() - before.total_seconds()
+        if isinstance(before, datetime):
+            return before.timestamp()
+        return finite_number_of("before", before)
+
+    # -- reading -----------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> Policy[Any]:
+        """What decides, in its present state: to be read, not to be changed."""
+        return self._live.policy
+
+    @property
+    def version(self) -> int:
+        """Number of the last event that the state knows."""
+        return self._live.version
+
+    def close(self) -> None:
+        """Close the journal, if it was opened here."""
+        if self._owns_journal:
+            self.journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Bandit({self.policy!r}, version={self.version})"
+
+
+def _place_of(decision: LoggedDecision, arm: Name | None) -> int:
+    """Return which arm of the ranking is meant."""
+    if arm is None:
+        return 0
+    ranking = decision.ranking
+    name = canonical(arm)
+    for place, shown in enumerate(ranking):
+        if shown == name and type(shown) is type(name):
+            return place
+    raise ArmError(f"decision {decision.id!r} did not choose arm {arm!r}, only {list(ranking)!r}")
+
+
+def _contradiction(known: Outcome, value: float, weight: float) -> str:
+    if isinstance(known, Expired):
+        was = "nothing" if known.value is None else f"a reward of {known.value}"
+        return f"decision {known.id!r} has expired with {was}, and now {value} came"
+    if known.value == value:
+        return (
+            f"decision {known.id!r} has its reward of {value} with weight {known.weight}, and now it "
+            f"came with weight {weight}"
+        )
+    return f"decision {known.id!r} has a reward of {known.value}, and now {value} came"

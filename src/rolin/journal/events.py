@@ -1,0 +1,138 @@
+"""What a journal holds: everything that happened, in order.
+
+A state is what folding these events gives, and nothing else: they hold the values that were
+learned from, so that folding reads no clock, no file and no random number.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.arms import Name
+from rolin.model import Scales
+
+__all__ = [
+    "ArmRemoved",
+    "ArmRestored",
+    "Decayed",
+    "Event",
+    "Expired",
+    "LoggedDecision",
+    "Outcome",
+    "Rewarded",
+    "ScalesLearned",
+]
+
+Floats = NDArray[np.float64]
+
+
+class LoggedDecision(NamedTuple):
+    """A decision with the whole question: what was offered, and how likely each arm was."""
+
+    id: str
+    """What rewards are joined by."""
+    time: float
+    """When it was made, in seconds since 1970."""
+    offered: list[Name]
+    """The K arms that could have been chosen."""
+    offered_contexts: Floats
+    """(K, d): their contexts."""
+    chosen: tuple[int, ...]
+    """Places, among those offered, of the arms that were chosen, the first one first."""
+    propensities: Floats | None
+    """(K,): how likely each arm was to be the first; `None` if that is not known."""
+    version: int | None
+    """The last event that the model knew; `None` if another model decided."""
+    person: str | None = None
+    """Whom it was made for."""
+    control: bool = False
+    """Whether it belongs to the control group, for which arms are drawn uniformly."""
+
+    @property
+    def arm(self) -> Name:
+        """The chosen arm."""
+        return self.offered[self.chosen[0]]
+
+    @property
+    def context(self) -> Floats:
+        """(d,): its context."""
+        row: Floats = self.offered_contexts[self.chosen[0]]
+        return row
+
+    @property
+    def ranking(self) -> tuple[Name, ...]:
+        """The best `top_k` arms, the chosen one first."""
+        return tuple(self.offered[k] for k in self.chosen)
+
+    @property
+    def contexts(self) -> Floats:
+        """(top_k, d): the contexts of the ranking."""
+        return self.offered_contexts[list(self.chosen)]
+
+    @property
+    def propensity(self) -> float | None:
+        """The probability with which the chosen arm was chosen; `None` if that is not known."""
+        return None if self.propensities is None else float(self.propensities[self.chosen[0]])
+
+
+class Rewarded(NamedTuple):
+    """The reward of one arm of a decision."""
+
+    id: str
+    time: float
+    place: int
+    """Which arm of the ranking."""
+    arm: Name
+    context: Floats
+    value: float
+    weight: float = 1.0
+
+
+class Expired(NamedTuple):
+    """No reward came in time."""
+
+    id: str
+    time: float
+    place: int
+    arm: Name
+    context: Floats
+    value: float | None
+    """What counts as the reward; `None` if nothing is learned."""
+    weight: float = 1.0
+
+
+class Decayed(NamedTuple):
+    """All evidence was multiplied by a factor."""
+
+    time: float
+    factor: float
+
+
+class ScalesLearned(NamedTuple):
+    """Scales were estimated; readers take these values and do not estimate again."""
+
+    time: float
+    scales: Scales | None
+    """`None` if the evidence could not be computed with."""
+
+
+class ArmRemoved(NamedTuple):
+    """An arm was taken out of the game."""
+
+    time: float
+    arm: Name
+
+
+class ArmRestored(NamedTuple):
+    """A removed arm came back."""
+
+    time: float
+    arm: Name
+    with_past: bool
+
+
+Outcome = Rewarded | Expired
+Event = LoggedDecision | Rewarded | Expired | Decayed | ScalesLearned | ArmRemoved | ArmRestored

@@ -1,0 +1,297 @@
+"""The state that a journal leads to, kept up to date while events are written.
+
+A call becomes a plan; plans that queue are written together; only what has been written changes the
+state, in the order of the journal. An interruption between writing and folding loses nothing: the
+state is taken from the journal again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from rolin.arms import Name, PastArm
+from rolin.errors import JournalError, RolinError
+from rolin.journal.base import Behind, Journal, Removal, reached
+from rolin.journal.events import (
+    ArmRestored,
+    Event,
+    Expired,
+    LoggedDecision,
+    Outcome,
+    Rewarded,
+    ScalesLearned,
+)
+from rolin.journal.groupcommit import GroupCommit, Request
+from rolin.journal.replay import adaptive_of, digest_of, fold, packed, replay
+from rolin.policies import Policy
+
+__all__ = ["LiveState", "Pending", "Plan"]
+
+
+class Pending:
+    """The journal as it will be when what is being written has been.
+
+    Parameters
+    ----------
+    under
+        The journal, or what is pending already.
+    """
+
+    def __init__(self, under: Journal | Pending) -> None:
+        self._under = under
+        self._decisions: dict[str, LoggedDecision] = {}
+        self._outcomes: dict[str, dict[int, Outcome]] = {}
+
+    def add(self, event: Event) -> None:
+        """Count on an event that is to be written."""
+        if isinstance(event, LoggedDecision):
+            self._decisions[event.id] = event
+        elif isinstance(event, (Rewarded, Expired)):
+            self._outcomes.setdefault(event.id, {})[event.place] = event
+
+    def decision(self, id: str) -> LoggedDecision | None:
+        """Return the decision of that id."""
+        return self._decisions.get(id) or self._under.decision(id)
+
+    def outcomes(self, id: str) -> dict[int, Outcome]:
+        """Return what became of a decision, by place in its ranking."""
+        own = self._outcomes.get(id, {})
+        return own if id in self._decisions else {**self._under.outcomes(id), **own}
+
+
+Plan = Callable[[Pending], tuple[list[Event], Any]]
+"""Says which events to write, and what to answer; raises if the call makes no sense."""
+
+
+class LiveState:
+    """A policy in the state that its journal leads to.
+
+    Parameters
+    ----------
+    journal
+        Where events are written, and where the state comes from.
+    policy
+        What begins a journal that has not begun; of one that has, what is expected there.
+    clock
+        Returns the time.
+    snapshot_every
+        Number of events after which the state is kept in a durable journal.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        policy: Policy[Any] | None,
+        clock: Callable[[], float],
+        snapshot_every: int | None,
+    ) -> None:
+        self.journal = journal
+        self.lock = threading.RLock()
+        """Around everything that reads or changes the policy."""
+        self.policy: Policy[Any]
+        """The state; only folding changes it."""
+        self.version = 0
+        """Number of the last event that was folded."""
+        self._clock, self._snapshot_every = clock, snapshot_every
+        self._kind = None if policy is None else type(policy)
+        self._stale = False
+        self._commits: GroupCommit[Plan] = GroupCommit(self._write)
+        header = journal.header()
+        if header is None:
+            if policy is None:
+                raise JournalError("the journal is empty, expected a policy to begin it with")
+            state = packed(policy)
+            journal.begin(state, digest_of(state))
+        self._load()
+        if header is not None and policy is not None:
+            _check_same(self.policy, policy, header.origin)
+
+    def _load(self) -> None:
+        """Take the state from the journal."""
+        with self.lock:
+            self.policy, self.version = replay(self.journal, kind=self._kind)
+            self._kept = self.version  # of the last state that was kept, or nearly
+            self._new_lives = [
+                (seq, event.arm)
+                for seq, event in self.journal.read(decisions=False)
+                if isinstance(event, ArmRestored) and not event.with_past
+            ]
+            self._stale = False
+
+    def fresh(self) -> None:
+        """Take the state from the journal again if folding was interrupted."""
+        if self._stale:
+            with self._commits.lock, self.lock:
+                if self._stale:
+                    self._load()
+
+    def refresh(self) -> None:
+        """Fold what others have written."""
+        with self._commits.lock:
+            self.fresh()
+            header = self.journal.header()
+            assert header is not None  # it has begun
+            if header.first > self.version:  # some of it has been removed since
+                self._load()
+                return
+            for seq, event in self.journal.read(
+                after=self.version, upto=header.last, decisions=False
+            ):
+                self._fold([event], seq)
+            self.version = header.last
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def submit(self, plan: Plan) -> Any:
+        """Write what a plan says, together with what others write now; return its answer."""
+        self.fresh()
+        return self._commits.submit(plan)
+
+    def _write(self, batch: list[Request[Plan]]) -> None:
+        """Write what queued, fold it, and settle every request; one thread at a time."""
+        self.fresh()
+        while True:
+            planned = self._planned(batch)
+            events = [event for _, events, _, _ in planned for event in events]
+            try:
+                reached("planned")
+                last = self.journal.append(events, after=self.version) if events else self.version
+                break
+            except Behind:
+                self.refresh()
+        refused = self._fold(events, last)
+        reached("folded")
+        place = 0
+        for request, own, answer, error in planned:
+            refusals = [refused[i] for i in range(place, place + len(own)) if i in refused]
+            request.settle(answer, refusals[0] if refusals else error)
+            place += len(own)
+        self._keep_up()
+
+    def _planned(
+        self, batch: Iterable[Request[Plan]]
+    ) -> list[tuple[Request[Plan], list[Event], Any, RolinError | None]]:
+        pending = Pending(self.journal)
+        planned: list[tuple[Request[Plan], list[Event], Any, RolinError | None]] = []
+        for request in batch:
+            try:
+                events, answer = request.work(Pending(pending))  # dropped if it comes to nothing
+            except RolinError as error:
+                planned.append((request, [], None, error))
+            else:
+                planned.append((request, events, answer, None))
+                for event in events:
+                    pending.add(event)
+        return planned
+
+    def change(self, check: Callable[[], Event]) -> None:
+        """Write a change that depends on the state as it is: alone, nothing else being written."""
+        with self._commits.lock:
+            while True:
+                self.refresh()
+                event = check()
+                try:
+                    last = self.journal.append([event], after=self.version)
+                    break
+                except Behind:
+                    continue
+            self._fold([event], last)
+            self._keep_up()
+
+    def _fold(self, events: Sequence[Event], last: int) -> dict[int, RolinError]:
+        """Fold events that have been written; return those that taught nothing, and why."""
+        refused: dict[int, RolinError] = {}
+        first = last - len(events) + 1
+        with self.lock:
+            self._stale = True  # until all is done: an interruption leaves it half folded
+            for i, event in enumerate(events):
+                try:
+                    fold(self.policy, event)
+                except RolinError as error:
+                    if not isinstance(event, (Rewarded, Expired)):
+                        raise
+                    refused[i] = type(error)(
+                        f"{error} (the reward of {event.id!r} is recorded, but not learned from)"
+                    )
+                if isinstance(event, ArmRestored) and not event.with_past:
+                    self._new_lives.append((first + i, event.arm))
+            self.version = last
+            self._stale = False
+        return refused
+
+    def _keep_up(self) -> None:
+        """Learn scales and keep the state when it is time; what fails here is due again next time."""
+        with suppress(JournalError, Behind):
+            model = adaptive_of(self.policy)
+            if model is not None and model.is_due:
+                reached("scales due")
+                event = self.estimated_scales()
+                self._fold([event], self.journal.append([event], after=self.version))
+            every = self._snapshot_every
+            if self.journal.durable and every and self.version - self._kept >= every:
+                self.snapshot()
+
+    def estimated_scales(self) -> ScalesLearned:
+        """Return what the evidence says of the scales, as an event."""
+        model = adaptive_of(self.policy)
+        assert model is not None  # the caller has looked
+        return ScalesLearned(self._clock(), model.estimate_scales())
+
+    # -- keeping and removing ----------------------------------------------------------------
+
+    def snapshot(self) -> int:
+        """Keep the state in the journal; return its version."""
+        self.fresh()
+        with self._commits.lock:
+            self.journal.save(self.version, packed(self.policy))
+            self._kept = self.version
+            return self.version
+
+    def remove(self, what: Removal) -> int:
+        """Remove decisions from the journal, keep the state, and return how many there were."""
+        with self._commits.lock:
+            while True:
+                self.refresh()
+                try:
+                    removed = self.journal.remove(
+                        what, after=self.version, state=packed(self.policy)
+                    )
+                    break
+                except Behind:
+                    continue
+            self._kept = self.version
+            return removed
+
+    def life_of(self, decision: LoggedDecision, arm: Name) -> Name:
+        """Return the arm as it was then: one that has since begun a new life is another."""
+        if decision.version is None:
+            return arm
+        since = sum(seq > decision.version and name == arm for seq, name in self._new_lives)
+        if not since:
+            return arm
+        names = self.policy._model.names
+        lives = [name.life for name in names if isinstance(name, PastArm) and name.name == arm]
+        return PastArm(arm, max(lives) - since + 1)
+
+
+def _check_same(ours: Policy[Any], given: Policy[Any], origin: str) -> None:
+    """Refuse a journal of another policy, and a policy that knows what the journal does not."""
+    if type(ours) is not type(given):
+        raise JournalError(
+            f"the journal is that of a {type(ours).__name__}, and was given a {type(given).__name__}"
+        )
+    theirs = given.settings
+    for name, value in ours.settings.items():
+        if name != "seed" and theirs[name] != value:
+            raise JournalError(
+                f"the journal is that of a policy with {name}={value!r}, and was given one with "
+                f"{name}={theirs[name]!r}"
+            )
+    if (given.arms or given.removed_arms) and digest_of(packed(given)) != origin:
+        raise JournalError(
+            "the policy has learned something that is not in the journal; give a new one, or none, "
+            "to go on from the journal"
+        )

@@ -1,0 +1,120 @@
+"""From events to a state: state == snapshot + replay(tail)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from rolin import snapshot
+from rolin.adaptive import Adaptive
+from rolin.errors import JournalError, RolinError, StateFileError
+from rolin.journal.base import Journal
+from rolin.journal.events import (
+    ArmRemoved,
+    ArmRestored,
+    Decayed,
+    Event,
+    Expired,
+    Rewarded,
+    ScalesLearned,
+)
+from rolin.policies import Policy, find
+
+__all__ = ["adaptive_of", "digest_of", "fold", "packed", "replay", "unpacked"]
+
+
+def fold(policy: Policy[Any], event: Event) -> None:
+    """Change a policy's state as an event says; a decision changes nothing."""
+    match event:
+        case Rewarded() | Expired():
+            if event.value is not None:
+                policy.update(event.arm, event.context, event.value, event.weight)
+        case Decayed():
+            policy.decay(event.factor)  # type: ignore[attr-defined]  # checked before it was written
+        case ScalesLearned():
+            if model := adaptive_of(policy):
+                model.settle(event.scales)
+        case ArmRemoved():
+            policy.remove_arm(event.arm)
+        case ArmRestored():
+            policy.restore_arm(event.arm, with_past=event.with_past)
+
+
+def replay(
+    journal: Journal,
+    *,
+    kind: type[Policy[Any]] | None = None,
+    upto: int | None = None,
+    from_start: bool = False,
+) -> tuple[Policy[Any], int]:
+    """Return the policy that a journal's events lead to, and the number of the last one.
+
+    Parameters
+    ----------
+    journal
+        What to read.
+    kind
+        Class of the policy, if it is not one of `rolin`.
+    upto
+        The last event to know of; by default all.
+    from_start
+        Whether to begin with the first state rather than the last one that was kept.
+
+    Raises
+    ------
+    JournalError
+        If the journal has not begun, or the events that are needed have been removed.
+    """
+    header = journal.header()
+    if header is None:
+        raise JournalError("the journal is empty: no policy has used it yet")
+    last = header.last if upto is None else min(upto, header.last)
+    if from_start and header.first:
+        raise JournalError(
+            f"events up to {header.first} have been removed: only states since then can be had"
+        )
+    kept = journal.saved(0 if from_start else last)
+    if kept is None:
+        raise JournalError(
+            f"event {last} is before {header.first}, up to which events have been removed"
+        )
+    known, state = kept
+    policy = unpacked(state, kind)
+    for seq, event in journal.read(after=known, upto=last, decisions=False):
+        try:
+            fold(policy, event)
+        except RolinError as error:
+            # A reward too large to compute with: it was refused then too, and taught nothing.
+            if not isinstance(event, (Rewarded, Expired)):
+                raise JournalError(f"event {seq} cannot be folded: {error}") from error
+    return policy, last
+
+
+def packed(policy: Policy[Any]) -> bytes:
+    """Return a policy's state as bytes."""
+    return snapshot.pack(policy.state())
+
+
+def unpacked(state: bytes, kind: type[Policy[Any]] | None = None) -> Policy[Any]:
+    """Return the policy of a state; it waits to be told its scales rather than learning them."""
+    known = snapshot.unpack(state, "the state in the journal")
+    policies = {**find(), **({kind.__name__: kind} if kind else {})}
+    if known.policy not in policies:
+        raise StateFileError(
+            f"the journal is that of a {known.policy}, which is not a policy of rolin: give one"
+        )
+    policy = policies[known.policy].from_state(known)
+    if model := adaptive_of(policy):
+        model.by_itself = False
+    return policy
+
+
+def adaptive_of(policy: Policy[Any]) -> Adaptive | None:
+    """Return the model that learns its scales, of policies that have one."""
+    model = getattr(policy, "posterior", None)
+    return model if isinstance(model, Adaptive) else None
+
+
+def digest_of(state: bytes) -> str:
+    """Return what tells a state from all others."""
+    return hashlib.blake2b(state, digest_size=16).hexdigest()

@@ -1,0 +1,146 @@
+"""Events as rows of a table: a few columns to find them by, a JSON text, and raw numbers.
+
+One form for every database. Numbers are little-endian doubles, so that nothing is rounded.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.errors import JournalError, RolinError
+from rolin.journal.events import (
+    ArmRemoved,
+    ArmRestored,
+    Decayed,
+    Event,
+    Expired,
+    LoggedDecision,
+    Rewarded,
+    ScalesLearned,
+)
+from rolin.model import Scales
+from rolin.snapshot import decode, encode
+
+__all__ = ["DECISION", "Row", "event_of", "row_of"]
+
+Floats = NDArray[np.float64]
+_DOUBLES = np.dtype("<f8")
+
+DECISION = -1
+"""The place of a row that is a decision; those of its outcomes are 0, 1, …"""
+
+
+class Row(NamedTuple):
+    """One event, as a table has it."""
+
+    time: float
+    kind: str
+    decision: str | None
+    place: int | None
+    person: str | None
+    body: str
+    numbers: bytes | None
+
+
+def row_of(event: Event) -> Row:
+    """Return the row of an event."""
+    match event:
+        case LoggedDecision():
+            p = event.propensities
+            body: dict[str, Any] = {
+                "offered": [encode(name) for name in event.offered],
+                "chosen": event.chosen,
+                "version": event.version,
+                "control": event.control,
+                "propensities": p is not None,
+            }
+            numbers = _bytes(event.offered_contexts) + (b"" if p is None else _bytes(p))
+            return _row(event.time, "decision", event.id, DECISION, event.person, body, numbers)
+        case Rewarded() | Expired():
+            kind = "reward" if isinstance(event, Rewarded) else "expiry"
+            body = {"arm": encode(event.arm), "value": event.value, "weight": event.weight}
+            return _row(event.time, kind, event.id, event.place, None, body, _bytes(event.context))
+        case Decayed():
+            return _row(event.time, "decay", None, None, None, {"factor": event.factor}, None)
+        case ScalesLearned():
+            scales = None if event.scales is None else asdict(event.scales)
+            return _row(event.time, "scales", None, None, None, {"scales": scales}, None)
+        case ArmRemoved():
+            return _row(event.time, "removed", None, None, None, {"arm": encode(event.arm)}, None)
+        case ArmRestored():
+            body = {"arm": encode(event.arm), "with_past": event.with_past}
+            return _row(event.time, "restored", None, None, None, body, None)
+
+
+def event_of(row: Row) -> Event:
+    """Return the event of a row."""
+    time, kind, decision, place, person, text, numbers = row
+    try:
+        body = json.loads(text)
+        match kind:
+            case "decision":
+                return _decision(str(decision), time, person, body, _floats(numbers))
+            case "reward" | "expiry":
+                form = Rewarded if kind == "reward" else Expired
+                arm, context = decode(body["arm"]), _floats(numbers)
+                return form(
+                    str(decision),
+                    time,
+                    int(place or 0),
+                    arm,
+                    context,
+                    body["value"],
+                    body["weight"],
+                )
+            case "decay":
+                return Decayed(time, body["factor"])
+            case "scales":
+                given = body["scales"]
+                return ScalesLearned(time, None if given is None else Scales(**given))
+            case "removed":
+                return ArmRemoved(time, decode(body["arm"]))
+            case "restored":
+                return ArmRestored(time, decode(body["arm"]), body["with_past"])
+    except (KeyError, TypeError, ValueError, RolinError) as error:
+        raise JournalError(f"a row of kind {kind!r} is damaged: {error!r}") from error
+    raise JournalError(f"a row is of kind {kind!r}, which this version of rolin does not know")
+
+
+def _decision(
+    id: str, time: float, person: str | None, body: dict[str, Any], numbers: Floats
+) -> LoggedDecision:
+    offered = [decode(name) for name in body["offered"]]
+    k = len(offered)
+    p = numbers[-k:] if body["propensities"] else None
+    x = numbers if p is None else numbers[:-k]
+    return LoggedDecision(
+        id, time, offered, x.reshape(k, -1) if x.size else np.empty((k, 0)),
+        tuple(body["chosen"]), p, body["version"], person, body["control"],
+    )  # fmt: skip
+
+
+def _row(
+    time: float,
+    kind: str,
+    decision: str | None,
+    place: int | None,
+    person: str | None,
+    body: dict[str, Any],
+    numbers: bytes | None,
+) -> Row:
+    text = json.dumps(body, separators=(",", ":"), allow_nan=False)
+    return Row(time, kind, decision, place, person, text, numbers)
+
+
+def _bytes(array: Floats) -> bytes:
+    return array.astype(_DOUBLES, copy=False).tobytes()
+
+
+def _floats(numbers: bytes | None) -> Floats:
+    # a copy, which can be written to and is aligned: the kernels ask for both
+    return np.frombuffer(numbers or b"", dtype=_DOUBLES).astype(np.float64)

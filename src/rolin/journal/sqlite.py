@@ -1,0 +1,313 @@
+"""A journal in one SQLite file.
+
+Write-ahead logging with `synchronous=FULL`: what was committed survives a crash of the process and
+of the machine, as far as the disk keeps its word. One connection writes and another reads, so that
+a look-up does not wait for the disk. Other processes may write to the same file: a number that has
+been given out since is noticed before anything is written.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from urllib.parse import quote
+
+from rolin.errors import JournalError
+from rolin.journal.base import Behind, Header, Journal, Removal, reached
+from rolin.journal.events import Event, Expired, LoggedDecision, Outcome, Rewarded
+from rolin.journal.rows import DECISION, Row, event_of, row_of
+
+__all__ = ["FORMAT", "SQLiteJournal"]
+
+FORMAT = 1
+"""Version of the tables."""
+_APPLICATION = 0x726F6C6E  # "roln": marks the file as ours
+_WAIT = 10.0  # seconds to wait for another process's lock
+_CHUNK = 1000  # rows read at a time, so that a long reading holds nobody up
+_STATES = 2  # of the states kept, beside the first: the last, and one more in case
+
+_TABLES = """
+CREATE TABLE journal (last INTEGER NOT NULL, first INTEGER NOT NULL, origin TEXT NOT NULL);
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY,
+    time REAL NOT NULL,
+    kind TEXT NOT NULL,
+    decision TEXT,
+    place INTEGER,
+    person TEXT,
+    body TEXT NOT NULL,
+    numbers BLOB
+);
+CREATE UNIQUE INDEX once ON events (decision, place) WHERE decision IS NOT NULL;
+CREATE INDEX by_person ON events (person) WHERE person IS NOT NULL;
+CREATE TABLE waiting (
+    decision TEXT NOT NULL, place INTEGER NOT NULL, time REAL NOT NULL, PRIMARY KEY (decision, place)
+) WITHOUT ROWID;
+CREATE INDEX oldest ON waiting (time);
+CREATE TABLE states (seq INTEGER PRIMARY KEY, state BLOB NOT NULL);
+"""
+_COLUMNS = "time, kind, decision, place, person, body, numbers"
+
+
+class SQLiteJournal(Journal):
+    """A journal in one file.
+
+    Parameters
+    ----------
+    path
+        The file; it is made if it is not there.
+    readonly
+        Whether it is only read: then it must be there, and nothing is locked.
+    """
+
+    durable = True
+
+    def __init__(self, path: str | PathLike[str], *, readonly: bool = False) -> None:
+        self.path = Path(path)
+        self.readonly = readonly
+        if self.path.is_dir():
+            raise JournalError(f"{path} is a folder, expected the file of a journal")
+        if readonly and not self.path.exists():
+            raise JournalError(f"there is no journal {path}")
+        if not self.path.parent.is_dir():
+            raise JournalError(f"{path} cannot be made: there is no folder {self.path.parent}")
+        self._writing, self._reading = threading.Lock(), threading.Lock()
+        with self._errors():
+            self._writer = self._connect()
+            try:
+                self._prepare(self._writer)
+                self._reader = self._connect()
+            except BaseException:
+                self._writer.close()
+                raise
+
+    def _connect(self) -> sqlite3.Connection:
+        mode = "ro" if self.readonly else "rwc"
+        if self.readonly and not os.access(self.path.parent, os.W_OK):
+            mode = "ro&immutable=1"  # a reader, too, would make files beside it
+        connection = sqlite3.connect(
+            f"file:{quote(str(self.path.absolute()))}?mode={mode}",
+            uri=True, isolation_level=None, check_same_thread=False, timeout=_WAIT,
+        )  # fmt: skip
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten
+        connection.execute("PRAGMA temp_store = MEMORY")  # ids leave no copy on the disk
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Make the tables of a new file; refuse one that is not ours."""
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application == _APPLICATION:
+            if version != FORMAT:
+                raise JournalError(
+                    f"{self.path} has format version {version}, expected {FORMAT}: it was written "
+                    "by another version of rolin"
+                )
+        elif tables or application or self.readonly:
+            raise JournalError(f"{self.path} is a database, but not a journal of rolin")
+        else:
+            connection.execute("PRAGMA journal_mode = WAL")
+            with self._transaction(connection):
+                if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                    for statement in _TABLES.split(";")[:-1]:
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                    connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn SQLite's errors into ours, which say what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            reason = str(error)
+            if "locked" in reason or "busy" in reason:
+                reason = f"it is locked by another process, also after {_WAIT:g} s"
+            elif "readonly" in reason:
+                reason = "it is read-only"
+            elif "is full" in reason:
+                reason = "the disk is full"
+            elif "I/O" in reason:
+                reason = "the disk cannot be read or written, or is full"
+            elif "not a database" in reason or "malformed" in reason:
+                reason = f"it is damaged or not a journal ({reason})"
+            raise JournalError(
+                f"journal {self.path}: {reason}; nothing was written by this call"
+            ) from error
+
+    @contextmanager
+    def _transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:  # a full disk may have ended it already
+                connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        with self._writing, self._errors():
+            if self.readonly:
+                raise JournalError(f"journal {self.path} was opened to be read only")
+            with self._transaction(self._writer):
+                yield self._writer
+
+    def _query(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+        with self._reading, self._errors():
+            return self._reader.execute(statement, values).fetchall()
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def begin(self, state: bytes, origin: str) -> None:
+        """Make this the journal of a policy in that state."""
+        with self._write() as db:
+            if not db.execute("SELECT count(*) FROM journal").fetchone()[0]:
+                db.execute("INSERT INTO states VALUES (0, ?)", (state,))
+                db.execute("INSERT INTO journal VALUES (0, 0, ?)", (origin,))
+
+    def append(self, events: Iterable[Event], *, after: int) -> int:
+        """Add all events, or none, and return the number of the last."""
+        with self._write() as db:
+            self._check(db, after)
+            seq = after
+            for seq, event in enumerate(events, start=after + 1):
+                row = row_of(event)
+                db.execute(
+                    f"INSERT INTO events (seq, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (seq, *row),
+                )
+                if isinstance(event, LoggedDecision):
+                    places = [(event.id, i, event.time) for i in range(len(event.chosen))]
+                    db.executemany("INSERT INTO waiting VALUES (?, ?, ?)", places)
+                elif isinstance(event, (Rewarded, Expired)):
+                    db.execute(
+                        "DELETE FROM waiting WHERE decision = ? AND place = ?",
+                        (event.id, event.place),
+                    )
+            db.execute("UPDATE journal SET last = ?", (seq,))
+            reached("inserted")
+        reached("committed")
+        return seq
+
+    @staticmethod
+    def _check(db: sqlite3.Connection, after: int) -> None:
+        if db.execute("SELECT last FROM journal").fetchone() != (after,):
+            raise Behind
+
+    def save(self, seq: int, state: bytes) -> None:
+        """Keep the state that folding the events up to `seq` gave, and the one before it."""
+        with self._write() as db:
+            db.execute("INSERT OR REPLACE INTO states VALUES (?, ?)", (seq, state))
+            db.execute(
+                "DELETE FROM states WHERE seq > (SELECT first FROM journal) AND seq NOT IN "
+                "(SELECT seq FROM states ORDER BY seq DESC LIMIT ?)",
+                (_STATES,),
+            )
+            reached("state inserted")
+
+    def remove(self, what: Removal, *, after: int, state: bytes) -> int:
+        """Remove decisions, keep the state that they led to, and return how many there were."""
+        with self._write() as db:
+            self._check(db, after)
+            db.execute("CREATE TEMP TABLE gone (decision TEXT PRIMARY KEY)")
+            try:
+                removed = self._remove(db, what, after, state)
+            finally:
+                db.execute("DROP TABLE temp.gone")
+            reached("removed")
+        with self._writing, self._errors():
+            # The log beside the file still holds what was removed, until it is written back.
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return removed
+
+    @staticmethod
+    def _remove(db: sqlite3.Connection, what: Removal, after: int, state: bytes) -> int:
+        find = "INSERT OR IGNORE INTO gone SELECT decision FROM events WHERE place = ? AND "
+        db.executemany(f"{find} decision = ?", [(DECISION, id) for id in what.ids])
+        db.executemany(f"{find} person = ?", [(DECISION, person) for person in what.people])
+        before = db.total_changes
+        if what.before is not None:
+            db.execute(f"{find} time < ?", (DECISION, what.before))
+            before = db.total_changes
+            db.execute("DELETE FROM events WHERE decision IS NULL AND time < ?", (what.before,))
+        db.execute("DELETE FROM events WHERE decision IN (SELECT decision FROM gone)")
+        if db.total_changes > before:
+            db.execute("DELETE FROM waiting WHERE decision IN (SELECT decision FROM gone)")
+            db.execute("DELETE FROM states")
+            db.execute("INSERT INTO states VALUES (?, ?)", (after, state))
+            db.execute("UPDATE journal SET first = ?", (after,))
+        (n,) = db.execute("SELECT count(*) FROM gone").fetchone()
+        return int(n)
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def header(self) -> Header | None:
+        """Return what the journal knows of itself."""
+        rows = self._query("SELECT last, first, origin FROM journal")
+        return Header(*rows[0]) if rows else None  # type: ignore[arg-type]  # as the table says
+
+    def read(
+        self, *, after: int = 0, upto: int | None = None, decisions: bool = True
+    ) -> Iterator[tuple[int, Event]]:
+        """Yield the events and their numbers, in order."""
+        which = "" if decisions else "AND kind != 'decision'"
+        last = (1 << 62) if upto is None else upto
+        while rows := self._query(
+            f"SELECT seq, {_COLUMNS} FROM events WHERE seq > ? AND seq <= ? {which} "
+            f"ORDER BY seq LIMIT {_CHUNK}",
+            (after, last),
+        ):
+            for seq, *row in rows:
+                yield int(seq), self._event(row)  # type: ignore[call-overload]  # an integer
+            after = int(rows[-1][0])  # type: ignore[call-overload]  # the same
+
+    def _event(self, row: Iterable[object]) -> Event:
+        try:
+            return event_of(Row(*row))  # type: ignore[arg-type]  # as the table says
+        except JournalError as error:
+            raise JournalError(f"journal {self.path}: {error}") from error
+
+    def decision(self, id: str) -> LoggedDecision | None:
+        """Return the decision of that id."""
+        rows = self._query(
+            f"SELECT {_COLUMNS} FROM events WHERE decision = ? AND place = ?", (id, DECISION)
+        )
+        return self._event(rows[0]) if rows else None  # type: ignore[return-value]  # by its place
+
+    def outcomes(self, id: str) -> dict[int, Outcome]:
+        """Return what became of a decision, by place in its ranking."""
+        rows = self._query(
+            f"SELECT {_COLUMNS} FROM events WHERE decision = ? AND place > ?", (id, DECISION)
+        )
+        events: list[Outcome] = [self._event(row) for row in rows]  # type: ignore[misc]  # the same
+        return {event.place: event for event in events}
+
+    def waiting(self, before: float, limit: int) -> list[tuple[str, int]]:
+        """Return the oldest decisions of before this time, with the places that have no outcome."""
+        return self._query(  # type: ignore[return-value]  # as the table says
+            "SELECT decision, place FROM waiting WHERE time < ? ORDER BY time, decision, place LIMIT ?",
+            (before, limit),
+        )
+
+    def saved(self, upto: int | None = None) -> tuple[int, bytes] | None:
+        """Return the last state that was kept, or the last one up to an event."""
+        last = (1 << 62) if upto is None else upto
+        rows = self._query(
+            "SELECT seq, state FROM states WHERE seq <= ? ORDER BY seq DESC LIMIT 1", (last,)
+        )
+        return rows[0] if rows else None  # type: ignore[return-value]  # as the table says
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._writing, self._reading:
+            self._reader.close()
+            self._writer.close()

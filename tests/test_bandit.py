@@ -1,0 +1,783 @@
+"""Decisions with ids: late rewards, repeats, contradictions, replay, erasure."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rolin
+from rolin import Bandit, policies
+from rolin.arms import PastArm
+from rolin.errors import (
+    ArmError,
+    CannotTell,
+    Contradiction,
+    InputError,
+    JournalError,
+    NotFiniteError,
+    ParameterError,
+    RolinError,
+    ShapeError,
+    UnknownDecision,
+)
+from rolin.journal import Journal, LoggedDecision, MemoryJournal, SQLiteJournal, replay
+from rolin.journal.events import Rewarded, ScalesLearned
+from rolin.journal.replay import adaptive_of, packed
+from rolin.policies.base import Policy
+from rolin.testing.problems import reward_for
+
+QUESTION = {"red": [1.0, 0.2], "blue": [0.3, 0.9], 3: [0.0, -1.0]}
+
+POLICIES: dict[str, Callable[[], Policy[Any]]] = {
+    name: lambda kind=kind: kind(n_features=2, seed=7)  # type: ignore[misc]  # bound now
+    for name, kind in policies.find().items()
+} | {
+    "learned scales": lambda: rolin.RoLinTS(
+        n_features=2, noise_std="learn", arm_std="learn", coef_std="learn", seed=7
+    ),
+    "joint": lambda: rolin.RoLinTS(n_features=2, sampling="joint", seed=7),
+    "half-life": lambda: rolin.RoLinTS(n_features=2, half_life=5.0, arm_std="learn", seed=7),
+    "learned logistic": lambda: rolin.LogisticRoLinTS(
+        n_features=2, arm_std="learn", half_life=20.0, seed=7
+    ),
+}
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+    """A journal of every kind."""
+    made = MemoryJournal() if request.param == "memory" else SQLiteJournal(tmp_path / "j.db")
+    with made:
+        yield made
+
+
+@pytest.fixture
+def bandit(journal: Journal) -> Bandit:
+    """A new bandit with a clock that stands still."""
+    return Bandit(rolin.RoLinTS(n_features=2, seed=7), journal=journal, clock=Clock())
+
+
+def play(bandit: Bandit, rounds: int, start: int = 0) -> None:
+    """Decide and reward, sometimes late, sometimes never, and do all else that changes a state."""
+    rng = np.random.default_rng([5, start])
+    late: list[LoggedDecision] = []
+    for t in range(start, start + rounds):
+        removed = bandit.policy.removed_arms
+        arms = [arm for arm in [*QUESTION, f"new-{t % 7}"] if arm not in removed]
+        decision = bandit.decide(
+            rng.normal(size=(len(arms), 2)),
+            arms,
+            id=f"visit-{t}",
+            person=f"person-{t % 5}",
+            exclude=["blue"] if t % 4 == 3 else (),
+            top_k=2 if t % 6 == 5 else None,
+        )
+        late.append(decision)
+        if t % 3 == 2:
+            for one in late[:-1]:
+                bandit.reward(one.id, reward_for(bandit.policy, float(rng.normal())))
+            late = late[-1:]
+        if t % 10 == 4:
+            bandit.expire(0.0, default_reward=0.0)
+            late = []
+        if t % 17 == 9 and "red" in bandit.policy.arms:
+            bandit.remove_arm("red")
+        if t % 17 == 13 and "red" in bandit.policy.removed_arms:
+            bandit.restore_arm("red", with_past=t % 2 == 0)
+        if t % 11 == 8 and hasattr(bandit.policy, "decay"):
+            bandit.decay(0.75)
+
+
+def test_the_loop(bandit: Bandit) -> None:
+    """A decision has an id, its probability and a version; its reward teaches."""
+    decision = bandit.decide(QUESTION)
+    assert decision.arm in QUESTION
+    assert decision.context.tolist() == QUESTION[decision.arm]
+    assert decision.version == 0
+    assert decision.propensities is not None
+    np.testing.assert_array_equal(decision.propensities, bandit.policy.probabilities(QUESTION))
+    assert decision.propensity == decision.propensities[list(QUESTION).index(decision.arm)]
+    again = bandit.policy.decide(QUESTION, key=decision.id)
+    assert (again.arm, again.ranking) == (decision.arm, decision.ranking)
+    bandit.reward(decision.id, 1.5)
+    own = rolin.RoLinTS(n_features=2, seed=7)
+    own.update(decision.arm, decision.context, 1.5)
+    assert packed(own) == packed(bandit.policy)
+    assert bandit.decide(QUESTION).version == bandit.version - 1 == 2
+
+
+def test_a_bandit_leaves_the_given_policy_alone(bandit: Bandit) -> None:
+    """It works on a copy, so that nobody changes its state but the journal."""
+    policy = rolin.RoLinTS(n_features=2, seed=7)
+    mine = Bandit(policy)
+    mine.reward(mine.decide(QUESTION).id, 1.0)
+    assert policy.arms == []
+    assert policy.n_decisions == 0
+
+
+def test_the_same_id_is_the_same_answer(bandit: Bandit) -> None:
+    """Whatever was learned since, and whatever else is asked."""
+    first = bandit.decide(QUESTION, id="visit", person="ann", top_k=2)
+    for i in range(20):
+        bandit.reward(bandit.decide(QUESTION).id, float(i))
+    before = bandit.version
+    again = bandit.decide({"other": [0.0, 0.0]}, id="visit")
+    assert repr(again) == repr(first)
+    assert bandit.version == before
+    assert bandit.decide_many([QUESTION] * 2, ids=["visit", "visit"])[1].arm == first.arm
+    two = bandit.decide_many([QUESTION] * 2, ids=["twice", "twice"])
+    assert repr(two[0]) == repr(two[1])
+    assert bandit.version == before + 1
+
+
+def test_own_ids_never_meet(journal: Journal) -> None:
+    """Neither those of two bandits on one journal, nor those that a caller has given."""
+    seen: set[str] = set()
+    for _ in range(3):
+        bandit = Bandit(rolin.RoLinTS(n_features=2, seed=7), journal=journal)
+        bandit.decide(QUESTION, id="7-4")
+        ids = {bandit.decide(QUESTION).id for _ in range(5)}
+        assert len(ids) == 5
+        assert not ids & seen
+        seen |= ids
+    header = journal.header()
+    assert header is not None
+    assert header.last == 16
+
+
+def test_trials_in_memory_are_repeatable() -> None:
+    """The same seed decides the same, without ids from the caller."""
+    runs = [Bandit(rolin.RoLinTS(n_features=2, seed=11)) for _ in range(2)]
+    chosen = [[bandit.decide(QUESTION) for _ in range(30)] for bandit in runs]
+    assert [d.id for d in chosen[0]] == [d.id for d in chosen[1]]
+    assert [d.arm for d in chosen[0]] == [d.arm for d in chosen[1]]
+    assert len({d.arm for d in chosen[0]}) == 3
+
+
+def test_a_repeat_is_harmless_a_contradiction_is_not(bandit: Bandit) -> None:
+    """A reward counts once; the message says what there is and what came."""
+    id = bandit.decide(QUESTION).id
+    bandit.reward(id, 1.0)
+    state, version = packed(bandit.policy), bandit.version
+    bandit.reward(id, 1)
+    bandit.reward_many({id: 1.0})
+    with pytest.raises(Contradiction, match=f"'{id}' has a reward of 1.0, and now 2.0 came"):
+        bandit.reward(id, 2.0)
+    with pytest.raises(Contradiction, match="weight"):
+        bandit.reward(id, 1.0, weight=2.0)
+    assert (packed(bandit.policy), bandit.version) == (state, version)
+
+
+def test_unknown_ids_are_named(bandit: Bandit) -> None:
+    """And in a batch nothing is learned at all."""
+    known = bandit.decide(QUESTION).id
+    with pytest.raises(UnknownDecision, match="no decision has the id 'visit-99'"):
+        bandit.reward("visit-99", 1.0)
+    with pytest.raises(KeyError):
+        bandit.reward_many({known: 1.0, "visit-99": 1.0})
+    assert bandit.policy.arms == []
+    bandit.reward(known, 3.0)  # the failed batch has left nothing behind
+    assert bandit.policy.arms != []
+
+
+def test_rankings_are_rewarded_arm_by_arm(bandit: Bandit) -> None:
+    """Each arm of a ranking has its own reward; the first is the default."""
+    decision = bandit.decide(QUESTION, id="list", top_k=2)
+    bandit.reward("list", 1.0, arm=decision.ranking[1])
+    bandit.reward("list", 0.0)
+    assert set(bandit.policy.arms) == set(decision.ranking)
+    (left_out,) = set(QUESTION) - set(decision.ranking)
+    with pytest.raises(ArmError, match="did not choose arm"):
+        bandit.reward("list", 1.0, arm=left_out)
+    with pytest.raises(ArmError, match="'3'"):
+        bandit.reward("list", 1.0, arm="3")
+
+
+def test_what_never_came_expires(bandit: Bandit) -> None:
+    """With a default reward or with none; too late is then a contradiction."""
+    clock: Any = bandit._clock
+    for i in range(4):
+        bandit.decide(QUESTION, id=f"visit-{i}", top_k=2 if i == 0 else None)
+        clock.now += 10.0
+    bandit.reward("visit-0", 1.0)
+    assert bandit.expire(timedelta(seconds=30)) == 1  # of visit-0, the second arm
+    assert len(bandit.policy.arms) == 1
+    assert bandit.expire(15.0, default_reward=0.0) == 2
+    assert bandit.expire(15.0, default_reward=0.0) == 0
+    bandit.reward("visit-1", 0.0)  # what was assumed
+    with pytest.raises(
+        Contradiction, match=r"has expired with a reward of 0\.0, and now 1\.0 came"
+    ):
+        bandit.reward("visit-1", 1.0)
+    bandit.reward("visit-3", 1.0)
+    arm = bandit.decide(QUESTION, id="visit-0").ranking[1]
+    with pytest.raises(Contradiction, match="has expired with nothing"):
+        bandit.reward("visit-0", 1.0, arm=arm)
+
+
+def test_expiry_goes_on_until_nothing_waits(bandit: Bandit) -> None:
+    """Also when more has expired than fits in one transaction."""
+    bandit.decide_many(np.zeros((2500, 3, 2)))
+    clock: Any = bandit._clock
+    clock.now += 1.0
+    assert bandit.expire(0.5, default_reward=1.0) == 2500
+    assert bandit.expire(0.5) == 0
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_replay_gives_the_same_state(name: str, journal: Journal) -> None:
+    """From the start, and from every state that was kept: to the bit, for every policy."""
+    bandit = Bandit(POLICIES[name](), journal=journal, snapshot_every=None)
+    play(bandit, 40)
+    kept = bandit.snapshot()
+    play(bandit, 40, start=40)
+    live = packed(bandit.policy)
+    for from_start in (False, True):
+        policy, version = replay(journal, from_start=from_start)
+        assert version == bandit.version > kept
+        assert packed(policy) == live
+    again = Bandit(POLICIES[name](), journal=journal)
+    assert packed(again.policy) == live
+    question = np.eye(2)
+    for one in (bandit, again):
+        decision = one.decide(question, id="after")  # the second is a stored one
+        assert decision.arm == again.policy.decide(question, key="after").arm
+    if bandit.policy.learns_scales and adaptive_of(bandit.policy):
+        assert sum(isinstance(event, ScalesLearned) for _, event in journal.read()) >= 2
+
+
+@pytest.mark.parametrize("name", ["learned scales", "learned logistic", "half-life", "SafeFALCON"])
+def test_any_earlier_state_can_be_had(name: str) -> None:
+    """The state after every event is what the bandit was then."""
+    bandit = Bandit(POLICIES[name](), journal=MemoryJournal())
+    states = {0: packed(bandit.policy)}
+    for t in range(25):
+        play(bandit, 1, start=t)
+        states[bandit.version] = packed(bandit.policy)
+    for version, state in states.items():
+        assert packed(replay(bandit.journal, upto=version)[0]) == state
+
+
+def test_a_bandit_learns_as_its_policy_would() -> None:
+    """Scales are learned at the same rewards, with the same values, as without a journal."""
+    bandit, alone = (POLICIES["learned scales"]() for _ in range(2))
+    live = Bandit(bandit)
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        decision = live.decide(rng.normal(size=(4, 2)))
+        reward = float(decision.context[0] + rng.normal())
+        live.reward(decision.id, reward)
+        alone.update(decision.arm, decision.context, reward)
+    assert packed(live.policy) == packed(alone)
+
+
+def test_scales_are_taken_from_the_journal() -> None:
+    """Replay does not estimate them: values that nobody would estimate come back."""
+    bandit = Bandit(POLICIES["learned scales"]())
+    for i in range(10):
+        bandit.reward(bandit.decide(QUESTION).id, float(i % 3))
+    journal: Any = bandit.journal
+    seq, event = next((s, e) for s, e in journal._events.items() if isinstance(e, ScalesLearned))
+    journal._events[seq] = event._replace(scales=rolin.Scales(noise_std=0.123))
+    policy, _ = replay(journal)
+    assert isinstance(policy, rolin.RoLinTS)
+    assert policy.scales.noise_std == 0.123
+    bandit.learn_scales()
+    assert replay(journal)[0].scales == bandit.policy.scales  # type: ignore[attr-defined]
+    with pytest.raises(ParameterError, match="given as numbers"):
+        Bandit(rolin.RoLinTS(n_features=2)).learn_scales()
+
+
+def test_late_rewards_find_the_life_they_belong_to(journal: Journal) -> None:
+    """An arm that came back without its past does not inherit rewards from before."""
+    bandit = Bandit(rolin.RoLinTS(n_features=0, seed=7), journal=journal)
+    for id in ("first", "late", "later"):
+        bandit.decide({"a": []}, id=id)
+    bandit.reward("first", 1.0)
+    lives = 2
+    for life in range(lives):
+        bandit.remove_arm("a")
+        bandit.restore_arm("a", with_past=False)
+        bandit.decide({"a": []}, id=f"of-{life}")
+        bandit.reward(f"of-{life}", 10.0 * (life + 1))
+    bandit.reward("late", 1.0)
+    again = Bandit(journal=journal)  # knows it from the journal alone
+    again.reward("later", 1.0)
+    weights = dict(zip(again.policy._model.names, again.policy.moments.weight, strict=True))  # type: ignore[attr-defined]
+    assert weights == {PastArm("a", 1): 3.0, PastArm("a", 2): 1.0, "a": 1.0}
+    assert packed(replay(journal, from_start=True)[0]) == packed(again.policy)
+
+
+# -- propensities ----------------------------------------------------------------------------
+
+
+def test_the_floor_is_part_of_the_draw(seed: int) -> None:
+    """Propensities are those of the mixture, and arms are chosen that often, within 5 s.e."""
+    policy = rolin.RoLinTS(n_features=2, noise_std=0.1, seed=seed)
+    for _ in range(50):
+        policy.update("red", [1.0, 0.2], 5.0)
+    bandit = Bandit(policy, floor=0.04)
+    p = bandit.decide(QUESTION).propensities
+    assert p is not None
+    np.testing.assert_allclose(p, 0.88 * policy.probabilities(QUESTION) + 0.04, rtol=1e-12)
+    assert p.sum() == pytest.approx(1.0, abs=1e-9)
+    n = 4000
+    decisions = bandit.decide_many([QUESTION] * n, top_k=2)
+    for arm, share in zip(QUESTION, p, strict=True):
+        chosen = sum(decision.arm == arm for decision in decisions)
+        assert abs(chosen - n * share) < 5 * (n * share * (1 - share)) ** 0.5
+    assert all(len(set(d.ranking)) == 2 for d in decisions)
+    assert min(d.propensity or 0.0 for d in decisions) >= 0.04
+    with pytest.raises(ParameterError, match=r"floor=0.04 with 26 arms, expected at most 1/26"):
+        bandit.decide(np.zeros((26, 2)))
+    assert bandit.decide(np.zeros((25, 2))).propensity == pytest.approx(0.04)
+
+
+def test_greedy_with_a_floor_explores() -> None:
+    """A rule that draws nothing has propensities away from zero too."""
+    bandit = Bandit(rolin.Greedy(n_features=0, seed=1), floor=0.1)
+    bandit.reward(bandit.decide({"a": []}).id, 1.0)
+    decisions = bandit.decide_many([{"a": [], "b": [], "c": []}] * 300)
+    assert decisions[0].propensities is not None
+    np.testing.assert_allclose(decisions[0].propensities, [0.8, 0.1, 0.1])
+    assert {d.arm for d in decisions} == {"a", "b", "c"}
+
+
+class Silent(rolin.Greedy):
+    """A policy that does not know its probabilities."""
+
+    def _probabilities(self, question: Any) -> Any:
+        return Policy._probabilities(self, question)
+
+
+def test_unknown_propensities_are_recorded_as_such(journal: Journal) -> None:
+    """By a policy that cannot tell, and by one that is not asked."""
+    silent = Bandit(Silent(n_features=2), journal=journal)
+    decision = silent.decide(QUESTION)
+    assert decision.propensity is decision.propensities is None
+    stored = journal.decision(decision.id)
+    assert stored is not None
+    assert stored.propensities is None
+    assert type(Bandit(Silent(n_features=2), journal=journal).policy) is Silent
+    with pytest.raises(RolinError, match="Silent, which is not a policy of rolin: give one"):
+        Bandit(journal=journal)
+    with pytest.raises(CannotTell, match="Silent does not know"):
+        Bandit(Silent(n_features=2), floor=0.1).decide(QUESTION)
+    quick = Bandit(rolin.RoLinTS(n_features=2), propensities=False)
+    assert quick.decide(QUESTION).propensity is None
+    with pytest.raises(ParameterError, match="expected propensities=True"):
+        Bandit(rolin.RoLinTS(n_features=2), propensities=False, floor=0.1)
+
+
+def test_the_control_group_is_random_and_stays(seed: int) -> None:
+    """A fifth of the people, always the same, get uniform arms, and the log says so."""
+    bandit = Bandit(rolin.Greedy(n_features=0, seed=seed), control_share=0.2)
+    people = [f"person-{i}" for i in range(2000)]
+    question = {"a": [], "b": [], "c": []}
+    first = bandit.decide_many([question] * 2000, people=people, top_k=2)
+    control = [d.control for d in first]
+    assert abs(sum(control) - 400) < 5 * (2000 * 0.2 * 0.8) ** 0.5
+    assert [d.control for d in bandit.decide_many([question] * 2000, people=people)] == control
+    more = Bandit(rolin.Greedy(n_features=0, seed=seed), control_share=0.5)
+    grown = [d.control for d in more.decide_many([question] * 2000, people=people)]
+    assert all(now for now, then in zip(grown, control, strict=True) if then)
+    chosen = [d for d in first if d.control]
+    for place in range(2):
+        for arm in "abc":
+            n = sum(d.ranking[place] == arm for d in chosen)
+            assert abs(n - len(chosen) / 3) < 5 * (len(chosen) * 2 / 9) ** 0.5
+    assert all(d.propensity == pytest.approx(1 / 3) for d in chosen)
+    nobody = bandit.decide_many([question] * 500)
+    assert 50 < sum(d.control for d in nobody) < 160
+
+
+# -- journals of others, erasure -------------------------------------------------------------
+
+
+def test_a_journal_of_another_policy_is_refused(tmp_path: Path) -> None:
+    """By kind, by setting, and by what was learned; nothing is changed."""
+    path = tmp_path / "j.db"
+    with Bandit(rolin.RoLinTS(n_features=2, arm_std=0.5, seed=1), journal=path) as bandit:
+        play(bandit, 10)
+        version, state = bandit.version, packed(bandit.policy)
+    wrong = {
+        "that of a RoLinTS, and was given a RoLinUCB": rolin.RoLinUCB(n_features=2),
+        r"arm_std=0.5, and was given one with arm_std=0.25": rolin.RoLinTS(
+            n_features=2, arm_std=0.25
+        ),
+        "n_features=2, and was given one with n_features=3": rolin.RoLinTS(n_features=3),
+    }
+    learned = rolin.RoLinTS(n_features=2, arm_std=0.5, seed=1)
+    learned.update("red", [0.0, 1.0], 1.0)
+    wrong["has learned something that is not in the journal"] = learned
+    for message, policy in wrong.items():
+        with pytest.raises(JournalError, match=message):
+            Bandit(policy, journal=path)
+    with Bandit(rolin.RoLinTS(n_features=2, arm_std=0.5, seed=2), journal=path) as bandit:
+        assert (bandit.version, packed(bandit.policy)) == (version, state)
+        assert bandit.policy.seed == 1
+    with pytest.raises(JournalError, match="expected a policy to begin it with"):
+        Bandit(journal=tmp_path / "new.db")
+    with pytest.raises(ParameterError, match="expected a policy of rolin"):
+        Bandit("RoLinTS")  # type: ignore[arg-type]
+
+
+def test_a_policy_with_a_past_begins_a_journal(tmp_path: Path) -> None:
+    """What it knew is part of the journal; the script that began it can run again."""
+    warm = rolin.RoLinTS(n_features=2, seed=1)
+    warm.update("red", [0.0, 1.0], 1.0)
+    warm.remove_arm("red")
+    for _ in range(2):
+        with Bandit(copy.deepcopy(warm), journal=tmp_path / "j.db") as bandit:
+            play(bandit, 5, start=10 * bandit.version)
+            assert bandit.policy.removed_arms == ["red"]
+            state = packed(bandit.policy)
+    with Bandit(journal=tmp_path / "j.db") as bandit:
+        assert packed(bandit.policy) == state
+        bandit.erase(person="person-0")
+    with Bandit(copy.deepcopy(warm), journal=tmp_path / "j.db") as bandit:
+        assert packed(bandit.policy) == state
+
+
+def test_erasing_keeps_the_state(journal: Journal) -> None:
+    """What was learned stays; what it was learned from is gone; and the law says from where on."""
+    clock = Clock()
+    bandit = Bandit(POLICIES["learned scales"](), journal=journal, clock=clock)
+    play(bandit, 30)
+    clock.now += 100.0
+    play(bandit, 15, start=30)
+    state, version = packed(bandit.policy), bandit.version
+    assert bandit.erase(person="person-1") == 9
+    assert bandit.erase(person="person-1") == 0
+    assert bandit.erase(ids=["visit-2", "visit-3", "nobody"]) == 2
+    assert bandit.erase(before=timedelta(seconds=50)) == 22
+    assert (packed(bandit.policy), bandit.version) == (state, version)
+    left = [event for _, event in journal.read() if isinstance(event, LoggedDecision)]
+    assert {d.id for d in left} == {f"visit-{t}" for t in range(30, 45) if t % 5 != 1}
+    with pytest.raises(UnknownDecision, match="visit-2"):
+        bandit.reward("visit-2", 1.0)
+    with pytest.raises(JournalError, match=f"events up to {version} have been removed"):
+        replay(journal, from_start=True)
+    with pytest.raises(JournalError, match="have been removed"):
+        replay(journal, upto=version - 1)
+    play(bandit, 15, start=45)
+    again = Bandit(journal=journal)
+    assert packed(again.policy) == packed(bandit.policy)
+    assert bandit.erase(before=datetime.fromtimestamp(clock.now + 1, UTC)) > 0
+    assert bandit.erase(before=clock.now + 1) == 0
+
+
+def test_a_second_process_learns_what_was_erased(tmp_path: Path) -> None:
+    """Events that were written and removed while it looked away are in the state that was kept."""
+    one = Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=tmp_path / "j.db")
+    two = Bandit(journal=tmp_path / "j.db")
+    play(one, 12)
+    one.erase(before=2e9)
+    assert two.refresh() == one.version
+    assert packed(two.policy) == packed(one.policy)
+    one.close()
+    two.close()
+
+
+def test_two_bandits_share_a_file(tmp_path: Path) -> None:
+    """Each folds what the other wrote, in the order of the journal."""
+    bandits = [
+        Bandit(rolin.RoLinTS(n_features=2, arm_std="learn", seed=1), journal=tmp_path / "j.db")
+        for _ in range(2)
+    ]
+    for t in range(40):
+        decision = bandits[t % 2].decide(QUESTION, id=f"visit-{t}")
+        bandits[(t + t // 3) % 2].reward(decision.id, float(t % 5))
+        assert bandits[(t + 1) % 2].decide(QUESTION, id=f"visit-{t}").arm == decision.arm
+    assert bandits[0].refresh() == bandits[1].refresh()
+    assert packed(bandits[0].policy) == packed(bandits[1].policy)
+    assert packed(replay(bandits[0].journal, from_start=True)[0]) == packed(bandits[0].policy)
+    with pytest.raises(Contradiction):
+        bandits[0].reward("visit-0", 99.0)
+    for bandit in bandits:
+        bandit.close()
+
+
+def test_states_are_kept_by_themselves(tmp_path: Path) -> None:
+    """So that starting again folds only what came after the last one."""
+    with Bandit(
+        rolin.RoLinTS(n_features=2, seed=1), journal=tmp_path / "j.db", snapshot_every=20
+    ) as bandit:
+        play(bandit, 60)
+        kept = bandit.journal.saved()
+        assert kept is not None
+        assert bandit.version - 25 < kept[0] <= bandit.version
+
+
+# -- threads, interruptions ------------------------------------------------------------------
+
+
+def test_threads_share_a_bandit(journal: Journal) -> None:
+    """Every acknowledged decision and reward is there once, and replay gives the state."""
+    bandit = Bandit(POLICIES["learned scales"](), journal=journal)
+    answers: dict[str, list[str]] = {}
+    errors: list[BaseException] = []
+
+    def work(name: int) -> None:
+        try:
+            rng = np.random.default_rng(name)
+            for i in range(30):
+                mine = bandit.decide(rng.normal(size=(3, 2)), list(QUESTION))
+                shared = bandit.decide(QUESTION, id=f"shared-{i}")
+                answers.setdefault(shared.id, []).append(str(shared.arm))
+                bandit.reward(mine.id, float(rng.normal()))
+                bandit.reward(shared.id, float(i))  # all four say the same
+                if i % 10 == name:
+                    bandit.decay(0.9)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert all(len(set(arms)) == 1 and len(arms) == 4 for arms in answers.values())
+    events = [event for _, event in journal.read()]
+    assert sum(isinstance(event, LoggedDecision) for event in events) == 4 * 30 + 30
+    assert sum(isinstance(event, Rewarded) for event in events) == 4 * 30 + 30
+    assert packed(replay(journal, from_start=True)[0]) == packed(bandit.policy)
+
+
+def test_callers_that_wait_are_written_together(tmp_path: Path) -> None:
+    """While one transaction is on its way to the disk, the next one fills up."""
+    journal = SQLiteJournal(tmp_path / "j.db")
+    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=journal)
+    sizes: list[int] = []
+    append = journal.append
+    held, waiting = threading.Event(), threading.Semaphore(0)
+
+    def slow(events: Any, *, after: int) -> int:
+        events = list(events)
+        sizes.append(len(events))
+        if len(sizes) == 1:
+            waiting.release()
+            held.wait(10)
+        return append(events, after=after)
+
+    journal.append = slow  # type: ignore[method-assign]
+    threads = [threading.Thread(target=bandit.decide, args=(QUESTION,)) for _ in range(12)]
+    threads[0].start()
+    waiting.acquire()
+    for thread in threads[1:]:
+        thread.start()
+    while len(bandit._live._commits._queue) < 11:
+        pass
+    held.set()
+    for thread in threads:
+        thread.join()
+    assert sizes == [1, 11]
+    bandit.close()
+
+
+@pytest.mark.parametrize("step", ["fold", "append"])
+def test_an_interruption_loses_nothing(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C between writing and learning, or before: afterwards the state is the journal's."""
+    bandit = Bandit(POLICIES["learned scales"]())
+    play(bandit, 9)
+    id = bandit.decide(QUESTION).id
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if step == "fold":
+            patch.setattr(bandit.policy, "update", interrupted)
+        else:
+            patch.setattr(bandit.journal, "append", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            bandit.reward(id, 1.0)
+    assert bool(bandit.journal.outcomes(id)) == (step == "fold")
+    bandit.reward(id, 1.0)
+    assert len(bandit.journal.outcomes(id)) == 1
+    assert packed(replay(bandit.journal, from_start=True)[0]) == packed(bandit.policy)
+
+
+def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
+    """On a full disk callers get the error, the state stays, and later all works again."""
+    journal = SQLiteJournal(tmp_path / "j.db")
+    bandit = Bandit(POLICIES["learned scales"](), journal=journal)
+    play(bandit, 20)
+    id = bandit.decide(QUESTION).id
+    state = packed(bandit.policy)
+    (pages,) = journal._writer.execute("PRAGMA page_count").fetchone()
+    journal._writer.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(JournalError, match="full"):
+        bandit.decide_many(np.zeros((300, 3, 2)))
+    assert packed(bandit.policy) == state
+    journal._writer.execute("PRAGMA max_page_count = 100000")
+    bandit.reward(id, 1.0)
+    assert packed(replay(journal, from_start=True)[0]) == packed(bandit.policy)
+    bandit.close()
+
+
+# -- bad input -------------------------------------------------------------------------------
+
+
+def test_bad_calls_change_nothing(bandit: Bandit) -> None:
+    """Every one is refused with an error of ours; journal and state stay as they are."""
+    play(bandit, 9)
+    id = bandit.decide(QUESTION).id
+    before = packed(bandit.policy), bandit.version
+    calls: list[Callable[[], object]] = [
+        lambda: bandit.decide({}),
+        lambda: bandit.decide({"a": [1.0]}),
+        lambda: bandit.decide({"a": [1.0, np.nan]}),
+        lambda: bandit.decide({("a", 1): [1.0, 2.0]}),
+        lambda: bandit.decide({1.5: [1.0, 2.0]}),
+        lambda: bandit.decide(QUESTION, top_k=4),
+        lambda: bandit.decide(QUESTION, id=""),
+        lambda: bandit.decide(QUESTION, id="x" * 501),
+        lambda: bandit.decide(QUESTION, id="\ud800"),
+        lambda: bandit.decide(QUESTION, id="a\0b"),
+        lambda: bandit.decide(QUESTION, id=7),  # type: ignore[arg-type]
+        lambda: bandit.decide(QUESTION, person=7),  # type: ignore[arg-type]
+        lambda: bandit.decide_many([QUESTION, {"a": [np.inf, 0.0]}]),
+        lambda: bandit.decide_many([QUESTION], ids=["a", "b"]),
+        lambda: bandit.decide_many([QUESTION], people=[]),
+        lambda: bandit.reward(id, np.nan),
+        lambda: bandit.reward(id, "1"),  # type: ignore[arg-type]
+        lambda: bandit.reward(id, 1.0, weight=0.0),
+        lambda: bandit.reward(id, 1.0, weight=np.inf),
+        lambda: bandit.reward(None, 1.0),  # type: ignore[arg-type]
+        lambda: bandit.expire(-1.0),
+        lambda: bandit.expire(np.nan),
+        lambda: bandit.expire("1d"),  # type: ignore[arg-type]
+        lambda: bandit.expire(1.0, default_reward=np.inf),
+        lambda: bandit.remove_arm("never seen"),
+        lambda: bandit.restore_arm("blue"),
+        lambda: bandit.restore_arm("blue", with_past=1),  # type: ignore[arg-type]
+        lambda: bandit.decay(0.0),
+        lambda: bandit.decay(1.5),
+        lambda: bandit.erase(),
+        lambda: bandit.erase(ids="visit-1"),
+        lambda: bandit.erase(ids=[3]),  # type: ignore[list-item]
+        lambda: bandit.erase(before=np.nan),
+    ]
+    for call in calls:
+        with pytest.raises(RolinError):
+            call()
+    assert (packed(bandit.policy), bandit.version) == before
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"floor": -0.1}, {"floor": 1.1}, {"floor": "0.1"}, {"control_share": 2}, {"control_share": None},
+        {"snapshot_every": 0}, {"snapshot_every": 1.5}, {"journal": 3}, {"floor": float("nan")},
+    ],
+)  # fmt: skip
+def test_bad_options_are_refused(options: dict[str, Any]) -> None:
+    """With the option's name."""
+    with pytest.raises(ParameterError, match=next(iter(options))):
+        Bandit(rolin.RoLinTS(n_features=2), **options)
+
+
+def test_yes_or_no_rewards() -> None:
+    """Others are refused before they are written."""
+    bandit = Bandit(rolin.LogisticRoLinTS(n_features=2, seed=1))
+    id = bandit.decide(QUESTION).id
+    with pytest.raises(InputError, match="expected 0 or 1"):
+        bandit.reward(id, 0.5)
+    with pytest.raises(InputError, match="expected 0 or 1"):
+        bandit.expire(0.0, default_reward=0.5)
+    bandit.reward(id, 1)
+
+
+def test_a_reward_too_large_to_learn_from(journal: Journal) -> None:
+    """It is recorded and taught nothing, then and whenever the journal is replayed."""
+    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=journal)
+    ids = [bandit.decide(QUESTION).id for _ in range(2)]
+    with pytest.raises(NotFiniteError, match="recorded, but not learned from"):
+        bandit.reward(ids[0], 1e300)
+    bandit.reward(ids[0], 1e300)  # a repeat
+    bandit.reward(ids[1], 1.0)
+    assert len(bandit.policy.arms) == 1
+    assert packed(replay(journal)[0]) == packed(bandit.policy)
+
+
+def test_policies_that_cannot_forget(bandit: Bandit) -> None:
+    """Say so."""
+    with pytest.raises(CannotTell, match="SafeFALCON cannot forget"):
+        Bandit(rolin.SafeFALCON(n_features=2)).decay(0.5)
+    with pytest.raises(ShapeError):
+        bandit.decide([1.0, 2.0])
+
+
+def test_records_cannot_be_changed(bandit: Bandit) -> None:
+    """A caller who writes to a decision's arrays does not change the journal."""
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    decision = bandit.decide(x, id="mine")
+    x[:] = 9.0
+    stored = bandit.journal.decision("mine")
+    assert stored is not None
+    assert stored.offered_contexts.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    with pytest.raises(ValueError, match="read-only"):
+        decision.context[0] = 7.0
+
+
+@given(st.lists(st.sampled_from(["decide", "reward", "repeat", "expire", "decay"]), max_size=30))
+def test_any_order_of_calls_replays(steps: list[str]) -> None:
+    """Whatever happens in whatever order, the journal gives the state."""
+    clock = Clock()
+    bandit = Bandit(POLICIES["half-life"](), clock=clock)
+    ids: list[str] = []
+    for i, step in enumerate(steps):
+        clock.now += 1.0
+        if step == "decide":
+            ids.append(bandit.decide(QUESTION).id)
+        elif step in ("reward", "repeat") and ids:
+            try:
+                bandit.reward(ids[0 if step == "repeat" else -1], 1.0)
+            except Contradiction:
+                assert "expire" in steps[:i]
+        elif step == "expire":
+            bandit.expire(2.0, default_reward=0.0)
+        elif step == "decay":
+            bandit.decay(0.5)
+    assert packed(replay(bandit.journal)[0]) == packed(bandit.policy)
+
+
+def test_a_journal_read_by_another_process(tmp_path: Path) -> None:
+    """A fresh process comes to the same state."""
+    with Bandit(POLICIES["learned scales"](), journal=tmp_path / "j.db") as bandit:
+        play(bandit, 30)
+        code = (
+            "import sys, rolin; from rolin.journal.replay import packed, digest_of; "
+            "print(digest_of(packed(rolin.Bandit(journal=sys.argv[1]).policy)))"
+        )
+        run = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / "j.db")],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        from rolin.journal.replay import digest_of
+
+        assert run.stdout.strip() == digest_of(packed(bandit.policy))

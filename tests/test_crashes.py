@@ -1,0 +1,149 @@
+"""A process that is killed loses nothing that it has acknowledged.
+
+A real process plays with a journal in a file, and prints what it has been told is done. It is killed
+with SIGKILL: at random instants, and at each named step of writing. Then another process starts on
+the file. (What a killed process has written is with the operating system; that it is also on the
+disk is SQLite's `synchronous=FULL`, which `test_journal` looks at.)
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rolin
+from rolin import Bandit
+from rolin.journal import replay
+from rolin.journal.events import Expired, LoggedDecision, Rewarded
+from rolin.journal.replay import packed
+
+PLAYER = """
+import itertools, json, os, signal, sys
+import numpy as np
+import rolin
+from rolin import journal
+
+path, step, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
+left = itertools.count(times, -1)
+
+def reached(name):
+    if name == step and next(left) == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+for module in (journal.base, journal.live, journal.sqlite):
+    module.reached = reached
+
+def say(*what):
+    print(json.dumps(what), flush=True)
+
+bandit = rolin.Bandit(
+    rolin.RoLinTS(n_features=2, noise_std="learn", arm_std="learn", seed=3), journal=path, snapshot_every=25
+)
+say("ready")
+start = bandit.version
+for t in range(start, start + 1000):
+    rng = np.random.default_rng(t)
+    decision = bandit.decide(rng.normal(size=(3, 2)), id=f"visit-{t}", person=f"p{t % 3}", top_k=2)
+    say("decision", decision.id, decision.arm, decision.propensity)
+    if t % 2:
+        value = float(rng.normal())
+        bandit.reward(decision.id, value)
+        say("reward", decision.id, value)
+    if t % 7 == 3:
+        bandit.decay(0.9)
+    if t % 20 == 19:
+        bandit.expire(0.0, default_reward=0.0)
+    if t % 50 == 49:
+        say("erasing")
+        bandit.erase(person="p1")
+        say("erased")
+"""
+
+STEPS = ["planned", "inserted", "committed", "folded", "scales due", "state inserted", "removed"]
+
+
+def run(path: Path, step: str, times: int, seconds: float | None = None) -> list[list[Any]]:
+    """Let a player play until it is killed; return what it was told is done."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PLAYER, str(path), step, str(times)],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as player:
+        assert player.stdout is not None
+        said = [json.loads(player.stdout.readline())]
+        if seconds is not None:
+            time.sleep(seconds)
+            player.send_signal(signal.SIGKILL)
+        said += [json.loads(line) for line in player.stdout if line.endswith("\n")]
+        player.wait()
+    assert player.returncode == -signal.SIGKILL
+    return said
+
+
+def check(path: Path, said: list[list[Any]]) -> int:
+    """See that all of it is there, and that the journal leads to one state; return its version."""
+    erased = any(line[0] == "erasing" for line in said)
+    with Bandit(journal=path) as bandit:
+        journal = bandit.journal
+        for kind, *what in said:
+            if kind == "decision":
+                id, arm, propensity = what
+                stored = journal.decision(id)
+                if stored is None:
+                    assert erased
+                    assert int(id.split("-")[1]) % 3 == 1
+                    continue
+                assert (stored.arm, stored.propensity) == (arm, propensity)
+            elif kind == "reward" and (journal.decision(what[0]) or not erased):
+                outcome = journal.outcomes(what[0])[0]
+                assert isinstance(outcome, Rewarded)
+                assert outcome.value == what[1]
+        header = journal.header()
+        assert header is not None
+        assert header.last == bandit.version
+        if not header.first:
+            assert packed(replay(journal, from_start=True)[0]) == packed(bandit.policy)
+            numbers = [seq for seq, _ in journal.read()]
+            assert numbers == list(range(1, header.last + 1))
+        events = [event for _, event in journal.read()]
+        decisions = {event.id: event for event in events if isinstance(event, LoggedDecision)}
+        outcomes = [event for event in events if isinstance(event, (Rewarded, Expired))]
+        assert {event.id for event in outcomes} <= set(decisions)
+        assert len({(event.id, event.place) for event in outcomes}) == len(outcomes)
+        waiting = set(journal.waiting(4e9, 10**6))
+        places = {(id, i) for id, event in decisions.items() for i in range(len(event.chosen))}
+        assert waiting == places - {(event.id, event.place) for event in outcomes}
+        again = bandit.decide(np.eye(2), id=f"after-{bandit.version}")  # it goes on
+        bandit.reward(again.id, 1.0)
+        return bandit.version
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_each_step(step: str, tmp_path: Path) -> None:
+    """Again and again on one journal: at the first and at a later time the step is reached."""
+    path, versions = tmp_path / "j.db", [0]
+    for times in (0, 3):
+        said = run(path, step, times)
+        versions.append(check(path, said))
+    assert versions == sorted(versions)
+    assert any(line[0] == "decision" for line in said)
+    integrity = rolin.journal.SQLiteJournal(path)
+    assert integrity._query("PRAGMA integrity_check") == [("ok",)]
+    integrity.close()
+
+
+def test_killed_at_random_instants(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Ten kills within the first half second of playing, all on one journal."""
+    acknowledged: list[list[Any]] = []
+    for _ in range(10):
+        acknowledged += run(tmp_path / "j.db", "never", 0, seconds=float(rng.uniform(0.0, 0.5)))
+        check(tmp_path / "j.db", acknowledged)
+    assert len(acknowledged) > 100

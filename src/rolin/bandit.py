@@ -7,13 +7,14 @@ again: from the journal alone, or from a state that was kept and what came after
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import count
 from os import PathLike
-from typing import Any, Self, SupportsFloat
+from typing import TYPE_CHECKING, Any, Self, SupportsFloat
 
 from numpy.typing import ArrayLike
 
@@ -23,6 +24,7 @@ from rolin.errors import (
     ArmError,
     CannotTell,
     Contradiction,
+    DataError,
     InputError,
     ParameterError,
     ShapeError,
@@ -41,11 +43,16 @@ from rolin.journal.events import (
     Outcome,
     Rewarded,
 )
+from rolin.journal.importing import past_decisions
 from rolin.journal.live import LiveState, Pending, Plan
 from rolin.journal.replay import adaptive_of
+from rolin.journal.tables import PastDecision
 from rolin.moments import check_factor
 from rolin.policies import Policy
 from rolin.policies.question import ask, check_top_k
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Bandit"]
 
@@ -366,7 +373,7 @@ class Bandit:
 
         def plan(pending: Pending) -> tuple[list[Event], int]:
             events: list[Event] = []
-            for id, place in self.journal.waiting(now - age, _AT_ONCE):
+            for id, place in self.journal.waiting(math.nextafter(now - age, math.inf), _AT_ONCE):
                 decision = pending.decision(id)
                 if decision is not None and place not in pending.outcomes(id):
                     chosen = decision.chosen[place]
@@ -378,6 +385,54 @@ class Bandit:
         while closed := self._live.submit(plan):
             expired += closed
         return expired
+
+    def import_log(
+        self,
+        source: str | PathLike[str] | Iterable[PastDecision] | pd.DataFrame,
+        **columns: Any,
+    ) -> int:
+        """Learn from past decisions and record them: all of them or none; return how many were new.
+
+        Those whose id is in the journal already are left as they are, so that an import can be repeated.
+
+        Parameters
+        ----------
+        source
+            A file that was exported, or any CSV, Parquet or data frame with an arm, a reward and the
+            features of the arm; a log of Vowpal Wabbit's (`.dsjson`); or a list of past decisions.
+        columns
+            Which columns mean what: see [`read_decisions`][rolin.journal.tables.read_decisions] and
+            [`read_dsjson`][rolin.journal.dsjson.read_dsjson].
+        """
+        pasts = past_decisions(source, now=self._clock(), **columns)
+        d = self.policy.n_features
+        for i, (decision, outcomes) in enumerate(pasts, start=1):
+            width = decision.offered_contexts.shape[1]
+            if width != d:
+                raise DataError(f"decision {i} has {width} features, expected {d}, as the policy")
+            for outcome in outcomes.values():
+                if self.policy.yes_or_no and outcome.value not in (None, 0.0, 1.0):
+                    raise DataError(
+                        f"decision {i} has a reward of {outcome.value}, expected 0 or 1"
+                    )
+
+        def plan(pending: Pending) -> tuple[list[Event], int]:
+            events: list[Event] = []
+            new = 0
+            for decision, outcomes in pasts:
+                stored = pending.decision(decision.id)
+                if stored is not None and stored.ranking != decision.ranking:
+                    raise Contradiction(
+                        f"decision {decision.id!r} chose {stored.arm!r} in the journal, and "
+                        f"{decision.arm!r} in what is imported"
+                    )
+                if stored is None:
+                    events += [decision, *outcomes.values()]
+                    new += 1
+            return events, new
+
+        added: int = self._live.submit(plan)
+        return added
 
     # -- arms and age ------------------------------------------------------------------------
 

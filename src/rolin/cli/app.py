@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import rolin
-from rolin.cli import data, diagnose, reproduce
+from rolin.cli import data, diagnose, journal, reproduce
 
 __all__ = ["app"]
 
@@ -19,6 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(reproduce.app, name="reproduce")
+app.add_typer(journal.app, name="journal")
 app.add_typer(data.app, name="data")
 app.command("diagnose")(diagnose.run)
 

@@ -18,7 +18,7 @@ from rolin.moments import Moments
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SUFFIXES", "Log", "read_log"]
+__all__ = ["SUFFIXES", "Log", "read_log", "read_table"]
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ def read_log(
     features
         Columns of the chosen arm's features; by default all other columns of numbers.
     """
-    table = _read(Path(path), arm)
+    table = read_table(Path(path), arm)
     for column in (arm, reward, *(() if weight is None else (weight,)), *(features or ())):
         if column not in table.columns:
             raise DataError(
@@ -97,7 +97,8 @@ def read_log(
     return Log(arms, contexts, _numbers(path, table, reward), weights, list(features))
 
 
-def _read(path: Path, arm: str) -> pd.DataFrame:
+def read_table(path: Path, arm: str | None) -> pd.DataFrame:
+    """Read a table; from CSV, the arm as it is written, or every column if none is named."""
     if not path.is_file():
         raise DataError(f"{path} is not a file" if path.exists() else f"there is no file {path}")
     with needs("sim"):
@@ -110,6 +111,8 @@ def _read(path: Path, arm: str) -> pd.DataFrame:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
             # arms as they are written: 001 is not 1, and NA may be a name
+            if arm is None:
+                return pd.read_csv(path, index_col=False, dtype=str, keep_default_na=False)
             columns = pd.read_csv(path, index_col=False, nrows=0).columns
             return pd.read_csv(
                 path, index_col=False, dtype={arm: str}, keep_default_na=False,

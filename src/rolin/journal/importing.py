@@ -1,0 +1,57 @@
+"""Past decisions from wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rolin.datasets.log import SUFFIXES as TABLES
+from rolin.errors import DataError
+from rolin.journal.base import Journal
+from rolin.journal.dsjson import SUFFIXES as DSJSON
+from rolin.journal.dsjson import read_dsjson
+from rolin.journal.sqlite import SQLiteJournal
+from rolin.journal.tables import PastDecision, read_decisions, read_journal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["past_decisions"]
+
+
+def past_decisions(
+    source: Journal | str | PathLike[str] | Iterable[PastDecision] | pd.DataFrame,
+    *,
+    now: float = 0.0,
+    **columns: Any,
+) -> list[PastDecision]:
+    """Return the decisions of a journal, a table, or a log of Vowpal Wabbit's.
+
+    Parameters
+    ----------
+    source
+        A journal or its file, a CSV or Parquet file, a data frame, a `.dsjson` file, or a list.
+    now
+        Time of decisions that have none, in seconds since 1970.
+    columns
+        What the reader of that kind of source takes.
+    """
+    if isinstance(source, Journal):
+        return list(read_journal(source))
+    if isinstance(source, (str, PathLike)):
+        path = Path(source)
+        if path.name.endswith(TABLES):
+            return read_decisions(path, now=now, **columns)
+        if path.name.endswith(DSJSON):
+            return read_dsjson(path, **columns).decisions
+        if not path.is_file():
+            raise DataError(
+                f"{path} is not a file" if path.exists() else f"there is no file {path}"
+            )
+        with SQLiteJournal(path, readonly=True) as journal:
+            return list(read_journal(journal))
+    if hasattr(source, "columns"):
+        return read_decisions(source, now=now, **columns)
+    return list(source)

@@ -1,0 +1,381 @@
+"""Decisions in tables and in other people's logs, in and out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rolin
+from rolin import Bandit
+from rolin.errors import Contradiction, DataError, InputError
+from rolin.journal import MemoryJournal, SQLiteJournal
+from rolin.journal.dsjson import read_dsjson
+from rolin.journal.events import Expired, Rewarded
+from rolin.journal.importing import past_decisions
+from rolin.journal.replay import packed
+from rolin.journal.tables import COLUMNS, as_frame, export, read_decisions, read_journal
+from test_bandit import POLICIES, Clock, play
+from test_journal import same
+
+
+@pytest.fixture
+def bandit() -> Bandit:
+    """A bandit with rankings, late and missing rewards, arms named by texts and numbers."""
+    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=7), clock=Clock())
+    play(bandit, 40)
+    bandit.decide(np.eye(2), ["7", 7], id="last", top_k=2)
+    bandit.reward("last", 2.0, arm="7", weight=3.0)
+    return bandit
+
+
+def cli(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run `rolin` as a user would."""
+    return subprocess.run(
+        [sys.executable, "-c", "from rolin.cli import main; main()", *map(str, arguments)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet", "frame"])
+def test_what_is_exported_is_imported(ending: str, bandit: Bandit, tmp_path: Path) -> None:
+    """The same decisions and outcomes, numbers to the bit, and the same state from them."""
+    source: Any = tmp_path / f"log{ending}"
+    if ending == "frame":
+        source = as_frame(bandit.journal)
+        assert list(source.columns) == list(COLUMNS)
+    else:
+        assert export(bandit.journal, source) == 41
+    before, after = list(read_journal(bandit.journal)), past_decisions(source)
+    assert len(after) == 41
+    kinds = set()
+    for old, new in zip(before, after, strict=True):
+        assert same(new.decision, old.decision._replace(version=None))
+        assert sorted(old.outcomes) == sorted(new.outcomes)
+        for place, outcome in new.outcomes.items():
+            was = old.outcomes[place]
+            kinds.add((type(was), was.value is None))
+            assert type(outcome) is type(was)
+            assert (outcome.value, outcome.weight) == (was.value, was.weight)
+            assert same(outcome.context, was.context)
+    assert kinds == {(Rewarded, False), (Expired, False)}
+    other = Bandit(rolin.RoLinTS(n_features=2, seed=7), journal=tmp_path / "j.db")
+    assert other.import_log(source) == 41
+    assert other.import_log(source) == 0
+    rewards = [o for past in before for o in past.outcomes.values() if o.value is not None]
+    plain = rolin.RoLinTS(n_features=2, seed=7)
+    for outcome in rewards:
+        assert outcome.value is not None
+        arm = getattr(outcome.arm, "name", outcome.arm)
+        plain.update(arm, outcome.context, outcome.value, outcome.weight)
+    mean, std = plain.predict(np.eye(2), ["red", 7])
+    np.testing.assert_allclose(other.policy.predict(np.eye(2), ["red", 7]), (mean, std), rtol=1e-12)  # type: ignore[attr-defined]
+    other.close()
+
+
+def test_names_of_one_kind_are_columns_of_parquet(tmp_path: Path) -> None:
+    """Texts are texts and integers integers, for whoever reads the file."""
+    import pyarrow.parquet as pq
+
+    for arms in (["a", "b"], [1, 2]):
+        bandit = Bandit(rolin.Uniform(n_features=2, seed=1))
+        bandit.decide(np.eye(2), arms)
+        export(bandit.journal, tmp_path / "log.parquet")
+        table = pq.read_table(tmp_path / "log.parquet")
+        assert table["offered"].to_pylist() == [arms]
+        assert table["arm"].to_pylist()[0] in arms
+        assert table["contexts"].to_pylist() == [[[1.0, 0.0], [0.0, 1.0]]]
+        (past,) = past_decisions(tmp_path / "log.parquet")
+        assert past.decision.offered == arms
+
+
+def test_a_table_of_past_rewards_warms_up(tmp_path: Path) -> None:
+    """An arm, a reward and features are enough; the policy then knows what it would have learned."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(50, 2)), columns=["price", "age"])
+    frame["arm"] = rng.integers(0, 4, 50)
+    frame["reward"] = rng.normal(size=50)
+    frame["note"] = "x"
+    frame.to_csv(tmp_path / "past.csv", index=False)
+    alone = rolin.RoLinTS(n_features=2, seed=1)
+    alone.update_many(frame["arm"].tolist(), frame[["price", "age"]].to_numpy(), frame["reward"])
+    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1))
+    assert bandit.import_log(frame) == 50
+    assert packed(bandit.policy) == packed(alone)
+    texts = Bandit(rolin.RoLinTS(n_features=2, seed=1))
+    texts.import_log(tmp_path / "past.csv", features=["price", "age"])
+    assert texts.policy.arms == [str(arm) for arm in bandit.policy.arms]
+    decision = bandit.decide(np.eye(2))
+    assert decision.version == bandit.version - 1 == 100
+    with pytest.raises(DataError, match="decision 1 has 1 features, expected 2"):
+        bandit.import_log(frame, features=["price"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"arm": ["a", None]}, r"row 2: arm is empty"),
+        ({"arm": ["a", 1.5]}, r"row 2: arm is 1.5, expected a text or an integer"),
+        ({"reward": [1.0, None]}, r"row 2: reward is missing, expected a number"),
+        ({"reward": ["1", "yes"]}, r"row 2: reward is 'yes', expected a number"),
+        ({"reward": [np.inf, 1.0]}, r"row 1: reward is inf, expected a finite number"),
+        ({"propensity": [0.5, 0.0]}, r"row 2: propensity is 0.0, expected above 0 and at most 1"),
+        ({"propensity": [1.5, 0.5]}, r"row 1: propensity is 1.5, expected above 0"),
+        ({"propensity": [-0.5, 0.5]}, r"row 1: propensity"),
+        ({"weight": [1.0, 0.0]}, r"row 2: weight is 0.0, expected above 0"),
+        ({"x": [0.0, np.nan]}, r"row 2: x is missing, expected a number"),
+        ({"x": [0.0, "far"]}, r"row 2: x is 'far', expected a number"),
+        ({"id": ["u", "u"]}, r"row 2: id 'u' is that of row 1 too"),
+        ({"id": ["u", "u" * 600]}, r"row 2: id has 600 letters"),
+        ({"time": ["2020-01-01", "yesterday"]}, r"row 2: time is 'yesterday'"),
+        ({"control": ["no", "no"]}, r"row 1: control is 'no', expected true or false"),
+    ],
+)
+def test_malformed_rows_are_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """By row and column, with what was given; nothing is imported."""
+    frame = pd.DataFrame({"arm": ["a", "b"], "reward": [1.0, 2.0], "x": [0.1, 0.2]} | changes)
+    bandit = Bandit(rolin.RoLinTS(n_features=1, seed=1))
+    with pytest.raises(DataError, match=message):
+        bandit.import_log(frame, features=["x"])
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    if changes.get("arm") != ["a", 1.5]:  # in a file of texts, a text
+        with pytest.raises(DataError, match=r"log\.csv, row [12]: "):
+            bandit.import_log(tmp_path / "log.csv", features=["x"])
+    assert bandit.version == 0
+
+
+WHOLE: dict[str, Any] = {
+    "offered": [["a", "b"]], "contexts": [[[1.0], [2.0]]], "propensities": [[0.25, 0.75]],
+    "chosen": [[1]], "reward": [1.0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"offered": [["a", "a"]]}, r"offered is \['a', 'a'\]"),
+        ({"offered": [[]]}, "at least one arm"),
+        ({"offered": ["a, b"]}, "offered is 'a, b', expected a list"),
+        ({"offered": [7]}, "offered is 7, expected a list"),
+        ({"contexts": [[[1.0]]]}, "contexts is not a table with 2 rows"),
+        ({"contexts": [[[1.0], [2.0, 3.0]]]}, "contexts is not a table with 2 rows"),
+        ({"contexts": [[[1.0], ["far"]]]}, "contexts is 'far', expected a number"),
+        ({"propensities": [[0.5, 0.6]]}, "sum to 1"),
+        ({"propensities": [[1.5, -0.5]]}, "propensities are not"),
+        ({"propensities": [[1.0]]}, "propensities are not"),
+        ({"chosen": [[2]]}, r"chosen is \(2,\)"),
+        ({"chosen": [[]]}, r"chosen is \(\)"),
+        ({"chosen": [[0, 0]]}, "chosen"),
+        ({"outcome": ["lost"]}, "outcome is 'lost'"),
+        ({"outcomes": [["reward", "open"]], "rewards": [[1.0]], "weights": [[1.0]]}, "differ in length"),
+    ],
+)  # fmt: skip
+def test_malformed_questions_are_named(changes: dict[str, Any], message: str) -> None:
+    """The whole question is checked, too."""
+    assert len(read_decisions(pd.DataFrame(WHOLE))) == 1
+    with pytest.raises(DataError, match=f"the table, row 1: .*{message}"):
+        read_decisions(pd.DataFrame(WHOLE | changes))
+
+
+def test_open_decisions_stay_open() -> None:
+    """In an exported table, a missing reward may still come."""
+    bandit = Bandit(rolin.RoLinTS(n_features=1, seed=1))
+    frame = pd.DataFrame(WHOLE | {"reward": [None], "outcome": ["open"], "id": ["late"]})
+    bandit.import_log(frame)
+    assert bandit.policy.arms == []
+    bandit.reward("late", 1.0)
+    assert bandit.policy.arms == ["b"]
+    with pytest.raises(DataError, match="row 1: reward is missing"):
+        bandit.import_log(pd.DataFrame(WHOLE | {"reward": [None]}))
+    with pytest.raises(Contradiction, match="'late' chose 'b' in the journal, and 'a'"):
+        bandit.import_log(frame.assign(chosen=[[0]]))
+
+
+def test_sources_that_are_none(tmp_path: Path) -> None:
+    """No file, no table, no decisions, unknown endings, missing columns."""
+    with pytest.raises(DataError, match="there is no file"):
+        past_decisions(tmp_path / "log.csv")
+    with pytest.raises(DataError, match="there is no file"):
+        past_decisions(tmp_path / "j.db")
+    with pytest.raises(DataError, match="has no column 'reward', only 'arm'"):
+        past_decisions(pd.DataFrame({"arm": []}))
+    with pytest.raises(InputError, match="not a table"):
+        read_decisions(7)  # type: ignore[arg-type]
+    (tmp_path / "log.parquet").write_bytes(b"PAR1 not really")
+    with pytest.raises(DataError, match="cannot be read as a table"):
+        past_decisions(tmp_path / "log.parquet")
+    with pytest.raises(DataError, match="no known ending"):
+        export(MemoryJournal(), tmp_path / "log.xlsx")
+    with pytest.raises(DataError, match="there is no folder"):
+        export(MemoryJournal(), tmp_path / "nowhere" / "log.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["log.parquet"]
+
+
+# -- Vowpal Wabbit's logs --------------------------------------------------------------------
+
+# Three events in the form that the service logs: actions from 1, probabilities in ranked order.
+EVENTS: list[dict[str, Any]] = [
+    {
+        "_label_cost": -1.0, "_label_probability": 0.8, "_label_Action": 2, "_labelIndex": 1,
+        "o": [{"v": 1.0, "EventId": "e1"}], "Timestamp": "2021-02-04T16:31:29.2460000Z", "Version": "1",
+        "EventId": "e1", "a": [2, 1, 3], "p": [0.8, 0.1, 0.1],
+        "c": {
+            "User": {"age": 31, "country": "fi", "_secret": "no feature", "member": True, "new": False},
+            "_multi": [
+                {"_tag": "tea", "i": {"price": 2.5}},
+                {"_tag": "coffee", "i": {"price": 3.0, "kind": "hot"}, "e": [0.5, 0.25]},
+                {"_tag": "juice", "j": [{"fresh": 1}]},
+            ],
+        },
+        "VWState": {"m": "x"},
+    },
+    {
+        "_label_cost": 0.0, "_label_probability": 0.10000000149011612, "_label_Action": 1, "_labelIndex": 0,
+        "Timestamp": "2021-02-04T16:31:30Z", "Version": "1", "EventId": "e2", "a": [3, 2, 1],
+        "p": [0.4000000059604645, 0.5, 0.10000000149011612], "pdrop": 0.5,
+        "c": {"_multi": [{"_tag": "tea"}, {"_tag": "coffee"}, {"_tag": "juice"}]},
+    },
+    {"RewardValue": 1.0, "EventId": "nobody", "EnqueuedTimeUtc": "2021-02-04T16:31:30Z"},
+]  # fmt: skip
+
+
+def write(path: Path, events: list[Any]) -> Path:
+    """Write events as lines."""
+    text = "".join(json.dumps(event) + "\n" for event in events)
+    if path.name.endswith(".gz"):
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("name", ["log.dsjson", "log.json.gz"])
+def test_dsjson_is_read(name: str, tmp_path: Path) -> None:
+    """Costs are rewards with the sign turned, probabilities those of their actions."""
+    (one, two), features, skipped = read_dsjson(write(tmp_path / name, EVENTS))
+    assert skipped == 1
+    assert features == [
+        "User.age", "User.country=fi", "User.member", "e.0", "e.1", "i.kind=hot", "i.price", "j.fresh"
+    ]  # fmt: skip
+    assert one.decision.id == "e1"
+    assert one.decision.offered == ["tea", "coffee", "juice"]
+    assert one.decision.arm == "coffee"
+    assert one.decision.propensity == 0.8
+    assert one.decision.propensities is not None
+    assert one.decision.propensities.tolist() == [0.1, 0.8, 0.1]
+    assert one.decision.offered_contexts.tolist() == [
+        [31, 1, 1, 0, 0, 0, 2.5, 0], [31, 1, 1, 0.5, 0.25, 1, 3, 0], [31, 1, 1, 0, 0, 0, 0, 1],
+    ]  # fmt: skip
+    assert one.decision.time == pytest.approx(1612456289.246, abs=1e-6)
+    assert one.outcomes[0].value == 1.0
+    assert two.decision.arm == "tea"
+    assert two.decision.propensities is not None
+    np.testing.assert_allclose(two.decision.propensities, [0.1, 0.5, 0.4], rtol=1e-6)
+    assert two.decision.propensities.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (two.outcomes[0].value, two.outcomes[0].weight) == (0.0, 2.0)
+    named = read_dsjson(tmp_path / name, features=["i.price", "User.age"])
+    assert named.decisions[0].decision.offered_contexts.tolist() == [[2.5, 31], [3, 31], [0, 31]]
+
+
+def test_actions_without_tags_are_named_by_a_feature(tmp_path: Path) -> None:
+    """Or by all of them."""
+    event = json.loads(json.dumps(EVENTS[0]))
+    event["c"]["_multi"] = [{"i": {"id": name, "n": 2}} for name in "abc"]
+    path = write(tmp_path / "log.dsjson", [event])
+    (past,) = read_dsjson(path, arm="i.id").decisions
+    assert past.decision.offered == ["a", "b", "c"]
+    (past,) = read_dsjson(path).decisions
+    assert past.decision.offered[0] == "i.id=a,i.n:2"
+    with pytest.raises(DataError, match=r"line 1: an action has no text under 'i\.name'"):
+        read_dsjson(path, arm="i.name")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"p": [0.8, 0.1]}, "p has 2 items, expected 3"),
+        ({"p": [0.8, 0.8, 0.1]}, "sum to 1"),
+        ({"a": [1, 1, 2]}, "expected every one of 3 actions once"),
+        ({"_labelIndex": 3}, "_labelIndex is 3"),
+        ({"_label_probability": 0.1}, "_label_probability is 0.1, but p says 0.8"),
+        ({"_label_probability": 0.0}, "_label_probability is 0.0"),
+        ({"_label_cost": "free"}, "could not convert"),
+        ({"c": {"User": {}}}, "c has no list _multi"),
+        ({"c": {"_multi": []}}, "_multi is empty"),
+        ({"c": {"_multi": [{"_tag": "a"}, {"_tag": "a"}, {"_tag": "b"}]}}, "both named"),
+        ({"c": {"_multi": [{}], "_slots": []}}, "several slots"),
+        ({"pdrop": 1.0}, "pdrop"),
+        ({"Timestamp": "yesterday"}, "isoformat"),
+        ({"EventId": ""}, "EventId"),
+    ],
+)
+def test_malformed_lines_are_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """By their number, with what is wrong."""
+    path = write(tmp_path / "log.dsjson", [EVENTS[1], EVENTS[0] | changes])
+    with pytest.raises(DataError, match=f"log.dsjson, line 2: .*{message}"):
+        read_dsjson(path)
+
+
+def test_lines_that_are_not_json(tmp_path: Path) -> None:
+    """Broken lines, repeated ids, files that are not text."""
+    path = tmp_path / "log.dsjson"
+    path.write_text('{"a": \n')
+    with pytest.raises(DataError, match="line 1: not JSON"):
+        read_dsjson(path)
+    path.write_text("[1]\n")
+    with pytest.raises(DataError, match="line 1: expected an object"):
+        read_dsjson(path)
+    with pytest.raises(DataError, match="line 2: EventId 'e1' is that of line 1 too"):
+        read_dsjson(write(path, [EVENTS[0]] * 2))
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_dsjson(path)
+    with pytest.raises(DataError, match="there is no file"):
+        read_dsjson(tmp_path / "none.dsjson")
+
+
+# -- the command line ------------------------------------------------------------------------
+
+
+def test_the_command_line_moves_journals(tmp_path: Path) -> None:
+    """Show, export, import and erase, as a user would; errors are one line."""
+    path = tmp_path / "j.db"
+    with Bandit(POLICIES["learned scales"](), journal=path) as bandit:
+        play(bandit, 30)
+        decisions = len(list(read_journal(bandit.journal)))
+    shown = cli("journal", "show", path)
+    assert shown.returncode == 0, shown.stderr
+    assert f"decision   {decisions}" in shown.stdout
+    assert cli("journal", "export", path, tmp_path / "log.parquet").returncode == 0
+    again = cli("journal", "import", tmp_path / "log.parquet", tmp_path / "new.db")
+    assert f"{decisions} of {decisions} decisions were new" in again.stdout
+    erased = cli("journal", "erase", path, "--person", "person-1")
+    assert "6 decisions were erased" in erased.stdout
+    assert "complete   after event" in cli("journal", "show", path).stdout
+    dsjson = write(tmp_path / "log.dsjson", EVENTS)
+    names = tmp_path / "names.json"
+    for expected in ("2 of 2", "0 of 2"):
+        run = cli("journal", "import", dsjson, tmp_path / "vw.db", "--names", names)
+        assert expected in run.stdout, run.stderr
+    assert "i.price" in json.loads(names.read_text())
+    with SQLiteJournal(tmp_path / "vw.db", readonly=True) as journal:
+        assert len(list(read_journal(journal))) == 2
+    for wrong in (
+        ["show", tmp_path / "none.db"],
+        ["export", path, tmp_path / "log.xlsx"],
+        ["import", tmp_path / "log.parquet", tmp_path / "x.db", "--policy", "Magic"],
+        ["erase", path],
+        ["erase", tmp_path / "none.db", "--person", "p"],
+    ):
+        run = cli("journal", *wrong)
+        assert run.returncode == 2
+        assert run.stderr.startswith("rolin: ")
+        assert run.stderr.count("\n") == 1
+    assert not (tmp_path / "x.db").exists()

@@ -17,7 +17,7 @@ def test_public_names() -> None:
         "ArmEffects", "Bandit", "BayesRoLinTS", "Coefficients", "Decision", "Greedy", "HLinUCB", "LinTS", "LinUCB",
         "LinearPolicy", "LoggedDecision", "LogisticRoLinTS", "LogisticRoLinUCB", "Moments", "NaiveRoLinTS", "Policy", "Posterior", "Prediction", "Result",
         "RoLinTS", "RoLinUCB", "RolinError", "SafeFALCON", "Scales", "Uniform", "__version__",
-        "diagnose", "environments", "errors", "journal", "load", "merge", "scales", "simulate", "theory",
+        "diagnose", "environments", "errors", "journal", "load", "merge", "offline", "scales", "simulate", "theory",
     ]  # fmt: skip
     for name in rolin.__all__:
         assert hasattr(rolin, name)

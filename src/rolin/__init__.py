@@ -1,6 +1,6 @@
 """Robust contextual linear bandits: one linear model, plus one learned effect per arm."""
 
-from rolin import diagnose, environments, errors, journal, scales, theory
+from rolin import diagnose, environments, errors, journal, offline, scales, theory
 from rolin.bandit import Bandit
 from rolin.errors import RolinError
 from rolin.estimates import ArmEffects, Coefficients, Prediction
@@ -58,6 +58,7 @@ __all__ = [
     "journal",
     "load",
     "merge",
+    "offline",
     "scales",
     "simulate",
     "theory",

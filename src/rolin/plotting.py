@@ -12,9 +12,17 @@ from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
     from rolin.diagnose import Diagnosis, Effect
+    from rolin.offline import Calibration, Evaluation
     from rolin.result import Result
 
-__all__ = ["STYLE", "draw_effects", "draw_regret", "look_of"]
+__all__ = [
+    "STYLE",
+    "draw_calibration",
+    "draw_effects",
+    "draw_estimates",
+    "draw_regret",
+    "look_of",
+]
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -120,3 +128,46 @@ def _draw_intervals(ax: Axes, effects: list[Effect], place: int) -> None:
     ax.errorbar(values, at, xerr=ends, fmt="o", color=colour, markersize=3, linewidth=1)
     ax.set_yticks(at, [str(effect.name)[:20] for effect in effects], fontsize=7)
     ax.set_ylim(len(effects) - 0.5, -0.5)
+
+
+def draw_estimates(evaluation: Evaluation) -> Figure:
+    """Draw what a policy is worth by every estimator; see `Evaluation.plot`."""
+    rows = [evaluation.logged, *evaluation.estimates]
+    with plt.rc_context(STYLE):
+        figure, ax = plt.subplots(figsize=(4.8, 0.5 + 0.38 * len(rows)), layout="constrained")
+        for place, row in enumerate(rows):
+            colour = _LOOKS[6 if place == 0 else 0][0]
+            ax.plot([row.low, row.high], [place, place], color=colour, linewidth=1.5)
+            ax.plot(row.value, place, marker="s" if place == 0 else "o", color=colour, markersize=5)
+        ax.axvline(
+            evaluation.logged.value, color="0.6", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0
+        )
+        ax.set_yticks(range(len(rows)), [row.method for row in rows])
+        ax.invert_yaxis()
+        ax.set_xlabel(f"reward per decision, {100 * evaluation.level:g} % intervals")
+        ax.set_title(evaluation.policy)
+    return figure
+
+
+def draw_calibration(calibration: Calibration) -> Figure:
+    """Draw how often arms were chosen over how often they should have been; see `Calibration.plot`."""
+    groups = calibration.by_propensity or calibration.by_arm
+    expected = np.array([group.expected / group.offered for group in groups])
+    observed = np.array([group.observed / group.offered for group in groups])
+    reach = np.array([2.0 * group.std / group.offered for group in groups])
+    with plt.rc_context(STYLE):
+        figure, ax = plt.subplots(figsize=(3.6, 3.4), layout="constrained")
+        top = 1.05 * float(max(expected.max(), (observed + reach).max()))
+        ax.plot([0, top], [0, top], color="0.6", linewidth=0.8, zorder=0)
+        ax.errorbar(
+            expected,
+            observed,
+            yerr=reach,
+            fmt="o",
+            color=_LOOKS[0][0],
+            markersize=4,
+            elinewidth=1.0,
+        )
+        ax.set_xlabel("should have been chosen (share of offers)")
+        ax.set_ylabel("was chosen, ± 2 standard deviations")
+    return figure

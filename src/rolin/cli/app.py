@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import rolin
-from rolin.cli import data, diagnose, journal, reproduce
+from rolin.cli import data, diagnose, evaluate, journal, reproduce
 
 __all__ = ["app"]
 
@@ -22,6 +22,7 @@ app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(journal.app, name="journal")
 app.add_typer(data.app, name="data")
 app.command("diagnose")(diagnose.run)
+app.command("evaluate")(evaluate.run)
 
 
 def _version(asked: bool) -> None:

@@ -1,0 +1,172 @@
+"""Are the logged propensities true? Observed choices against the probabilities they should have had."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc, ndtr
+
+from rolin.arms import Name
+from rolin.extras import needs
+from rolin.offline.log import Log
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Calibration", "Group", "check_propensities"]
+
+Floats = NDArray[np.float64]
+_FEW = 20.0  # choices that a group must be expected to have, for its count to be nearly normal
+
+
+class Group(NamedTuple):
+    """Arms of alike propensity, or one arm: how often it should have been chosen, and was."""
+
+    name: Name
+    offered: int
+    """How often it was offered."""
+    expected: float
+    """How often it should have been chosen, by the propensities."""
+    observed: float
+    """How often it was."""
+    std: float
+    """How far the two may be apart: one standard deviation."""
+
+    @property
+    def z(self) -> float:
+        """How many standard deviations they are apart."""
+        return (self.observed - self.expected) / self.std if self.std > 0.0 else 0.0
+
+
+class Calibration(NamedTuple):
+    """Whether arms were chosen as often as the log says."""
+
+    p_value: float
+    """How likely so large a difference is if the propensities are true; small is bad."""
+    by_propensity: list[Group]
+    """Arms of alike propensity; none if only those of the chosen arms are known."""
+    by_arm: list[Group]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing speaks against the propensities, at 0.1 %."""
+        return self.p_value >= 0.001
+
+    def __str__(self) -> str:
+        """Return the verdict, and the worst of the arms."""
+        of = "chosen" if self.by_propensity else "choices, each counted 1/p,"
+        verdict = (
+            "nothing speaks against the propensities" if self.ok else "the propensities are wrong"
+        )
+        lines = [f"{verdict} (p = {self.p_value:.2g})"]
+        lines += [
+            f"  arm {group.name!r}: {of} {group.observed:.6g}, expected {group.expected:.6g} "
+            f"± {group.std:.2g}"
+            for group in sorted(self.by_arm, key=lambda g: -abs(g.z))[:3]
+        ]
+        return "\n".join(lines)
+
+    def plot(self) -> Figure:
+        """Draw observed shares over propensities."""
+        with needs("sim"):
+            from rolin.plotting import draw_calibration
+        return draw_calibration(self)
+
+
+def check_propensities(log: Log, *, bins: int = 10) -> Calibration:
+    """Compare how often arms were chosen with how often they should have been.
+
+    Two tests share the error: one of all arms (the largest difference of any, with Bonferroni's
+    correction), and one of groups of alike propensity (a chi-squared test with the exact covariance).
+    Where only the propensities of chosen arms are known, an arm's choices count 1/p each, which
+    should add up to the number of times it was offered; how far that may be off is judged by its
+    least logged propensity, so that this test errs on the side of belief.
+
+    Parameters
+    ----------
+    log
+        The log.
+    bins
+        Number of groups of alike propensity.
+    """
+    if log.propensities is None:
+        by_arm = _arms_by_inverse(log)
+        return Calibration(_bonferroni(by_arm), [], by_arm)
+    by_arm = _arms(log)
+    by_propensity, p_value = _bins(log, log.propensities, bins)
+    return Calibration(min(1.0, 2.0 * min(p_value, _bonferroni(by_arm))), by_propensity, by_arm)
+
+
+def _bonferroni(groups: list[Group]) -> float:
+    large = [abs(group.z) for group in groups if group.expected >= _FEW]
+    return min(1.0, len(large) * 2.0 * float(ndtr(-max(large)))) if large else 1.0
+
+
+def _arms(log: Log) -> list[Group]:
+    sums: dict[Name, list[float]] = {}
+    assert log.propensities is not None
+    for names, p, k in zip(log.arms, log.propensities, log.chosen, strict=True):
+        for i, name in enumerate(names):
+            s = sums.setdefault(name, [0.0, 0.0, 0.0, 0.0])
+            s[0] += 1.0
+            s[1] += p[i]
+            s[2] += i == k
+            s[3] += p[i] * (1.0 - p[i])
+    return [Group(name, int(a), b, c, d**0.5) for name, (a, b, c, d) in sums.items()]
+
+
+def _arms_by_inverse(log: Log) -> list[Group]:
+    """Weigh an arm's choices by 1/p: then they should add up to how often it was offered.
+
+    Their variance, Σ (1 - p)/p over all offers, is known of the offers that were taken only, and what
+    is missing is the largest part of it. With the least p for all of them it is not underestimated.
+    """
+    sums: dict[Name, list[float]] = {}
+    for names, p, k in zip(log.arms, log.propensity, log.chosen, strict=True):
+        for name in names:
+            sums.setdefault(name, [0.0, 0.0, 1.0])[0] += 1.0
+        s = sums[names[k]]
+        s[1] += 1.0 / p
+        s[2] = min(s[2], p)
+    return [
+        Group(name, int(offered), offered, weighted, (offered * (1.0 / least - 1.0)) ** 0.5)
+        for name, (offered, weighted, least) in sums.items()
+        if offered * least >= _FEW and least < 1.0
+    ]
+
+
+def _bins(log: Log, tables: list[Floats], bins: int) -> tuple[list[Group], float]:
+    """Group (decision, arm) pairs by propensity, each group with as many expected choices."""
+    p = np.concatenate(tables)
+    order = np.argsort(p, kind="stable")
+    mass = np.cumsum(p[order])
+    edges = np.searchsorted(mass, np.linspace(0.0, mass[-1], bins + 1)[1:-1])
+    limits = np.unique(p[order][edges])  # equal propensities are in one group
+    n_bins = len(limits) + 1
+    observed, expected = np.zeros(n_bins), np.zeros(n_bins)
+    covariance, offered = np.zeros((n_bins, n_bins)), np.zeros(n_bins)
+    for table, k in zip(tables, log.chosen, strict=True):
+        place = np.searchsorted(limits, table, side="left")
+        share = np.bincount(place, weights=table, minlength=n_bins)
+        offered += np.bincount(place, minlength=n_bins)
+        observed[place[k]] += 1.0
+        expected += share
+        covariance += np.diag(share) - np.outer(share, share)
+    groups = []
+    for b in range(n_bins):
+        low = 0.0 if b == 0 else float(limits[b - 1])
+        high = float(limits[b]) if b < len(limits) else float(p.max())
+        groups.append(
+            Group(
+                f"{low:.3g} to {high:.3g}", int(offered[b]), expected[b], observed[b],
+                float(covariance[b, b]) ** 0.5,
+            )
+        )  # fmt: skip
+    values, vectors = np.linalg.eigh(covariance)
+    real = values > _FEW / 10.0
+    if not real.any():
+        return groups, 1.0
+    apart = (vectors[:, real].T @ (observed - expected)) ** 2 / values[real]
+    return groups, float(chdtrc(int(real.sum()), float(apart.sum())))

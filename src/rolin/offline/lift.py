@@ -1,0 +1,59 @@
+"""Lift: what the policy gains over its randomised control group."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from rolin.errors import DataError
+from rolin.offline.estimators import groups_of, mean_of, standard_error
+from rolin.offline.log import Log
+
+__all__ = ["Lift", "lift"]
+
+
+class Lift(NamedTuple):
+    """Mean rewards of two groups, and their difference."""
+
+    policy: float
+    """Mean reward where the policy chose."""
+    control: float
+    """Mean reward where arms were drawn uniformly."""
+    gain: float
+    low: float
+    high: float
+    """Their difference, and the ends of its interval."""
+    n_policy: int
+    n_control: int
+
+    def __str__(self) -> str:
+        """Return it as a line."""
+        return (
+            f"policy {self.policy:.4g} ({self.n_policy} decisions), control {self.control:.4g} "
+            f"({self.n_control}): gain {self.gain:.4g} ({self.low:.4g} to {self.high:.4g})"
+        )
+
+
+def lift(log: Log, *, level: float = 0.95) -> Lift:
+    """Compare the decisions of the policy with those of its control group.
+
+    No model and no propensity is needed: who belongs to the group was drawn at random.
+    """
+    means: list[float] = []
+    errors: list[float] = []
+    sizes, freedom = [], 0
+    for name, rows in (("of the policy", ~log.control), ("of the control group", log.control)):
+        if rows.sum() < 2:
+            raise DataError(f"the log has {rows.sum()} decisions {name}, expected at least 2")
+        part = log.take(rows)
+        terms = mean_of(part.rewards, part.weights / part.weights.mean())
+        error, groups = standard_error(terms.each, groups_of(part.people, len(part)))
+        means.append(terms.value)
+        errors.append(error)
+        sizes.append(len(part))
+        freedom += groups - 1
+    gain = means[0] - means[1]
+    reach = float(stdtrit(freedom, 0.5 + 0.5 * level) * np.hypot(errors[0], errors[1]))
+    return Lift(means[0], means[1], gain, gain - reach, gain + reach, sizes[0], sizes[1])

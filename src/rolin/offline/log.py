@@ -1,0 +1,211 @@
+"""A log of decisions, ready to be evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin.arms import Name, canonical
+from rolin.checks import as_floats
+from rolin.errors import DataError, RolinError, ShapeError
+
+__all__ = ["Log"]
+
+Floats = NDArray[np.float64]
+# Propensities that are logged in single precision sum to 1 as nearly as this.
+_ROUNDING = 1e-4
+
+
+class Log:
+    """n decisions: what was offered, what was chosen and how likely, and what came of it.
+
+    Parameters
+    ----------
+    arms
+        For each decision, a list of the K arms that were offered; or one such list for all.
+    contexts
+        For each decision, their (K, d) contexts; or one (n, K, d) array.
+    chosen
+        (n,): place of the chosen arm among those offered.
+    rewards
+        (n,): what it gave.
+    propensities
+        (n,): the probability with which the chosen arm was chosen; or for each decision those of all K
+        arms, as a list or an (n, K) array.
+    weights
+        (n,): how much each reward counts; by default all the same.
+    people
+        (n,): whom each decision was for, if it was for somebody: decisions for one person are not
+        independent.
+    control
+        (n,): whether each belongs to the control group; by default none does.
+    ids
+        (n,): what they are called in messages; by default their numbers, from 1.
+
+    Examples
+    --------
+    >>> log = Log(["a", "b"], np.zeros((3, 2, 0)), [0, 1, 1], [1.0, 0.0, 1.0], [0.5, 0.5, 0.5])
+    >>> len(log), log.n_features, round(float(log.rewards.mean()), 3)
+    (3, 0, 0.667)
+    """
+
+    def __init__(
+        self,
+        arms: Sequence[Any],
+        contexts: Sequence[Any] | Floats,
+        chosen: ArrayLike,
+        rewards: ArrayLike,
+        propensities: Sequence[Any] | Floats,
+        *,
+        weights: ArrayLike | None = None,
+        people: Sequence[str | None] | None = None,
+        control: ArrayLike | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> None:
+        n = len(as_floats("rewards", rewards))
+        self.ids: list[str] = [str(i + 1) for i in range(n)] if ids is None else list(ids)
+        self.people = None if people is None else list(people)
+        for name, given in (("ids", self.ids), ("people", self.people)):
+            if given is not None and len(given) != n:
+                raise ShapeError(f"{name} has {len(given)} items, expected {n}")
+        self.rewards = self._numbers("rewards", rewards)
+        """(n,)"""
+        self.weights = self._numbers("weights", np.ones(n) if weights is None else weights)
+        """(n,)"""
+        self._refuse(~(self.weights > 0.0), "its weight", self.weights, "a positive number")
+        self.control: NDArray[np.bool_] = np.zeros(n, dtype=bool)
+        """(n,)"""
+        if control is not None:
+            self.control[:] = np.asarray(control, dtype=bool)
+        self.arms = self._arms(arms)
+        """Of each decision, the K arms that were offered."""
+        self.contexts = self._contexts(contexts)
+        """Of each decision, their (K, d) contexts."""
+        self.chosen = self._chosen(chosen)
+        """(n,)"""
+        self.propensities = self._propensities(propensities)
+        """Of each decision, the probabilities of all K arms; `None` if they are not known."""
+        self.propensity = self._numbers(
+            "propensities",
+            propensities
+            if self.propensities is None
+            else [p[k] for p, k in zip(self.propensities, self.chosen, strict=True)],
+        )
+        """(n,): the probability of the chosen arm."""
+        wrong = ~((self.propensity > 0.0) & (self.propensity <= 1.0))
+        self._refuse(wrong, "its propensity", self.propensity, "above 0 and at most 1")
+
+    def _refuse(self, wrong: NDArray[np.bool_], what: str, given: Floats, expected: str) -> None:
+        for i in np.flatnonzero(wrong)[:1]:
+            raise DataError(f"decision {self.ids[i]}: {what} is {given[i]}, expected {expected}")
+
+    def _numbers(self, name: str, values: ArrayLike) -> Floats:
+        array = as_floats(name, values)
+        if array.shape != (len(self.ids),):
+            raise ShapeError(f"{name} has shape {array.shape}, expected ({len(self.ids)},)")
+        self._refuse(~np.isfinite(array), name, array, "a finite number")
+        return array
+
+    def _arms(self, given: Sequence[Any]) -> list[list[Name]]:
+        n = len(self.ids)
+        lists = [isinstance(names, (list, range, np.ndarray)) for names in given]
+        if not all(lists) or not lists:
+            return [[canonical(name) for name in given]] * n
+        if len(given) != n:
+            raise ShapeError(
+                f"arms has {len(given)} lists of names, expected {n}, one per decision"
+            )
+        found: list[list[Name]] = []
+        last: tuple[Any, list[Name]] = (None, [])
+        for i, names in enumerate(given):
+            if names is not last[0]:  # one list for many decisions stays one
+                last = (names, [canonical(name) for name in names])
+                if len(set(last[1])) != len(last[1]) or not last[1]:
+                    raise DataError(
+                        f"decision {self.ids[i]}: arms are {last[1]!r}, expected each once"
+                    )
+            found.append(last[1])
+        return found
+
+    def _contexts(self, given: Sequence[Any] | Floats) -> list[Floats]:
+        if len(given) != len(self.ids):
+            raise ShapeError(f"contexts has {len(given)} items, expected {len(self.ids)}")
+        found: list[Floats] = []
+        last: tuple[Any, Floats] = (None, np.empty((0, 0)))
+        for i, table in enumerate(given):
+            if table is not last[0]:  # one array for many decisions stays one
+                last = (table, self._named(i, as_floats, "contexts", table))
+                if not np.isfinite(last[1]).all():
+                    raise DataError(f"decision {self.ids[i]}: its contexts are not finite numbers")
+            x, k = last[1], len(self.arms[i])
+            if x.ndim != 2 or len(x) != k or (found and x.shape[1] != found[0].shape[1]):
+                width = found[0].shape[1] if found else "d"
+                raise ShapeError(
+                    f"decision {self.ids[i]}: contexts has shape {x.shape}, expected ({k}, {width})"
+                )
+            found.append(x)
+        return found
+
+    def _named(self, i: int, check: Any, *arguments: Any) -> Any:
+        try:
+            return check(*arguments)
+        except RolinError as error:
+            raise type(error)(f"decision {self.ids[i]}: {error}") from error
+
+    def _chosen(self, given: ArrayLike) -> NDArray[np.int64]:
+        chosen, n = np.asarray(given), len(self.ids)
+        if chosen.shape != (n,) or (n and chosen.dtype.kind not in "iu"):
+            raise ShapeError(f"chosen has shape {chosen.shape}, expected ({n},) whole numbers")
+        sizes = np.array([len(names) for names in self.arms], dtype=np.int64)
+        for i in np.flatnonzero((chosen < 0) | (chosen >= sizes))[:1]:
+            raise DataError(f"decision {self.ids[i]}: chosen is {chosen[i]}, of {sizes[i]} arms")
+        return chosen.astype(np.int64)
+
+    def _propensities(self, given: Sequence[Any] | Floats) -> list[Floats] | None:
+        if not len(given) or np.ndim(given[0]) != 1:
+            return None
+        if len(given) != len(self.ids):
+            raise ShapeError(f"propensities has {len(given)} rows, expected {len(self.ids)}")
+        found = []
+        for i, (row, names) in enumerate(zip(given, self.arms, strict=True)):
+            p: Floats = self._named(i, as_floats, "propensities", row)
+            right = p.shape == (len(names),) and bool(((p >= 0.0) & (p <= 1.0)).all())
+            if not right or abs(p.sum() - 1.0) > _ROUNDING:
+                raise DataError(
+                    f"decision {self.ids[i]}: propensities are not {len(names)} numbers from 0 to 1 that "
+                    "sum to 1"
+                )
+            found.append(p)
+        return found
+
+    def __len__(self) -> int:
+        """Return the number n of decisions."""
+        return len(self.rewards)
+
+    def __repr__(self) -> str:
+        """Say how large it is."""
+        return f"Log({len(self)} decisions, {self.n_features} features)"
+
+    @property
+    def n_features(self) -> int:
+        """Number d of features."""
+        return int(self.contexts[0].shape[1]) if self.contexts else 0
+
+    def take(self, rows: NDArray[Any]) -> Log:
+        """Return the log of some of the decisions: their numbers from 0, or a mask."""
+        places: list[int] = np.arange(len(self))[rows].tolist()
+        whole = self.propensities
+        return Log(
+            [self.arms[i] for i in places],
+            [self.contexts[i] for i in places],
+            self.chosen[places],
+            self.rewards[places],
+            self.propensity[places] if whole is None else [whole[i] for i in places],
+            weights=self.weights[places],
+            people=None if self.people is None else [self.people[i] for i in places],
+            control=self.control[places],
+            ids=[self.ids[i] for i in places],
+        )

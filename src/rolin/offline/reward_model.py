@@ -1,0 +1,146 @@
+"""What every arm would have given, by our posterior: the model behind two of the estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.errors import ParameterError
+from rolin.journal.replay import adaptive_of
+from rolin.logistic import LogisticPosterior, probability_of
+from rolin.offline.log import Log
+from rolin.policies import LinearPolicy
+from rolin.policies.rolin_ts import RoLinTS
+
+__all__ = ["check_model", "default_model", "fitted", "mean_rewards", "value_variance"]
+
+Floats = NDArray[np.float64]
+_CHUNK = 100_000  # arms predicted at a time
+_STEP = 1e-4  # of a logit, to see how a probability follows it
+
+
+def default_model(log: Log) -> LinearPolicy:
+    """Return a model that learns how noisy the rewards of a log are, and how different its arms."""
+    r = log.rewards
+    spread = float(r.std()) or 1.0
+    x = np.concatenate(log.contexts[:1000])
+    size = np.sqrt((x**2).mean(axis=0)) if x.size else np.ones(log.n_features)
+    return RoLinTS(
+        n_features=log.n_features,
+        coef_std=tuple(spread / np.where(size > 0.0, size, 1.0)) or 1.0,
+        intercept_std=10.0 * spread,
+        intercept_mean=float(r.mean()),
+        arm_std=("learn", 0.5 * spread),
+        noise_std=("learn", spread),
+        seed=0,
+    )
+
+
+def check_model(model: Any, log: Log) -> None:
+    """Refuse a model that has no posterior of ours, or does not fit the log."""
+    if not isinstance(model, LinearPolicy):
+        raise ParameterError(f"reward_model={model!r}, expected a policy with a posterior")
+    if model.n_features != log.n_features:
+        raise ParameterError(
+            f"reward_model has {model.n_features} features, the log has {log.n_features}"
+        )
+
+
+def fitted(model: LinearPolicy, log: Log, rows: NDArray[Any]) -> LinearPolicy:
+    """Return a new model of the same settings that has seen some decisions of a log."""
+    new = type(model)(**model.settings)
+    if adaptive := adaptive_of(new):
+        adaptive.by_itself = False  # once, at the end, is enough
+    places: list[int] = np.flatnonzero(rows).tolist()
+    new.update_many(
+        [log.arms[i][log.chosen[i]] for i in places],
+        np.array([log.contexts[i][log.chosen[i]] for i in places]).reshape(len(places), -1),
+        log.rewards[places],
+        log.weights[places],
+    )
+    if new.learns_scales:
+        new.learn_scales()
+    return new
+
+
+def mean_rewards(model: LinearPolicy, log: Log, rows: Sequence[int]) -> list[Floats]:
+    """Return the predicted mean reward of every arm of some decisions."""
+    means: list[Floats] = []
+    for x, arms, sizes in _chunks(log, rows):
+        mean, _ = _predicted(model, x, arms)
+        means += np.split(mean, np.cumsum(sizes)[:-1])
+    return means
+
+
+def value_variance(model: LinearPolicy, log: Log, targets: Sequence[Floats]) -> float:
+    """Return the posterior variance of the mean reward that arms chosen with these probabilities give.
+
+    It is linear in the coefficients θ and the arm effects v, c'θ + Σ s_i v_i, and given θ the v_i are
+    independent, N(w_i (r̄_i - x̄_i'θ), s₀²(1 - w_i)). So with g = c - Σ s_i w_i x̄_i the variance is
+    g'M⁻¹g + Σ s_i² s₀²(1 - w_i). Yes/no rewards are linearised around their predictions.
+    """
+    posterior, n = model.posterior, log.weights.sum()
+    share: dict[Any, float] = {}
+    c = np.zeros(log.n_features + posterior.scales.has_intercept)
+    place = 0
+    for x, arms, sizes in _chunks(log, range(len(log))):
+        many = targets[place : place + len(sizes)]
+        weight = np.concatenate(many) * np.repeat(log.weights[place : place + len(sizes)], sizes)
+        _, slope = _predicted(model, x, arms)
+        weight = weight * slope / n
+        place += len(sizes)
+        c[: log.n_features] += weight @ x
+        if posterior.scales.has_intercept:
+            c[-1] += weight.sum()
+        for name, w in zip(arms, weight, strict=True):
+            share[name] = share.get(name, 0.0) + w
+    names = list(share)
+    s = np.array([share[name] for name in names])
+    moments = posterior.moments
+    seen = {name: i for i, name in enumerate(moments.arms)}
+    mean_context = np.array(
+        [
+            moments.mean_context[seen[name]] if name in seen else np.zeros(log.n_features)
+            for name in names
+        ]
+    ).reshape(len(names), log.n_features)
+    if posterior.scales.has_intercept:
+        mean_context = np.column_stack([mean_context, np.ones(len(names))])
+    g = c - (s * posterior.shrinkage(names)) @ mean_context
+    own = posterior.arm_effects(names).own_variance
+    return float(g @ posterior.coefficients.covariance @ g + (s**2) @ own)
+
+
+def _chunks(log: Log, rows: Sequence[int]) -> Any:
+    """Yield contexts, arms and sizes of several decisions at a time."""
+    group: list[int] = []
+    held = 0
+    for i in rows:
+        group.append(i)
+        held += len(log.arms[i])
+        if held >= _CHUNK:
+            yield _together(log, group)
+            group, held = [], 0
+    if group:
+        yield _together(log, group)
+
+
+def _together(log: Log, group: Sequence[int]) -> tuple[Floats, list[Any], list[int]]:
+    x = np.concatenate([log.contexts[i] for i in group])
+    return x, [a for i in group for a in log.arms[i]], [len(log.arms[i]) for i in group]
+
+
+def _predicted(model: LinearPolicy, x: Floats, arms: Sequence[Any]) -> tuple[Floats, Floats]:
+    """Return mean rewards, and how they follow what the posterior is of."""
+    posterior = model.posterior
+    row_of = posterior._index.row_of
+    rows = np.fromiter((row_of.get(name, 0) for name in arms), np.int64, len(arms))
+    _, table = posterior.score(np.ascontiguousarray(x), rows, np.zeros(len(x)))
+    mean, std = table[0].copy(), table[1].copy()
+    if not isinstance(posterior, LogisticPosterior):
+        return mean, np.ones(len(mean))
+    up, down = (probability_of(mean + step, std).mean for step in (_STEP, -_STEP))
+    return probability_of(mean, std).mean, (up - down) / (2.0 * _STEP)

@@ -1,0 +1,201 @@
+"""Logs from wherever they are: journals, tables, the Open Bandit Dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin.arms import canonical
+from rolin.bandit import Bandit
+from rolin.checks import as_floats
+from rolin.datasets.log import read_table
+from rolin.errors import DataError, ParameterError
+from rolin.journal import Journal
+from rolin.journal.importing import past_decisions
+from rolin.journal.tables import PastDecision
+from rolin.offline.log import Log
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["read", "read_obd"]
+
+Floats = NDArray[np.float64]
+Missing = Literal["refuse", "drop"] | float
+
+
+def read(
+    source: Bandit | Journal | str | PathLike[str] | Iterable[PastDecision] | pd.DataFrame,
+    *,
+    missing: Missing = "refuse",
+    first_place: bool = False,
+    arm_features: Mapping[Any, ArrayLike] | None = None,
+    **columns: Any,
+) -> Log:
+    """Return a log that can be evaluated.
+
+    Parameters
+    ----------
+    source
+        A bandit or its journal (or the journal's file), a table as `rolin journal export` writes it
+        (Parquet, CSV or a data frame), a log of Vowpal Wabbit's (`.dsjson`), or a folder of the Open
+        Bandit Dataset.
+    missing
+        What to do with decisions that have no reward: `"refuse"` the log, `"drop"` them, or a number
+        to count as their reward. Dropping is right only if rewards are missing for reasons that have nothing
+        to do with them.
+    first_place
+        Whether rankings may be evaluated by their first place, to which the propensities
+        belong. Whole rankings cannot be evaluated.
+    arm_features
+        Of a table that does not say what was offered: the features of each arm that could have been
+        chosen, beside those of its row, which are the situation's. Without it, all arms of the table are
+        taken to be offered every time, with the same features.
+    columns
+        What the reader of that kind of source takes.
+    """
+    if isinstance(source, Bandit):
+        source = source.journal
+    if isinstance(source, (str, PathLike)) and Path(source).is_dir():
+        return read_obd(source, **columns)
+    if missing not in ("refuse", "drop") and (
+        isinstance(missing, (bool, str)) or not np.isfinite(missing)
+    ):
+        raise ParameterError(f"missing={missing!r}, expected 'refuse', 'drop' or a number")
+    pasts = past_decisions(source, **columns)
+    kept, without = [], []
+    for past in pasts:
+        decision = past.decision
+        if len(decision.chosen) > 1 and not first_place:
+            raise DataError(
+                f"decision {decision.id!r} is a ranking of {len(decision.chosen)} arms, and whole "
+                "rankings cannot be evaluated: propensities are those of the first place, which "
+                "first_place=True evaluates"
+            )
+        if decision.propensities is None:
+            raise DataError(f"decision {decision.id!r} has no propensities, expected some")
+        outcome = past.outcomes.get(0)
+        if outcome is None or outcome.value is None:
+            without.append(decision.id)
+            if isinstance(missing, str):
+                continue
+            kept.append((decision, float(missing), 1.0))
+        else:
+            kept.append((decision, outcome.value, outcome.weight))
+    if without and missing == "refuse":
+        raise DataError(
+            f"{len(without)} of {len(pasts)} decisions have no reward, such as {without[0]!r}; say "
+            "missing=0.0 if that is what it means, or missing='drop'"
+        )
+    if not kept:
+        raise DataError("there are no decisions to evaluate")
+    decisions = [decision for decision, _, _ in kept]
+    people = [decision.person for decision in decisions]
+    arms: list[Any] = [decision.offered for decision in decisions]
+    contexts: Any = [decision.offered_contexts for decision in decisions]
+    chosen = np.array([decision.chosen[0] for decision in decisions])
+    # Alone, but not certain: what else was offered is not in the table.
+    if all(len(names) == 1 for names in arms) and any(
+        (d.propensity or 0.0) < 1.0 for d in decisions
+    ):
+        arms, contexts, chosen = _all_arms(arms, contexts, arm_features)
+    return Log(
+        arms,
+        contexts,
+        chosen,
+        np.array([reward for _, reward, _ in kept]),
+        _propensities(decisions),
+        weights=np.array([weight for _, _, weight in kept]),
+        people=people if any(people) else None,
+        control=np.array([decision.control for decision in decisions]),
+        ids=[decision.id for decision in decisions],
+    )
+
+
+def _all_arms(
+    chosen: list[list[Any]],
+    situations: list[Floats],
+    arm_features: Mapping[Any, ArrayLike] | None,
+) -> tuple[list[Any], Floats, NDArray[np.int64]]:
+    """Return the questions of a log in which all arms were offered every time."""
+    if arm_features is None:
+        names = sorted({name for (name,) in chosen}, key=lambda name: (type(name).__name__, name))
+        own = np.empty((len(names), 0))
+    else:
+        names = [canonical(name) for name in arm_features]
+        rows = [as_floats(f"arm_features of {name!r}", arm_features[name]) for name in arm_features]
+        if len({row.shape for row in rows}) != 1 or rows[0].ndim != 1:
+            raise DataError("arm_features are not vectors of one length, one for each arm")
+        own = np.array(rows)
+    places = {name: k for k, name in enumerate(names)}
+    if lacking := [name for (name,) in chosen if name not in places]:
+        raise DataError(f"arm {lacking[0]!r} of the log is not among arm_features")
+    n, d = len(chosen), own.shape[1]
+    contexts = np.empty((n, len(names), d + situations[0].shape[1]))
+    contexts[:, :, :d] = own
+    contexts[:, :, d:] = np.array(situations)
+    return names, contexts, np.array([places[name] for (name,) in chosen])
+
+
+def _propensities(decisions: list[Any]) -> Any:
+    """Return those of all arms, or only those of the chosen ones where the others are not known."""
+    if all(abs(decision.propensities.sum() - 1.0) < 1e-4 for decision in decisions):
+        return [decision.propensities for decision in decisions]
+    return np.array([decision.propensity for decision in decisions])
+
+
+def read_obd(folder: str | PathLike[str]) -> Log:
+    """Read a campaign of the Open Bandit Dataset, such as `random/all`.
+
+    An arm's features are the item's number feature, the affinity of the user to the item, and two
+    marks for the position (center, right) of three. The reward is the click.
+
+    References
+    ----------
+    Saito, Aihara, Matsutani & Narita, *Open Bandit Dataset and Pipeline*, 2020.
+    """
+    folder = Path(folder)
+    logs = [path for path in sorted(folder.glob("*.csv")) if path.name != "item_context.csv"]
+    items_file = folder / "item_context.csv"
+    if len(logs) != 1 or not items_file.is_file():
+        raise DataError(
+            f"{folder} is not a campaign of the Open Bandit Dataset, expected item_context.csv and one "
+            "log beside it"
+        )
+    items, rows = read_table(items_file, "item_id"), read_table(logs[0], "item_id")
+    for path, table, needed in (
+        (items_file, items, ["item_id", "item_feature_0"]),
+        (logs[0], rows, ["item_id", "position", "click", "propensity_score"]),
+    ):
+        for column in needed:
+            if column not in table.columns:
+                raise DataError(f"{path} has no column {column!r}")
+    names = [int(item) for item in items["item_id"]]
+    affinity = [f"user-item_affinity_{item}" for item in names]
+    if lacking := [column for column in affinity if column not in rows.columns]:
+        raise DataError(f"{logs[0]} has no column {lacking[0]!r}")
+    n, k = len(rows), len(names)
+    contexts = np.zeros((n, k, 4))
+    contexts[:, :, 0] = items["item_feature_0"].to_numpy(dtype=np.float64)
+    contexts[:, :, 1] = rows[affinity].to_numpy(dtype=np.float64)
+    for place, position in enumerate((2, 3)):
+        contexts[:, :, 2 + place] = (rows["position"].to_numpy() == position)[:, None]
+    places = {item: i for i, item in enumerate(names)}
+    try:
+        chosen = np.array([places[int(item)] for item in rows["item_id"]])
+    except (KeyError, ValueError) as error:
+        raise DataError(
+            f"{logs[0]} shows item {error}, which {items_file} does not know"
+        ) from error
+    return Log(
+        names,
+        contexts,
+        chosen,
+        rows["click"].to_numpy(dtype=np.float64),
+        rows["propensity_score"].to_numpy(dtype=np.float64),
+    )

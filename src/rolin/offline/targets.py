@@ -1,0 +1,76 @@
+"""What a policy would have done: the probability of every arm, at every decision of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.arms import Name
+from rolin.errors import InputError, RolinError, ShapeError
+from rolin.offline.log import Log
+from rolin.policies import Policy
+
+__all__ = ["Target", "label_of", "target_probabilities"]
+
+Floats = NDArray[np.float64]
+Target = Policy[Any] | Callable[[Floats, Sequence[Name]], Any] | str | Sequence[Any] | Floats
+"""A policy, as it is; a function of contexts and arms that returns the probability of every arm; `"uniform"`;
+or these probabilities themselves, for each decision."""
+
+
+def label_of(target: Target) -> str:
+    """Return what to call a target in a table."""
+    if isinstance(target, str):
+        return target
+    if isinstance(target, Policy):
+        return type(target).__name__
+    return getattr(target, "__name__", "given probabilities") if callable(target) else "given"
+
+
+def target_probabilities(
+    log: Log, target: Target, progress: Callable[[int], None] = lambda _: None
+) -> list[Floats]:
+    """Return, for each decision, the probability with which the target would choose each arm."""
+    if isinstance(target, str):
+        if target != "uniform":
+            raise InputError(f"policy={target!r}, expected 'uniform', a policy or probabilities")
+        progress(len(log))
+        return [np.full(len(names), 1.0 / len(names)) for names in log.arms]
+    if isinstance(target, Policy):
+        ask: Callable[[Floats, Sequence[Name]], Any] = target.probabilities
+    elif callable(target):
+        ask = target
+    else:
+        given = list(target)
+        if len(given) != len(log):
+            raise ShapeError(f"probabilities of {len(given)} decisions, expected {len(log)}")
+        progress(len(log))
+        return [_checked(log, i, p) for i, p in enumerate(given)]
+    found: list[Floats] = []
+    for i in range(len(log)):
+        # The same question again, of the same objects, has the same answer.
+        again = i > 0 and log.contexts[i] is log.contexts[i - 1] and log.arms[i] is log.arms[i - 1]
+        if again:
+            found.append(found[-1])
+        else:
+            try:
+                found.append(_checked(log, i, ask(log.contexts[i], log.arms[i])))
+            except RolinError as error:
+                raise type(error)(f"decision {log.ids[i]}: {error}") from error
+        progress(1)
+    return found
+
+
+def _checked(log: Log, i: int, probabilities: Any) -> Floats:
+    p = np.asarray(probabilities, dtype=np.float64)
+    k = len(log.arms[i])
+    if p.shape != (k,):
+        raise ShapeError(f"decision {log.ids[i]}: {p.shape} probabilities, expected ({k},)")
+    if not ((p >= 0.0) & (p <= 1.0 + 1e-9)).all() or abs(p.sum() - 1.0) > 1e-6:
+        raise InputError(
+            f"decision {log.ids[i]}: the policy's probabilities are not numbers from 0 to 1 that sum to 1"
+        )
+    return p

@@ -22,6 +22,7 @@ for _variable in ("OPENBLAS", "OMP", "MKL", "NUMBA"):
 
 import compare  # noqa: E402  (after the number of threads)
 import footprint  # noqa: E402  (the same)
+import journal  # noqa: E402  (the same)
 import learning  # noqa: E402  (the same)
 import propensity  # noqa: E402  (the same)
 import scaling  # noqa: E402  (the same)
@@ -40,7 +41,7 @@ def main() -> None:
     """Run the sections that were asked for."""
     parser = argparse.ArgumentParser(description="Time rolin beside its peers.")
     parser.add_argument("--quick", action="store_true", help="few repeats: rough numbers")
-    parser.add_argument("--only", nargs="+", choices="abcdefghij", help="these sections only")
+    parser.add_argument("--only", nargs="+", choices="abcdefghijk", help="these sections only")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     parser.add_argument("--markdown", type=Path, help="also write the report to this file")
     options = parser.parse_args()
@@ -89,6 +90,7 @@ def sections(quick: bool) -> list[tuple[str, str, int, Measure]]:
         ("h", "h. simulation", few.blocks, lambda s: simulation.simulation(few, s)),
         ("i", "i. learning", few.blocks, lambda s: learning.learning(few, s)),
         ("j", "j. probabilities", few.blocks, lambda s: propensity.probabilities(few, s)),
+        ("k", "k. journal", few.blocks, lambda s: journal.journals(few, s)),
     ]
 
 

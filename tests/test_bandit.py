@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import subprocess
 import sys
 import threading
@@ -33,7 +34,7 @@ from rolin.errors import (
 )
 from rolin.journal import Journal, LoggedDecision, MemoryJournal, SQLiteJournal, replay
 from rolin.journal.events import Rewarded, ScalesLearned
-from rolin.journal.replay import adaptive_of, packed
+from rolin.journal.replay import adaptive_of, digest_of, packed
 from rolin.policies.base import Policy
 from rolin.testing.problems import reward_for
 
@@ -778,6 +779,26 @@ def test_a_journal_read_by_another_process(tmp_path: Path) -> None:
             [sys.executable, "-c", code, str(tmp_path / "j.db")],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
-        from rolin.journal.replay import digest_of
-
         assert run.stdout.strip() == digest_of(packed(bandit.policy))
+
+
+@pytest.mark.parametrize("name", ["learned scales", "learned logistic"])
+def test_another_machine_comes_within_1e_9(name: str, tmp_path: Path) -> None:
+    """Kernels compiled for another processor, and another BLAS, lead to the same state but for rounding."""
+    code = (
+        "import sys, numpy as np, rolin; "
+        "policy = rolin.Bandit(journal=sys.argv[1]).policy; "
+        "print(*np.concatenate(policy.predict(np.eye(2), ['red', 'blue'])).tolist())"
+    )
+    with Bandit(POLICIES[name](), journal=tmp_path / "j.db") as bandit:
+        play(bandit, 60)
+        if "red" in bandit.policy.removed_arms:
+            bandit.restore_arm("red")
+        here = np.concatenate(bandit.policy.predict(np.eye(2), ["red", "blue"]))  # type: ignore[attr-defined]
+        run = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / "j.db")],
+            env={**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "",
+                 "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "OPENBLAS_CORETYPE": "Prescott"},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    np.testing.assert_allclose([float(x) for x in run.stdout.split()], here, rtol=1e-9)

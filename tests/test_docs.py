@@ -67,7 +67,7 @@ def test_shown_code_passes_a_type_checker(tmp_path: Path) -> None:
     shown = []
     for page in (
         ROOT / "README.md",
-        *(ROOT / "docs" / f"{n}.md" for n in ("tutorial", "simulate")),
+        *(ROOT / "docs" / f"{n}.md" for n in ("tutorial", "simulate", "audit")),
         *sorted((ROOT / "docs/how-to").glob("*.md")),
     ):
         shown.append(tmp_path / f"{page.stem.lower()}.py")
@@ -87,7 +87,10 @@ def test_documented_parameters_exist() -> None:
                   rolin.Result.compare, rolin.Result.plot, rolin.environments.Synthetic,
                   rolin.environments.Clicks, rolin.environments.Drifting,
                   rolin.diagnose.diagnose, rolin.LinearPolicy.diagnose, rolin.LinearPolicy.decay,
-                  rolin.theory.bayes_regret_bound):  # fmt: skip
+                  rolin.Bandit, rolin.Bandit.decide, rolin.Bandit.decide_many, rolin.Bandit.reward,
+                  rolin.Bandit.expire, rolin.Bandit.import_log, rolin.Bandit.erase,
+                  rolin.offline.read, rolin.offline.evaluate, rolin.offline.replay, rolin.offline.Log,
+                  rolin.offline.check_propensities, rolin.theory.bayes_regret_bound):  # fmt: skip
         doc = inspect.cleandoc(thing.__doc__ or "")
         if "Parameters\n---" not in doc:
             assert "options are those of" in doc

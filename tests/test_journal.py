@@ -324,6 +324,16 @@ def test_a_locked_file_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert journal.append([decided("x")], after=0) == 1
 
 
+def test_a_read_only_file_says_so(tmp_path: Path) -> None:
+    """Nothing is written; reading goes on."""
+    with SQLiteJournal(tmp_path / "j.db") as journal:
+        journal.begin(b"origin", "digest")
+        journal._writer.execute("PRAGMA query_only = ON")  # as of a file that may not be written
+        with pytest.raises(JournalError, match="it is read-only; nothing was written"):
+            journal.append([decided("x")], after=0)
+        assert journal.header() == Header(0, 0, "digest")
+
+
 def test_a_full_disk_says_so(tmp_path: Path) -> None:
     """What does not fit is not there at all; with room again, everything works."""
     with SQLiteJournal(tmp_path / "j.db") as journal:

@@ -255,12 +255,10 @@ class Bandit:
             policy, version = self.policy, self.version
             question = ask(policy._model, contexts, arms, excluded)
             x, (names, _) = question
-            for name in names:
-                if type(name) is not str and type(name) is not int:
-                    raise ArmError(
-                        f"arm {name!r} is a {type(name).__name__}; only arms named by strings or "
-                        "integers can be recorded"
-                    )
+            if not {str, int}.issuperset(map(type, names)):
+                raise ArmError(
+                    f"arms are {list(names)!r}, expected names that are texts or integers"
+                )
             if top_k is not None:
                 check_top_k(top_k, question)
             chosen, p = self._explorer.choose(policy, question, id, top_k or 1, control=control)

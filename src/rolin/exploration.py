@@ -73,11 +73,10 @@ class Explorer:
             p, first = self._mixed(policy, p, n, key)
         if len(first) == top_k:
             return tuple(first), p
-        ranked = policy.decide(
-            x, list(names), top_k=top_k - len(first), exclude=[names[k] for k in first], key=key
-        ).ranking
-        places = {name: k for k, name in enumerate(names)}
-        return (*first, *(places[name] for name in ranked)), p
+        # Behind the arm that exploration put first, the others come in the policy's order.
+        scores = policy._score(question, key)
+        ranked = policy._ranking(scores, key, min(top_k + len(first), n))
+        return (*first, *[k for k in ranked if k not in first][: top_k - len(first)]), p
 
     def _mixed(
         self, policy: Policy[Any], p: Floats | None, n: int, key: Key

@@ -13,8 +13,10 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from os import PathLike
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from rolin.errors import JournalError
@@ -29,6 +31,7 @@ FORMAT = 1
 _APPLICATION = 0x726F6C6E  # "roln": marks the file as ours
 _WAIT = 10.0  # seconds to wait for another process's lock
 _CHUNK = 1000  # rows read at a time, so that a long reading holds nobody up
+_AT_ONCE = 1024  # events held in memory at a time
 _STATES = 2  # of the states kept, beside the first: the last, and one more in case
 
 _TABLES = """
@@ -179,20 +182,25 @@ class SQLiteJournal(Journal):
         with self._write() as db:
             self._check(db, after)
             seq = after
-            for seq, event in enumerate(events, start=after + 1):
-                row = row_of(event)
-                db.execute(
-                    f"INSERT INTO events (seq, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (seq, *row),
+            left = iter(events)
+            while group := list(islice(left, _AT_ONCE)):
+                rows = [(seq + i, *row_of(event)) for i, event in enumerate(group, start=1)]
+                seq += len(rows)
+                _insert(
+                    db,
+                    f"INSERT INTO events (seq, {_COLUMNS}) VALUES",
+                    "(?, ?, ?, ?, ?, ?, ?, ?)",
+                    rows,
                 )
-                if isinstance(event, LoggedDecision):
-                    places = [(event.id, i, event.time) for i in range(len(event.chosen))]
-                    db.executemany("INSERT INTO waiting VALUES (?, ?, ?)", places)
-                elif isinstance(event, (Rewarded, Expired)):
-                    db.execute(
-                        "DELETE FROM waiting WHERE decision = ? AND place = ?",
-                        (event.id, event.place),
-                    )
+                _insert(db, "INSERT INTO waiting VALUES", "(?, ?, ?)", [
+                    (event.id, place, event.time)
+                    for event in group if isinstance(event, LoggedDecision)
+                    for place in range(len(event.chosen))
+                ])  # fmt: skip
+                _insert(db, "DELETE FROM waiting WHERE (decision, place) IN (VALUES", "(?, ?)", [
+                    (event.id, event.place)
+                    for event in group if isinstance(event, (Rewarded, Expired))
+                ], end=")")  # fmt: skip
             db.execute("UPDATE journal SET last = ?", (seq,))
             reached("inserted")
         reached("committed")
@@ -311,3 +319,19 @@ class SQLiteJournal(Journal):
         with self._writing, self._reading:
             self._reader.close()
             self._writer.close()
+
+
+def _insert(
+    db: sqlite3.Connection, statement: str, row: str, rows: list[tuple[Any, ...]], end: str = ""
+) -> None:
+    """Run a statement for many rows, up to 64 at a time.
+
+    Every statement lets another thread of Python have a turn, which may take as long as the disk.
+    """
+    done = 0
+    while done < len(rows):
+        # a power of two, so that there are few statements to prepare
+        size = min(64, 1 << ((len(rows) - done).bit_length() - 1))
+        values = [value for one in rows[done : done + size] for value in one]
+        db.execute(f"{statement} {', '.join([row] * size)}{end}", values)
+        done += size

@@ -293,7 +293,7 @@ def _columns_of(source: str | Path | pd.DataFrame) -> tuple[str, dict[str, list[
     else:
         where, frame = "the table", source
     try:
-        return where, {str(name): frame[name].tolist() for name in frame.columns}, len(frame)
+        return where, {str(name): frame[name].to_list() for name in frame.columns}, len(frame)
     except (AttributeError, TypeError):
         raise InputError(
             f"{type(source).__name__} is not a table, expected a file or a data frame"

@@ -226,15 +226,23 @@ class Policy(ABC, Generic[Model]):
         self, question: Question, scores: Scores, key: Key, top_k: int | None
     ) -> Decision:
         contexts, (names, _) = question
-        best, table = scores
+        best, _ = scores
         if best >= 0 and (top_k is None or top_k == 1):
             arm, chosen = names[best], contexts[best].copy()
             # what Decision(…) does, in half the time
             return tuple.__new__(Decision, (arm, chosen, (arm,), chosen[None], key))
-        order = ranking(table[-1], top_k or 1, self._random.at(key, _TIES))
+        order = self._ranking(scores, key, top_k or 1)
         many = contexts[order]
         ranked = tuple(names[i] for i in order)
         return Decision(ranked[0], many[0], ranked, many, key)
+
+    def _ranking(self, scores: Scores, key: Key, top_k: int) -> list[int]:
+        """Return the places of the best arms, the best one first; ties are broken at random."""
+        best, table = scores
+        if best >= 0 and top_k == 1:
+            return [best]
+        places: list[int] = ranking(table[-1], top_k, self._random.at(key, _TIES)).tolist()
+        return places
 
     # -- learning ----------------------------------------------------------------------------
 

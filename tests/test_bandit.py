@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +34,7 @@ from rolin.errors import (
     UnknownDecision,
 )
 from rolin.journal import Journal, LoggedDecision, MemoryJournal, SQLiteJournal, replay
-from rolin.journal.events import Rewarded, ScalesLearned
+from rolin.journal.events import Outcome, ScalesLearned
 from rolin.journal.replay import adaptive_of, digest_of, packed
 from rolin.policies.base import Policy
 from rolin.testing.problems import reward_for
@@ -366,6 +367,20 @@ def test_greedy_with_a_floor_explores() -> None:
     assert {d.arm for d in decisions} == {"a", "b", "c"}
 
 
+def test_joint_sampling_draws_from_what_it_logs(seed: int) -> None:
+    """Its probabilities are averages over draws, and exactly those the arms are drawn with: 5 s.e."""
+    policy = rolin.RoLinTS(n_features=2, arm_std=1e-3, sampling="joint", seed=seed)
+    bandit = Bandit(policy)
+    x = np.random.default_rng(seed).normal(size=(12, 2))
+    decisions = bandit.decide_many([x] * 1500, top_k=2)
+    p = decisions[0].propensities
+    assert p is not None
+    chosen = np.bincount([d.arm for d in decisions], minlength=12)
+    assert (np.abs(chosen - 1500 * p) <= 5 * np.sqrt(1500 * p * (1 - p))).all()
+    assert min(d.propensity or 0.0 for d in decisions) > 0.0
+    assert all(len(set(d.ranking)) == 2 for d in decisions)
+
+
 class Silent(rolin.Greedy):
     """A policy that does not know its probabilities."""
 
@@ -474,15 +489,15 @@ def test_erasing_keeps_the_state(journal: Journal) -> None:
     assert bandit.erase(person="person-1") == 0
     assert bandit.erase(ids=["visit-2", "visit-3", "nobody"]) == 2
     assert bandit.erase(before=timedelta(seconds=50)) == 22
-    assert (packed(bandit.policy), bandit.version) == (state, version)
+    assert (packed(bandit.policy), bandit.version) == (state, version + 3)  # erasing takes a number
     left = [event for _, event in journal.read() if isinstance(event, LoggedDecision)]
     assert {d.id for d in left} == {f"visit-{t}" for t in range(30, 45) if t % 5 != 1}
     with pytest.raises(UnknownDecision, match="visit-2"):
         bandit.reward("visit-2", 1.0)
-    with pytest.raises(JournalError, match=f"events up to {version} have been removed"):
+    with pytest.raises(JournalError, match=f"events up to {version + 3} have been removed"):
         replay(journal, from_start=True)
     with pytest.raises(JournalError, match="have been removed"):
-        replay(journal, upto=version - 1)
+        replay(journal, upto=version)
     play(bandit, 15, start=45)
     again = Bandit(journal=journal)
     assert packed(again.policy) == packed(bandit.policy)
@@ -500,6 +515,81 @@ def test_a_second_process_learns_what_was_erased(tmp_path: Path) -> None:
     assert packed(two.policy) == packed(one.policy)
     one.close()
     two.close()
+
+
+@pytest.mark.parametrize("when", ["refresh", "load"])
+def test_erasing_while_another_process_reads(when: str, tmp_path: Path) -> None:
+    """Half of the events are gone when they are read: then the state that was kept counts."""
+    path = tmp_path / "j.db"
+    one = Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=path)
+    journal = SQLiteJournal(path)
+    two = Bandit(journal=journal) if when == "refresh" else None
+    play(one, 40)
+    read = journal.read
+
+    def slow(**options: Any) -> Iterator[Any]:
+        for i, event in enumerate(read(**options)):
+            if i == 3:
+                journal.read = read  # type: ignore[method-assign]
+                one.erase(before=2e9)
+                return  # as if the rest were read afterwards
+            yield event
+
+    journal.read = slow  # type: ignore[method-assign]
+    if two is None:
+        two = Bandit(journal=journal)
+    two.refresh()
+    assert two.version == one.version
+    assert packed(two.policy) == packed(one.policy)
+    one.close()
+    journal.close()
+
+
+def test_a_reward_for_what_is_being_erased(tmp_path: Path) -> None:
+    """Nothing of the erased decision comes back with it."""
+    journal = SQLiteJournal(tmp_path / "j.db")
+    one = Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=journal)
+    two = Bandit(journal=tmp_path / "j.db")
+    one.decide(QUESTION, id="secret", person="ann")
+    append = journal.append
+
+    def late(events: Any, *, after: int) -> int:
+        journal.append = append  # type: ignore[method-assign]
+        two.erase(person="ann")
+        return append(events, after=after)
+
+    journal.append = late  # type: ignore[method-assign]
+    with pytest.raises(UnknownDecision):
+        one.reward("secret", 1.0)
+    assert list(journal.read()) == []
+    assert packed(one.policy) == packed(two.policy)
+    two.close()
+    journal.close()
+
+
+def test_a_process_that_often_starts_again_keeps_its_state(tmp_path: Path) -> None:
+    """Also if it never writes many events in one life."""
+    for i in range(12):
+        with Bandit(
+            rolin.RoLinTS(n_features=2, seed=1), journal=tmp_path / "j.db", snapshot_every=20
+        ) as bandit:
+            play(bandit, 5, start=5 * i)
+            kept = bandit.journal.saved()
+            assert kept is not None
+            assert bandit.version - kept[0] < 30
+
+
+def test_imported_decisions_belong_to_a_life(journal: Journal) -> None:
+    """An open decision that was imported before an arm came back anew is the old arm's."""
+    bandit = Bandit(rolin.RoLinTS(n_features=0, seed=1), journal=journal)
+    source = Bandit(rolin.RoLinTS(n_features=0, seed=1))
+    source.decide({"a": []}, id="imported")
+    bandit.import_log(source.journal)  # type: ignore[arg-type]
+    bandit.reward(bandit.decide({"a": []}).id, 1.0)
+    bandit.remove_arm("a")
+    bandit.restore_arm("a", with_past=False)
+    bandit.reward("imported", 1.0)
+    assert bandit.journal.outcomes("imported")[0].arm == PastArm("a", 1)
 
 
 def test_two_bandits_share_a_file(tmp_path: Path) -> None:
@@ -564,7 +654,7 @@ def test_threads_share_a_bandit(journal: Journal) -> None:
     assert all(len(set(arms)) == 1 and len(arms) == 4 for arms in answers.values())
     events = [event for _, event in journal.read()]
     assert sum(isinstance(event, LoggedDecision) for event in events) == 4 * 30 + 30
-    assert sum(isinstance(event, Rewarded) for event in events) == 4 * 30 + 30
+    assert sum(isinstance(event, Outcome) for event in events) == 4 * 30 + 30
     assert packed(replay(journal, from_start=True)[0]) == packed(bandit.policy)
 
 
@@ -622,6 +712,79 @@ def test_an_interruption_loses_nothing(step: str, monkeypatch: pytest.MonkeyPatc
     assert packed(replay(bandit.journal, from_start=True)[0]) == packed(bandit.policy)
 
 
+def test_a_half_folded_state_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an interruption, a snapshot and a decision are of the journal's state."""
+    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1))
+    ids = [bandit.decide(QUESTION).id for _ in range(4)]
+    update, calls = bandit.policy.update, []
+
+    def interrupted(*given: Any) -> None:
+        calls.append(given)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        update(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bandit.policy, "update", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            bandit.reward_many(dict.fromkeys(ids, 1.0))
+    assert bandit.snapshot() == 8
+    kept = bandit.journal.saved()
+    assert kept is not None
+    assert kept[1] == packed(replay(bandit.journal, from_start=True)[0])
+    assert bandit.decide(QUESTION).version == 8
+
+
+def test_a_change_that_cannot_be_made_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the journal could never be read again."""
+    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1))
+    play(bandit, 5)
+    before = bandit.version
+
+    def refuse(self: Any, factor: float) -> None:
+        raise NotFiniteError("too far apart")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rolin.RoLinTS, "decay", refuse)
+        with pytest.raises(NotFiniteError):
+            bandit.decay(0.5)
+    assert bandit.version == before
+
+
+def test_ids_of_many_threads() -> None:
+    """All are new, however often threads take turns."""
+    bandit = Bandit(rolin.Uniform(n_features=0, seed=1))
+    found: list[str] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            found.extend(bandit.decide({"a": [], "b": []}).id for _ in range(200))
+        except BaseException as error:
+            errors.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert errors == []
+    assert len(set(found)) == 1600
+
+
+def test_a_forked_bandit_says_so() -> None:
+    """Its ids and its connection belong to another process."""
+    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1))
+    bandit._live._process += 1
+    with pytest.raises(JournalError, match="open one in each process"):
+        bandit.decide(QUESTION)
+
+
 def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
     """On a full disk callers get the error, the state stays, and later all works again."""
     journal = SQLiteJournal(tmp_path / "j.db")
@@ -664,6 +827,17 @@ def test_bad_calls_change_nothing(bandit: Bandit) -> None:
         lambda: bandit.decide_many([QUESTION, {"a": [np.inf, 0.0]}]),
         lambda: bandit.decide_many([QUESTION], ids=["a", "b"]),
         lambda: bandit.decide_many([QUESTION], people=[]),
+        lambda: bandit.decide_many([QUESTION, QUESTION], ids="ab"),
+        lambda: bandit.decide_many(None),  # type: ignore[arg-type]
+        lambda: bandit.decide_many(QUESTION),
+        lambda: bandit.decide_many([np.eye(2)], arms=5),  # type: ignore[arg-type]
+        lambda: bandit.reward_many([id]),  # type: ignore[arg-type]
+        lambda: bandit.erase(ids=5),  # type: ignore[arg-type]
+        lambda: bandit.erase(before=datetime.min),
+        lambda: bandit.erase(before=timedelta(days=-1)),
+        lambda: bandit.import_log(None),  # type: ignore[arg-type]
+        lambda: bandit.import_log([1]),  # type: ignore[list-item]
+        lambda: bandit.expire(timedelta(days=-1)),
         lambda: bandit.reward(id, np.nan),
         lambda: bandit.reward(id, "1"),  # type: ignore[arg-type]
         lambda: bandit.reward(id, 1.0, weight=0.0),
@@ -702,6 +876,27 @@ def test_bad_options_are_refused(options: dict[str, Any]) -> None:
         Bandit(rolin.RoLinTS(n_features=2), **options)
 
 
+@pytest.mark.parametrize("time", [np.nan, np.inf, -1.0, None, "now", 1.7e15])
+def test_clocks_that_are_wrong(time: Any) -> None:
+    """Nothing is recorded with a time that no calendar knows."""
+    bandit = Bandit(rolin.RoLinTS(n_features=2), clock=lambda: time)
+    with pytest.raises(ParameterError, match="clock"):
+        bandit.decide(QUESTION)
+    numpy = Bandit(rolin.RoLinTS(n_features=2), clock=lambda: np.int64(100))  # type: ignore[return-value,arg-type]
+    assert type(numpy.decide(QUESTION).time) is float
+
+
+def test_arrays_of_ids() -> None:
+    """Are lists of ids."""
+    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1))
+    ids = np.array(["a", "b"])
+    made = bandit.decide_many([QUESTION] * 2, ids=ids, people=pd.Series(["x", "y"]))  # type: ignore[arg-type]
+    assert [d.id for d in made] == ["a", "b"]
+    assert bandit.version == 2
+    with pytest.raises(ParameterError, match=r"floor=0\.3 with 5 arms"):
+        Bandit(rolin.RoLinTS(n_features=2), control_share=1.0, floor=0.3).decide(np.zeros((5, 2)))
+
+
 def test_yes_or_no_rewards() -> None:
     """Others are refused before they are written."""
     bandit = Bandit(rolin.LogisticRoLinTS(n_features=2, seed=1))
@@ -713,16 +908,41 @@ def test_yes_or_no_rewards() -> None:
     bandit.reward(id, 1)
 
 
-def test_a_reward_too_large_to_learn_from(journal: Journal) -> None:
-    """It is recorded and taught nothing, then and whenever the journal is replayed."""
+def test_what_is_too_large_to_learn_from(journal: Journal) -> None:
+    """It is refused before it is recorded."""
     bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=journal)
     ids = [bandit.decide(QUESTION).id for _ in range(2)]
-    with pytest.raises(NotFiniteError, match="recorded, but not learned from"):
-        bandit.reward(ids[0], 1e300)
-    bandit.reward(ids[0], 1e300)  # a repeat
+    with pytest.raises(InputError, match="too large to learn from"):
+        bandit.reward(ids[0], 1e200)
+    with pytest.raises(InputError, match="weight"):
+        bandit.reward(ids[0], 1.0, weight=1e-300)
+    with pytest.raises(NotFiniteError, match="contexts"):
+        bandit.decide(np.full((2, 2), 1e60))
+    assert journal.outcomes(ids[0]) == {}
     bandit.reward(ids[1], 1.0)
     assert len(bandit.policy.arms) == 1
-    assert packed(replay(journal)[0]) == packed(bandit.policy)
+
+
+class Moody(rolin.RoLinTS):
+    """A policy that refuses some rewards for reasons of its own."""
+
+    def update(self, arm: Any, context: Any, reward: Any, weight: Any = 1.0) -> None:
+        """Learn, unless the reward is 13."""
+        if reward == 13:
+            raise InputError("thirteen")
+        super().update(arm, context, reward, weight)
+
+
+def test_a_reward_that_the_policy_refuses(journal: Journal) -> None:
+    """It is recorded and teaches nothing, then and whenever the journal is replayed."""
+    bandit = Bandit(Moody(n_features=2, seed=1), journal=journal)
+    ids = [bandit.decide(QUESTION).id for _ in range(2)]
+    with pytest.raises(JournalError, match="recorded, but not learned from: thirteen"):
+        bandit.reward(ids[0], 13.0)
+    bandit.reward(ids[0], 13.0)  # a repeat
+    bandit.reward(ids[1], 1.0)
+    assert len(bandit.policy.arms) == 1
+    assert packed(replay(journal, kind=Moody)[0]) == packed(bandit.policy)
 
 
 def test_policies_that_cannot_forget(bandit: Bandit) -> None:

@@ -22,7 +22,7 @@ import pytest
 import rolin
 from rolin import Bandit
 from rolin.journal import replay
-from rolin.journal.events import Expired, LoggedDecision, Rewarded
+from rolin.journal.events import LoggedDecision, Outcome
 from rolin.journal.replay import packed
 
 PLAYER = """
@@ -104,7 +104,7 @@ def check(path: Path, said: list[list[Any]]) -> int:
                 assert (stored.arm, stored.propensity) == (arm, propensity)
             elif kind == "reward" and (journal.decision(what[0]) or not erased):
                 outcome = journal.outcomes(what[0])[0]
-                assert isinstance(outcome, Rewarded)
+                assert not outcome.expired
                 assert outcome.value == what[1]
         header = journal.header()
         assert header is not None
@@ -115,7 +115,7 @@ def check(path: Path, said: list[list[Any]]) -> int:
             assert numbers == list(range(1, header.last + 1))
         events = [event for _, event in journal.read()]
         decisions = {event.id: event for event in events if isinstance(event, LoggedDecision)}
-        outcomes = [event for event in events if isinstance(event, (Rewarded, Expired))]
+        outcomes = [event for event in events if isinstance(event, Outcome)]
         assert {event.id for event in outcomes} <= set(decisions)
         assert len({(event.id, event.place) for event in outcomes}) == len(outcomes)
         waiting = set(journal.waiting(4e9, 10**6))

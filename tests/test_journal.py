@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -24,11 +25,11 @@ from rolin.journal.events import (
     ArmRestored,
     Decayed,
     Event,
-    Expired,
     LoggedDecision,
-    Rewarded,
+    Outcome,
     ScalesLearned,
 )
+from rolin.journal.groupcommit import GroupCommit
 from rolin.journal.rows import event_of, row_of
 from rolin.model import Scales
 
@@ -48,22 +49,22 @@ def decided(id: str, time: float = 1.0, places: int = 1, **more: Any) -> LoggedD
     """A decision among three arms."""
     fields: dict[str, Any] = {"propensities": np.array([0.2, 0.3, 0.5]), "version": 0} | more
     return LoggedDecision(
-        id, time, ["a", 2, "c"], np.arange(6.0).reshape(3, 2), (2, 0, 1)[:places], **fields
+        id, time, ("a", 2, "c"), np.arange(6.0).reshape(3, 2), (2, 0, 1)[:places], **fields
     )
 
 
-def rewarded(id: str, place: int = 0, time: float = 2.0, value: float = 1.0) -> Rewarded:
+def rewarded(id: str, place: int = 0, time: float = 2.0, value: float = 1.0) -> Outcome:
     """A reward of it."""
-    return Rewarded(id, time, place, "c", np.array([4.0, 5.0]), value)
+    return Outcome(id, time, place, "c", np.array([4.0, 5.0]), value)
 
 
 EVENTS: list[Event] = [
     decided("x", places=3, person="ann", control=True),
     decided("y", propensities=None, version=None),
-    LoggedDecision("no features", 1.5, [7], np.empty((1, 0)), (0,), np.ones(1), 3),
+    LoggedDecision("no features", 1.5, (7,), np.empty((1, 0)), (0,), np.ones(1), 3),
     rewarded("x"),
-    Expired("x", 3.0, 1, PastArm("a", 2), np.array([0.1, 1 / 3]), None),
-    Expired("x", 3.0, 2, 2, np.array([2.0, 3.0]), -0.0),
+    Outcome("x", 3.0, 1, PastArm("a", 2), np.array([0.1, 1 / 3]), None, expired=True),
+    Outcome("x", 3.0, 2, 2, np.array([2.0, 3.0]), -0.0, 2.0, expired=True),
     Decayed(4.0, 1 / 3),
     ScalesLearned(4.0, Scales(noise_std=1 / 7, coef_std=(0.1, 0.2))),
     ScalesLearned(4.5, None),
@@ -101,8 +102,8 @@ def test_rows_lose_nothing(value: float, text: str, number: int) -> None:
     """Numbers to the bit, names of any length, texts in any writing."""
     x = np.array([[value, -value], [0.0, value]])
     for event in (
-        LoggedDecision(text, value, [text, number], x, (1,), x[:, 0], None, text),
-        Rewarded(text, value, 0, number, x[0], value, value),
+        LoggedDecision(text, value, (text, number), x, (1,), x[:, 0], None, text),
+        Outcome(text, value, 0, number, x[0], value, value),
     ):
         assert same(event_of(row_of(event)), event)
 
@@ -126,7 +127,7 @@ def test_what_waits_is_known_oldest_first(journal: Journal) -> None:
     assert journal.waiting(10.0, 9) == [("a", 0), ("b", 1), ("c", 0)]
     assert journal.waiting(3.0, 9) == [("a", 0), ("b", 1)]
     assert journal.waiting(10.0, 1) == [("a", 0)]
-    journal.append([Expired("a", 5.0, 0, "c", np.ones(2), None)], after=4)
+    journal.append([Outcome("a", 5.0, 0, "c", np.ones(2), None, expired=True)], after=4)
     assert journal.waiting(3.0, 9) == [("b", 1)]
 
 
@@ -185,20 +186,31 @@ def test_removing(journal: Journal, what: Removal, left: list[int], removed: int
         after=0,
     )
     journal.save(3, b"three")
-    assert journal.remove(what, after=7, state=b"seven") == removed
-    assert [seq for seq, _ in journal.read()] == left
     changed = removed > 0
-    assert journal.saved() == ((7, b"seven") if changed else (3, b"three"))
-    assert journal.saved(upto=6) == (None if changed else (3, b"three"))
-    assert journal.header() == Header(7, 7 if changed else 0, "digest")
+    last = 8 if changed else 7  # removing takes a number
+    assert journal.remove(what, after=7, state=b"now") == (removed, last)
+    assert [seq for seq, _ in journal.read()] == left
+    assert journal.saved() == ((8, b"now") if changed else (3, b"three"))
+    assert journal.saved(upto=7) == (None if changed else (3, b"three"))
+    assert journal.header() == Header(last, 8 if changed else 0, "digest")
     assert (journal.decision("x") is None) == (1 not in left)
-    assert journal.append([decided("new", 9.0)], after=7) == 8
+    journal.save(5, b"of before")  # by somebody who has not noticed
+    assert journal.saved(upto=6) == (None if changed else (5, b"of before"))
+    with pytest.raises(Behind):
+        journal.append([decided("new", 9.0)], after=last - 1)
+    assert journal.append([decided("new", 9.0)], after=last) == last + 1
 
 
 def test_removed_decisions_no_longer_wait(journal: Journal) -> None:
     """Nobody waits for the reward of what was erased."""
-    journal.append([decided("x"), decided("y")], after=0)
-    journal.remove(Removal(ids=["x"]), after=2, state=b"")
+    came_back = ArmRestored(0.5, "a", with_past=False)
+    journal.append([decided("x"), decided("y"), came_back], after=0)
+    assert journal.restored() == [(3, came_back)]
+    assert journal.remove(Removal(before=0.9), after=3, state=b"") == (
+        0,
+        3,
+    )  # that is never removed
+    journal.remove(Removal(ids=["x"]), after=3, state=b"")
     assert journal.waiting(9.0, 9) == [("y", 0)]
 
 
@@ -242,7 +254,7 @@ def test_a_file_is_durable_and_erases(tmp_path: Path) -> None:
     )
     bytes_of = lambda: b"".join(file.read_bytes() for file in tmp_path.iterdir())  # noqa: E731
     assert secret.encode() in bytes_of()
-    assert journal.remove(Removal(people=[secret]), after=51, state=b"state") == 50
+    assert journal.remove(Removal(people=[secret]), after=51, state=b"state") == (50, 52)
     assert secret.encode() not in bytes_of()
     assert b"other" in bytes_of()
     journal.close()
@@ -332,6 +344,97 @@ def test_a_read_only_file_says_so(tmp_path: Path) -> None:
         with pytest.raises(JournalError, match="it is read-only; nothing was written"):
             journal.append([decided("x")], after=0)
         assert journal.header() == Header(0, 0, "digest")
+
+
+def test_an_interruption_leaves_no_transaction(tmp_path: Path) -> None:
+    """Ctrl-C while SQLite begins is raised when it has begun; everybody can write afterwards."""
+    with SQLiteJournal(tmp_path / "j.db") as journal:
+        journal.begin(b"origin", "digest")
+        real: Any = journal._writer
+
+        class Interrupted:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(real, name)
+
+            def execute(self, statement: str, *values: Any) -> Any:
+                done = real.execute(statement, *values)
+                if statement == "BEGIN IMMEDIATE":
+                    raise KeyboardInterrupt
+                return done
+
+        journal._writer = Interrupted()  # type: ignore[assignment]
+        with pytest.raises(KeyboardInterrupt):
+            journal.append([decided("x")], after=0)
+        journal._writer = real
+        assert not real.in_transaction
+        assert journal.append([decided("x")], after=0) == 1
+
+
+def test_erasing_while_somebody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes may still be in the log beside the file, and that is said; later they are gone."""
+    monkeypatch.setattr("rolin.journal.sqlite._WAIT", 0.1)
+    with SQLiteJournal(tmp_path / "j.db") as journal:
+        journal.begin(b"origin", "digest")
+        journal.append([decided("x", person="somebody-in-person")], after=0)
+        reader = sqlite3.connect(tmp_path / "j.db", isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM events").fetchone()
+        with pytest.raises(JournalError, match="are erased, but another process is reading"):
+            journal.remove(Removal(people=["somebody-in-person"]), after=1, state=b"")
+        reader.close()
+        assert journal.remove(Removal(people=["somebody-in-person"]), after=2, state=b"") == (0, 2)
+        for file in tmp_path.iterdir():
+            assert b"somebody-in-person" not in file.read_bytes()
+
+
+def test_many_open_a_new_file_at_once(tmp_path: Path) -> None:
+    """One of them makes the tables, and nobody is told a lie."""
+    errors: list[BaseException] = []
+
+    def open_it(path: Path) -> None:
+        try:
+            SQLiteJournal(path).close()
+        except BaseException as error:
+            errors.append(error)
+
+    for i in range(10):
+        threads = [threading.Thread(target=open_it, args=(tmp_path / f"{i}.db",)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert errors == []
+
+
+def test_a_reader_without_the_right_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sees what is in the log beside the file, too."""
+    with SQLiteJournal(tmp_path / "j.db") as journal:
+        journal.begin(b"origin", "digest")
+        journal.append([decided("x")], after=0)
+        monkeypatch.setattr("os.access", lambda *_: False)
+        with SQLiteJournal(tmp_path / "j.db", readonly=True) as reader:
+            assert reader.header() == Header(1, 0, "digest")
+    with SQLiteJournal(tmp_path / "j.db", readonly=True) as reader:  # nothing beside it any more
+        assert reader.header() == Header(1, 0, "digest")
+
+
+def test_odd_paths(tmp_path: Path) -> None:
+    """Bytes that are no letters are a path; too long a name, or a zero in it, is none."""
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.db"))
+    SQLiteJournal(path).close()
+    assert path.exists()
+    for wrong in ("x" * 300, "a\0b"):
+        with pytest.raises(JournalError, match="cannot be the file of a journal"):
+            SQLiteJournal(tmp_path / wrong)
+
+
+def test_nothing_is_acknowledged_that_nobody_wrote() -> None:
+    """If whoever took a request from the queue was interrupted, the one who waits is told."""
+    silent: GroupCommit[int] = GroupCommit(lambda batch: None)
+    with pytest.raises(JournalError, match="writing was interrupted; ask again"):
+        silent.submit(1)
 
 
 def test_a_full_disk_says_so(tmp_path: Path) -> None:

@@ -15,10 +15,9 @@ import pytest
 
 import rolin
 from rolin import Bandit
-from rolin.errors import Contradiction, DataError, InputError
+from rolin.errors import ArmError, Contradiction, DataError, InputError, UnknownOption
 from rolin.journal import MemoryJournal, SQLiteJournal
 from rolin.journal.dsjson import read_dsjson
-from rolin.journal.events import Expired, Rewarded
 from rolin.journal.importing import past_decisions
 from rolin.journal.replay import packed
 from rolin.journal.tables import COLUMNS, as_frame, export, read_decisions, read_journal
@@ -61,11 +60,12 @@ def test_what_is_exported_is_imported(ending: str, bandit: Bandit, tmp_path: Pat
         assert sorted(old.outcomes) == sorted(new.outcomes)
         for place, outcome in new.outcomes.items():
             was = old.outcomes[place]
-            kinds.add((type(was), was.value is None))
-            assert type(outcome) is type(was)
-            assert (outcome.value, outcome.weight) == (was.value, was.weight)
+            kinds.add(was.expired)
+            assert (outcome.value, outcome.weight, outcome.expired) == (
+                was.value, was.weight, was.expired,
+            )  # fmt: skip
             assert same(outcome.context, was.context)
-    assert kinds == {(Rewarded, False), (Expired, False)}
+    assert kinds == {False, True}
     other = Bandit(rolin.RoLinTS(n_features=2, seed=7), journal=tmp_path / "j.db")
     assert other.import_log(source) == 41
     assert other.import_log(source) == 0
@@ -93,7 +93,7 @@ def test_names_of_one_kind_are_columns_of_parquet(tmp_path: Path) -> None:
         assert table["arm"].to_pylist()[0] in arms
         assert table["contexts"].to_pylist() == [[[1.0, 0.0], [0.0, 1.0]]]
         (past,) = past_decisions(tmp_path / "log.parquet")
-        assert past.decision.offered == arms
+        assert past.decision.offered == tuple(arms)
 
 
 def test_a_table_of_past_rewards_warms_up(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_table_of_past_rewards_warms_up(tmp_path: Path) -> None:
     assert texts.policy.arms == [str(arm) for arm in bandit.policy.arms]
     decision = bandit.decide(np.eye(2))
     assert decision.version == bandit.version - 1 == 100
-    with pytest.raises(DataError, match="decision 1 has 1 features, expected 2"):
+    with pytest.raises(DataError, match="decision 1: it has 1 features, expected 2"):
         bandit.import_log(frame, features=["price"])
 
 
@@ -135,6 +135,7 @@ def test_a_table_of_past_rewards_warms_up(tmp_path: Path) -> None:
         ({"id": ["u", "u"]}, r"row 2: id 'u' is that of row 1 too"),
         ({"id": ["u", "u" * 600]}, r"row 2: id has 600 letters"),
         ({"time": ["2020-01-01", "yesterday"]}, r"row 2: time is 'yesterday'"),
+        ({"time": [1700000000, 1700000000000]}, r"row 2: time is 1700000000000, expected a time"),
         ({"control": ["no", "no"]}, r"row 1: control is 'no', expected true or false"),
     ],
 )
@@ -170,9 +171,16 @@ WHOLE: dict[str, Any] = {
         ({"propensities": [[0.5, 0.6]]}, "sum to 1"),
         ({"propensities": [[1.5, -0.5]]}, "propensities are not"),
         ({"propensities": [[1.0]]}, "propensities are not"),
-        ({"chosen": [[2]]}, r"chosen is \(2,\)"),
-        ({"chosen": [[]]}, r"chosen is \(\)"),
+        ({"chosen": [[2]]}, r"chosen is \[2\]"),
+        ({"chosen": [[]]}, r"chosen is \[\]"),
         ({"chosen": [[0, 0]]}, "chosen"),
+        ({"chosen": [[True]]}, r"chosen is \[True\]"),
+        ({"chosen": [[0.0]]}, r"chosen is \[0.0\]"),
+        ({"chosen": [[[0]]]}, "chosen"),
+        ({"contexts": [[1.0, 2.0]]}, "contexts is not a table"),
+        ({"contexts": [[[None], [1.0]]]}, "contexts is None, expected a number"),
+        ({"contexts": ["[" * 100_000]}, "expected a list"),
+        ({"propensities": [[10**400, 0.0]]}, "too large"),
         ({"outcome": ["lost"]}, "outcome is 'lost'"),
         ({"outcomes": [["reward", "open"]], "rewards": [[1.0]], "weights": [[1.0]]}, "differ in length"),
     ],
@@ -265,7 +273,7 @@ def test_dsjson_is_read(name: str, tmp_path: Path) -> None:
         "User.age", "User.country=fi", "User.member", "e.0", "e.1", "i.kind=hot", "i.price", "j.fresh"
     ]  # fmt: skip
     assert one.decision.id == "e1"
-    assert one.decision.offered == ["tea", "coffee", "juice"]
+    assert one.decision.offered == ("tea", "coffee", "juice")
     assert one.decision.arm == "coffee"
     assert one.decision.propensity == 0.8
     assert one.decision.propensities is not None
@@ -290,7 +298,7 @@ def test_actions_without_tags_are_named_by_a_feature(tmp_path: Path) -> None:
     event["c"]["_multi"] = [{"i": {"id": name, "n": 2}} for name in "abc"]
     path = write(tmp_path / "log.dsjson", [event])
     (past,) = read_dsjson(path, arm="i.id").decisions
-    assert past.decision.offered == ["a", "b", "c"]
+    assert past.decision.offered == ("a", "b", "c")
     (past,) = read_dsjson(path).decisions
     assert past.decision.offered[0] == "i.id=a,i.n:2"
     with pytest.raises(DataError, match=r"line 1: an action has no text under 'i\.name'"):
@@ -309,11 +317,17 @@ def test_actions_without_tags_are_named_by_a_feature(tmp_path: Path) -> None:
         ({"_label_cost": "free"}, "could not convert"),
         ({"c": {"User": {}}}, "c has no list _multi"),
         ({"c": {"_multi": []}}, "_multi is empty"),
-        ({"c": {"_multi": [{"_tag": "a"}, {"_tag": "a"}, {"_tag": "b"}]}}, "both named"),
+        (
+            {"c": {"_multi": [{"_tag": "a"}, {"_tag": "a"}, {"_tag": "b"}]}},
+            "two actions have the same name",
+        ),
         ({"c": {"_multi": [{}], "_slots": []}}, "several slots"),
         ({"pdrop": 1.0}, "pdrop"),
         ({"Timestamp": "yesterday"}, "isoformat"),
         ({"EventId": ""}, "EventId"),
+        ({"_label_cost": 10**400}, "too large"),
+        ({"a": [], "p": []}, "a is"),
+        ({"a": ["x", "y", "z"]}, "."),
     ],
 )
 def test_malformed_lines_are_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -321,6 +335,78 @@ def test_malformed_lines_are_named(changes: dict[str, Any], message: str, tmp_pa
     path = write(tmp_path / "log.dsjson", [EVENTS[1], EVENTS[0] | changes])
     with pytest.raises(DataError, match=f"log.dsjson, line 2: .*{message}"):
         read_dsjson(path)
+
+
+def test_dsjson_as_it_comes(tmp_path: Path) -> None:
+    """A mark at the beginning, times of other zones, ids that are null, tags that are numbers."""
+    event = json.loads(json.dumps(EVENTS[0])) | {
+        "EventId": None,
+        "Timestamp": "2021-02-04T21:31:29.246+05:00",
+    }
+    event["c"]["_multi"][0]["_tag"] = 0
+    path = tmp_path / "log.dsjson"
+    path.write_text("\ufeff" + json.dumps(event) + "\n", encoding="utf-8")
+    (past,) = read_dsjson(path).decisions
+    assert past.decision.id == "log.dsjson-line-1"
+    assert past.decision.time == pytest.approx(1612456289.246, abs=1e-6)
+    assert past.decision.offered[0] == "0"
+    with pytest.raises(DataError, match="line 1: _labelIndex is missing"):
+        read_dsjson(write(path, [{k: v for k, v in EVENTS[0].items() if k != "_labelIndex"}]))
+
+
+def test_frames_of_every_kind(bandit: Bandit, tmp_path: Path) -> None:
+    """What pandas reads from an exported file, with its own types for what is missing; polars."""
+    import polars as pl
+
+    export(bandit.journal, tmp_path / "log.parquet")
+    frames = [pd.read_parquet(tmp_path / "log.parquet"), pl.read_parquet(tmp_path / "log.parquet")]
+    for frame in [*frames, frames[0].convert_dtypes()]:
+        assert len(past_decisions(frame)) == 41
+    plain = pd.DataFrame({"arm": ["a", "b"], "x": [1, None], "reward": [1, 2]}).convert_dtypes()
+    with pytest.raises(DataError, match="row 2: x is missing"):
+        past_decisions(plain, features=["x"])
+
+
+def test_options_that_a_source_does_not_have(bandit: Bandit, tmp_path: Path) -> None:
+    """Are refused, rather than passed over."""
+    for source in (bandit.journal, write(tmp_path / "log.dsjson", EVENTS), [1, 2]):
+        with pytest.raises(UnknownOption, match="this kind of log takes no reward"):
+            past_decisions(source, reward="clicks")
+    with pytest.raises(InputError, match="holds no decisions"):
+        past_decisions(None)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="is not a past decision"):
+        bandit.import_log([1, 2])  # type: ignore[list-item]
+
+
+def test_odd_names_of_arms(tmp_path: Path) -> None:
+    """The empty text is a name; a broken letter or a number of 65 bits is none."""
+    bandit = Bandit(rolin.Uniform(n_features=0, seed=1))
+    bandit.decide({"": [], "0": [], 0: [], -5: []})
+    for ending in (".csv", ".parquet"):
+        export(bandit.journal, tmp_path / f"log{ending}")
+        (past,) = past_decisions(tmp_path / f"log{ending}")
+        assert past.decision.offered == ("", "0", 0, -5)
+    for name in ("\ud800", 2**63, 10**5000):
+        with pytest.raises(ArmError, match="the name of an arm"):
+            bandit.decide({name: []})
+
+
+def test_the_same_decision_twice_in_one_import(bandit: Bandit) -> None:
+    """Counts once."""
+    pasts = list(read_journal(bandit.journal))
+    other = Bandit(rolin.RoLinTS(n_features=2, seed=7))
+    assert other.import_log([pasts[0], pasts[0], pasts[1]]) == 2
+
+
+def test_an_import_that_fails_leaves_no_journal(tmp_path: Path) -> None:
+    """Neither the file nor what SQLite puts beside it."""
+    pd.DataFrame({"arm": ["a"], "reward": [0.5], "x": [1.0]}).to_csv(tmp_path / "log.csv")
+    run = cli(
+        "journal", "import", tmp_path / "log.csv", tmp_path / "j.db", "--policy", "LogisticRoLinTS"
+    )
+    assert run.returncode == 2
+    assert "decision 1: reward=0.5, expected 0 or 1" in run.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
 
 
 def test_lines_that_are_not_json(tmp_path: Path) -> None:
@@ -367,7 +453,15 @@ def test_the_command_line_moves_journals(tmp_path: Path) -> None:
     assert "i.price" in json.loads(names.read_text())
     with SQLiteJournal(tmp_path / "vw.db", readonly=True) as journal:
         assert len(list(read_journal(journal))) == 2
+    (tmp_path / "bad.json").write_text("5")
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"arm,reward\na,1\n" * 999)[:-20])
     for wrong in (
+        ["import", dsjson, tmp_path / "x.db", "--names", tmp_path / "bad.json"],
+        ["import", dsjson, tmp_path / "x.db", "--names", tmp_path / "no" / "names.json"],
+        ["import", tmp_path / "cut.csv.gz", tmp_path / "x.db"],
+        ["erase", path, "--older-than", "-5"],
+        ["erase", path, "--older-than", "nan"],
+        ["show", "x" * 300],
         ["show", tmp_path / "none.db"],
         ["export", path, tmp_path / "log.xlsx"],
         ["import", tmp_path / "log.parquet", tmp_path / "x.db", "--policy", "Magic"],

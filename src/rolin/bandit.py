@@ -16,10 +16,21 @@ from itertools import count
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, SupportsFloat
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from rolin.arms import Name, canonical
-from rolin.checks import as_excluded, count_of, finite_number_of, share_of, text_of
+from rolin.checks import (
+    LAST_TIME,
+    as_excluded,
+    as_names,
+    count_of,
+    finite_number_of,
+    first_not_finite,
+    number_of,
+    share_of,
+    text_of,
+)
 from rolin.errors import (
     ArmError,
     CannotTell,
@@ -38,10 +49,8 @@ from rolin.journal.events import (
     ArmRestored,
     Decayed,
     Event,
-    Expired,
     LoggedDecision,
     Outcome,
-    Rewarded,
 )
 from rolin.journal.importing import past_decisions
 from rolin.journal.live import LiveState, Pending, Plan
@@ -57,6 +66,9 @@ if TYPE_CHECKING:
 __all__ = ["Bandit"]
 
 _AT_ONCE = 1000  # decisions that expire in one transaction
+# Larger rewards, weights and features are refused, so that whatever is recorded can be learned from.
+_LARGEST = 1e50
+_INTEGERS = 2**63
 
 
 class Bandit:
@@ -88,8 +100,11 @@ class Bandit:
     Notes
     -----
     Safe to call from several threads: what they write at the same time goes to the disk together. Several
-    processes may share one SQLite file; each learns what the others wrote when it next writes, or on
-    `refresh`.
+    processes may share one SQLite file, each with a bandit of its own, opened after forking; each learns what the
+    others wrote when it next writes, or on `refresh`.
+
+    With joint sampling the probabilities of a policy are an average over draws, and arms are drawn from
+    just these probabilities, so that what is logged is exact.
 
     Examples
     --------
@@ -122,14 +137,14 @@ class Bandit:
         """Where everything is recorded."""
         self._owns_journal = self.journal is not journal
         try:
-            self._live = LiveState(self.journal, policy, clock, snapshot_every)
+            self._live = LiveState(self.journal, policy, self._now, snapshot_every)
             self._explorer = Explorer(self.policy.seed, *shares, bool(propensities))
         except BaseException:
             self.close()
             raise
         # Ids of our own: never the same in two processes, always the same in a trial in memory.
-        token = secrets.token_hex(6) if self.journal.durable else f"{self.policy.seed:x}"
-        self._ids = (f"{token}-{n}" for n in count(1))
+        self._token = secrets.token_hex(6) if self.journal.durable else f"{self.policy.seed:x}"
+        self._numbers = count(1)
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -191,39 +206,37 @@ class Bandit:
         exclude
             As for `decide`, the same for all questions.
         """
-        questions = list(contexts)
+        questions = _listed("contexts", contexts)
         n = len(questions)
+        whose = []
         for name, given in (("ids", ids), ("people", people)):
-            if given is not None and len(given) != n:
-                raise ShapeError(f"{name} has {len(given)} items, expected {n}, one per question")
-        names = None if arms is None else list(arms)
-        nobody: list[str | None] = [None] * n
-        each = zip(questions, [names] * n, ids or nobody, people or nobody, strict=True)
-        return self._decide(list(each), top_k, exclude)
+            whose.append([None] * n if given is None else _listed(name, given))
+            if len(whose[-1]) != n:
+                raise ShapeError(
+                    f"{name} has {len(whose[-1])} items, expected {n}, one per question"
+                )
+        names = None if arms is None else as_names(arms)
+        return self._decide(list(zip(questions, [names] * n, *whose, strict=True)), top_k, exclude)
 
     def _decide(
-        self,
-        questions: Sequence[tuple[Any, Any, str | None, str | None]],
-        top_k: int | None,
-        exclude: Iterable[Name],
+        self, questions: Sequence[tuple[Any, ...]], top_k: int | None, exclude: Iterable[Name]
     ) -> list[LoggedDecision]:
         excluded = as_excluded(exclude) or ()
         answers: list[LoggedDecision] = []
-        asked_for = set()  # ids of the caller's, which somebody else may store meanwhile
-        self._live.fresh()
+        given_ids = set()  # which somebody else may store meanwhile
         for contexts, arms, given, person in questions:
             whom = None if person is None else text_of("person", person)
             id = self._new_id() if given is None else text_of("id", given)
             stored = None if given is None else self.journal.decision(id)
             answers.append(stored or self._answer(contexts, arms, id, whom, top_k, excluded))
             if given is not None:
-                asked_for.add(id)
+                given_ids.add(id)
 
         def plan(pending: Pending) -> tuple[list[Event], list[LoggedDecision]]:
             events: list[Event] = []
             final = []
             for answer in answers:
-                stored = pending.decision(answer.id) if answer.id in asked_for else None
+                stored = pending.decision(answer.id) if answer.id in given_ids else None
                 if stored is None:
                     events.append(answer)
                     pending.add(answer)
@@ -235,10 +248,10 @@ class Bandit:
 
     def _new_id(self) -> str:
         """Return an id that nobody has."""
-        for id in self._ids:
+        while True:
+            id = f"{self._token}-{next(self._numbers)}"
             if self.journal.durable or self.journal.decision(id) is None:
                 return id
-        raise AssertionError("numbers never end")
 
     def _answer(
         self,
@@ -252,13 +265,12 @@ class Bandit:
         """Decide, from what is known now."""
         control = self._explorer.in_control(person or id)
         with self._live.lock:
-            policy, version = self.policy, self.version
+            policy, version = self._live.current()
             question = ask(policy._model, contexts, arms, excluded)
             x, (names, _) = question
-            if not {str, int}.issuperset(map(type, names)):
-                raise ArmError(
-                    f"arms are {list(names)!r}, expected names that are texts or integers"
-                )
+            _check_names(names)
+            if x.size and not np.abs(x).max() <= _LARGEST:  # so that its reward can be learned from
+                raise first_not_finite("contexts", x)
             if top_k is not None:
                 check_top_k(top_k, question)
             chosen, p = self._explorer.choose(policy, question, id, top_k or 1, control=control)
@@ -266,9 +278,13 @@ class Bandit:
         for array in (x, p):
             if array is not None:
                 array.flags.writeable = False  # a record: neither the caller nor we change it
-        return LoggedDecision(
-            id, self._clock(), list(names), x, chosen, p, version, person, control
-        )
+        return LoggedDecision(id, self._now(), tuple(names), x, chosen, p, version, person, control)
+
+    def _now(self) -> float:
+        now = number_of("the clock's time", self._clock(), ParameterError)
+        if not 0.0 <= now < LAST_TIME:
+            raise ParameterError(f"the clock says {now}, expected seconds since 1970")
+        return now
 
     # -- rewards -----------------------------------------------------------------------------
 
@@ -304,21 +320,22 @@ class Bandit:
 
     def reward_many(self, rewards: Mapping[str, SupportsFloat]) -> None:
         """Say what many decisions were worth, by id: all of them or none."""
-        self._live.submit(
-            self._reward_plan([(id, value, None, 1.0) for id, value in rewards.items()])
-        )
+        if not isinstance(rewards, Mapping):
+            raise InputError(f"rewards={rewards!r}, expected a mapping from id to reward")
+        each = [(id, value, None, 1.0) for id, value in rewards.items()]
+        self._live.submit(self._reward_plan(each))
 
     def _reward_plan(self, rewards: Sequence[tuple[str, Any, Any, Any]]) -> Plan:
         checked = []
         for id, value, arm, weight in rewards:
-            r = finite_number_of("reward", value)
+            r = self._reward_of("reward", value)
             h = finite_number_of("weight", weight)
-            if not h > 0.0:
-                raise InputError(f"weight={weight!r}, expected a positive number")
-            if self.policy.yes_or_no and r not in (0.0, 1.0):
-                raise InputError(f"reward={value!r}, expected 0 or 1: no or yes")
+            if not 1.0 / _LARGEST <= h <= _LARGEST:
+                raise InputError(
+                    f"weight={weight!r}, expected a positive number up to {_LARGEST:g}"
+                )
             checked.append((text_of("id", id), r, arm, h))
-        now = self._clock()
+        now = self._now()
 
         def plan(pending: Pending) -> tuple[list[Event], None]:
             events: list[Event] = []
@@ -329,18 +346,33 @@ class Bandit:
                 place = _place_of(decision, arm)
                 known = pending.outcomes(id).get(place)
                 if known is None:
-                    chosen = decision.chosen[place]
-                    event = Rewarded(
-                        id, now, place, self._live.life_of(decision, decision.offered[chosen]),
-                        decision.offered_contexts[chosen], value, weight,
-                    )  # fmt: skip
-                    events.append(event)
-                    pending.add(event)
+                    events.append(self._outcome(decision, place, now, value, weight))
+                    pending.add(events[-1])
                 elif (known.value, known.weight) != (value, weight):
                     raise Contradiction(_contradiction(known, value, weight))
             return events, None
 
         return plan
+
+    def _reward_of(self, name: str, value: object) -> float:
+        """Return a reward that can be learned from."""
+        r = finite_number_of(name, value)
+        if not abs(r) <= _LARGEST:
+            raise InputError(
+                f"{name} is {r:g}, too large to learn from: expected at most {_LARGEST:g}"
+            )
+        if self.policy.yes_or_no and r not in (0.0, 1.0):
+            raise InputError(f"{name}={value!r}, expected 0 or 1: no or yes")
+        return r
+
+    def _outcome(
+        self, decision: LoggedDecision, place: int, now: float, value: float | None,
+        weight: float = 1.0, *, expired: bool = False,
+    ) -> Outcome:  # fmt: skip
+        chosen = decision.chosen[place]
+        arm = self._live.life_of(decision, decision.offered[chosen])
+        x = decision.offered_contexts[chosen]
+        return Outcome(decision.id, now, place, arm, x, value, weight, expired)
 
     def expire(
         self, after: float | timedelta, *, default_reward: SupportsFloat | None = None
@@ -354,30 +386,24 @@ class Bandit:
         default_reward
             What counts as their reward; by default nothing is learned from them.
         """
-        age = (
-            after.total_seconds()
-            if isinstance(after, timedelta)
-            else finite_number_of("after", after)
+        age = finite_number_of(
+            "after", after.total_seconds() if isinstance(after, timedelta) else after
         )
         if age < 0.0:
             raise InputError(f"after={after!r}, expected at least 0")
         value = (
-            None if default_reward is None else finite_number_of("default_reward", default_reward)
+            None if default_reward is None else self._reward_of("default_reward", default_reward)
         )
-        if self.policy.yes_or_no and value not in (None, 0.0, 1.0):
-            raise InputError(f"default_reward={default_reward!r}, expected 0 or 1: no or yes")
-        now = self._clock()
+        now = self._now()
+        before = math.nextafter(now - age, math.inf)
         expired = 0
 
         def plan(pending: Pending) -> tuple[list[Event], int]:
             events: list[Event] = []
-            for id, place in self.journal.waiting(math.nextafter(now - age, math.inf), _AT_ONCE):
+            for id, place in self.journal.waiting(before, _AT_ONCE):
                 decision = pending.decision(id)
                 if decision is not None and place not in pending.outcomes(id):
-                    chosen = decision.chosen[place]
-                    arm = self._live.life_of(decision, decision.offered[chosen])
-                    x = decision.offered_contexts[chosen]
-                    events.append(Expired(id, now, place, arm, x, value))
+                    events.append(self._outcome(decision, place, now, value, expired=True))
             return events, len(events)
 
         while closed := self._live.submit(plan):
@@ -402,17 +428,12 @@ class Bandit:
             Which columns mean what: see [`read_decisions`][rolin.journal.tables.read_decisions] and
             [`read_dsjson`][rolin.journal.dsjson.read_dsjson].
         """
-        pasts = past_decisions(source, now=self._clock(), **columns)
-        d = self.policy.n_features
-        for i, (decision, outcomes) in enumerate(pasts, start=1):
-            width = decision.offered_contexts.shape[1]
-            if width != d:
-                raise DataError(f"decision {i} has {width} features, expected {d}, as the policy")
-            for outcome in outcomes.values():
-                if self.policy.yes_or_no and outcome.value not in (None, 0.0, 1.0):
-                    raise DataError(
-                        f"decision {i} has a reward of {outcome.value}, expected 0 or 1"
-                    )
+        pasts = past_decisions(source, now=self._now(), **columns)
+        for i, past in enumerate(pasts, start=1):
+            try:
+                self._check_past(past)
+            except InputError as error:
+                raise DataError(f"decision {i}: {error}") from error
 
         def plan(pending: Pending) -> tuple[list[Event], int]:
             events: list[Event] = []
@@ -425,12 +446,28 @@ class Bandit:
                         f"{decision.arm!r} in what is imported"
                     )
                 if stored is None:
-                    events += [decision, *outcomes.values()]
+                    here = decision._replace(version=self.version)
+                    pending.add(here)
+                    events += [here, *outcomes.values()]
                     new += 1
             return events, new
 
         added: int = self._live.submit(plan)
         return added
+
+    def _check_past(self, past: PastDecision) -> None:
+        """Refuse a past decision that the policy could not learn from."""
+        if not isinstance(past, PastDecision):
+            raise InputError(f"{past!r} is not a past decision")
+        x, d = past.decision.offered_contexts, self.policy.n_features
+        _check_names(past.decision.offered)
+        if x.shape[1] != d:
+            raise ShapeError(f"it has {x.shape[1]} features, expected {d}, as the policy")
+        if x.size and not np.abs(x).max() <= _LARGEST:
+            raise first_not_finite("contexts", x)
+        for outcome in past.outcomes.values():
+            if outcome.value is not None:
+                self._reward_of("reward", outcome.value)
 
     # -- arms and age ------------------------------------------------------------------------
 
@@ -443,7 +480,7 @@ class Bandit:
                 raise ArmError(f"arm {arm!r} was removed already")
             if arm not in self.policy.arms:
                 raise ArmError(f"arm {arm!r} was never rewarded, so there is nothing to remove")
-            return ArmRemoved(self._clock(), arm)
+            return ArmRemoved(self._now(), arm)
 
         self._live.change(check)
 
@@ -459,7 +496,7 @@ class Bandit:
         def check() -> Event:
             if arm not in (removed := self.policy.removed_arms):
                 raise ArmError(f"arm {arm!r} is not among the removed arms: {removed!r}")
-            return ArmRestored(self._clock(), arm, with_past)
+            return ArmRestored(self._now(), arm, with_past)
 
         self._live.change(check)
 
@@ -468,7 +505,7 @@ class Bandit:
         factor = check_factor(factor)
         if not hasattr(self.policy, "decay"):
             raise CannotTell(f"{type(self.policy).__name__} cannot forget")
-        self._live.change(lambda: Decayed(self._clock(), factor))
+        self._live.change(lambda: Decayed(self._now(), factor))
 
     def learn_scales(self) -> None:
         """Estimate now, from all evidence, the scales that were given as `"learn"`."""
@@ -509,9 +546,7 @@ class Bandit:
             Those made before a time (a `datetime`, or seconds since 1970), or longer ago than a
             `timedelta`.
         """
-        if isinstance(ids, str):
-            raise ParameterError(f"ids={ids!r} is one text, expected a list of ids")
-        listed = [text_of("id", id) for id in ids]
+        listed = [text_of("id", id) for id in _listed("ids", ids)]
         people = [] if person is None else [text_of("person", person)]
         limit = None if before is None else self._time_of(before)
         if not listed and not people and limit is None:
@@ -520,9 +555,14 @@ class Bandit:
 
     def _time_of(self, before: datetime | timedelta | float) -> float:
         if isinstance(before, timedelta):
-            return self._clock() - before.total_seconds()
+            if before < timedelta():
+                raise ParameterError(f"before={before!r}, expected an age of at least 0")
+            return self._now() - before.total_seconds()
         if isinstance(before, datetime):
-            return before.timestamp()
+            try:
+                return before.timestamp()
+            except (ValueError, OverflowError) as error:
+                raise ParameterError(f"before={before!r} cannot be used: {error}") from error
         return finite_number_of("before", before)
 
     # -- reading -----------------------------------------------------------------------------
@@ -565,7 +605,7 @@ def _place_of(decision: LoggedDecision, arm: Name | None) -> int:
 
 
 def _contradiction(known: Outcome, value: float, weight: float) -> str:
-    if isinstance(known, Expired):
+    if known.expired:
         was = "nothing" if known.value is None else f"a reward of {known.value}"
         return f"decision {known.id!r} has expired with {was}, and now {value} came"
     if known.value == value:
@@ -574,3 +614,25 @@ def _contradiction(known: Outcome, value: float, weight: float) -> str:
             f"came with weight {weight}"
         )
     return f"decision {known.id!r} has a reward of {known.value}, and now {value} came"
+
+
+def _check_names(names: Sequence[Name]) -> None:
+    """Refuse names that a journal, a table or JSON could not hold."""
+    if not {str, int}.issuperset(map(type, names)):
+        raise ArmError(f"arms are {list(names)!r}, expected names that are texts or integers")
+    try:
+        "".join([name for name in names if type(name) is str]).encode()
+    except UnicodeEncodeError:
+        raise ArmError("the name of an arm holds letters that cannot be stored") from None
+    if any(type(name) is int and not -_INTEGERS <= name < _INTEGERS for name in names):
+        raise ArmError("the name of an arm is an integer of more than 64 bits")
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    """Return several things as a list; one text is not several."""
+    if isinstance(values, (str, bytes, Mapping)):
+        raise ShapeError(f"{name}={values!r} is one, expected a list of them")
+    try:
+        return list(values)
+    except TypeError:
+        raise ShapeError(f"{name}={values!r}, expected a list") from None

@@ -14,6 +14,7 @@ from rolin.errors import ArmError, InputError, NotFiniteError, ParameterError, S
 
 __all__ = [
     "FLOAT64",
+    "LAST_TIME",
     "Batch",
     "as_batch",
     "as_excluded",
@@ -22,6 +23,7 @@ __all__ = [
     "count_of",
     "finite_number_of",
     "first_not_finite",
+    "level_of",
     "number_of",
     "share_of",
     "text_of",
@@ -51,6 +53,9 @@ def count_of(name: str, value: object, *, least: int = 0, most: int = 2**63) -> 
 
 
 _LONGEST = 500  # letters of an id
+LAST_TIME = (
+    253_402_300_800.0  # seconds from 1970 to the year 10000, which no calendar of Python's knows
+)
 _TEXTS = (str, bytes, bytearray, memoryview)
 
 
@@ -74,6 +79,14 @@ def finite_number_of(name: str, value: object) -> float:
     if not math.isfinite(number):
         raise NotFiniteError(f"{name} is {number}, expected a finite number")
     return number
+
+
+def level_of(value: object) -> float:
+    """Return the level of an interval, between 0 and 1."""
+    level = number_of("level", value, ParameterError)
+    if not 0.0 < level < 1.0 - 1e-15:
+        raise ParameterError(f"level={value!r}, expected a number between 0 and 1")
+    return level
 
 
 def share_of(name: str, value: object) -> float:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.arms import Name
-from rolin.checks import number_of
-from rolin.errors import ParameterError
+from rolin.checks import level_of
 
 __all__ = ["ArmEffects", "Coefficients", "LogitPrediction", "Prediction"]
 
@@ -63,9 +62,7 @@ class LogitPrediction(Prediction):
 
 def _reach(level: float) -> float:
     """Return how many standard deviations hold that much of a normal distribution."""
-    number = number_of("level", level, ParameterError)
-    if not 0.0 < number < 1.0 - 1e-15:
-        raise ParameterError(f"level={level!r}, expected a number between 0 and 1")
+    number = level_of(level)
     return NormalDist().inv_cdf(0.5 + 0.5 * number)
 
 

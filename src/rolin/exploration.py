@@ -6,7 +6,6 @@ and uniform exploration, or of the control group.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -59,39 +58,46 @@ class Explorer:
         """Return the places of the chosen arms, and the probability of each to be the first."""
         x, (names, _) = question
         n = len(names)
+        if n * self._floor > 1.0 + 1e-12:
+            raise ParameterError(
+                f"floor={self._floor:g} with {n} arms, expected at most 1/{n} = {1 / n:.3g}"
+            )
         if control:
             if not np.isfinite(x).all():
                 raise first_not_finite("contexts", x)
             order = self._random.at(key, _FLOOR).permutation(n)[:top_k]
             return tuple(order.tolist()), np.full(n, 1.0 / n)
-        p = None
-        if self._propensities:
-            with suppress(CannotTell):
-                p, _ = policy._probabilities(question)
-        first: list[int] = []
-        if self._floor:
-            p, first = self._mixed(policy, p, n, key)
+        p, first = self._first(policy, question, key)
         if len(first) == top_k:
             return tuple(first), p
-        # Behind the arm that exploration put first, the others come in the policy's order.
+        # Behind an arm that was drawn here, the others come in the policy's order.
         scores = policy._score(question, key)
         ranked = policy._ranking(scores, key, min(top_k + len(first), n))
         return (*first, *[k for k in ranked if k not in first][: top_k - len(first)]), p
 
-    def _mixed(
-        self, policy: Policy[Any], p: Floats | None, n: int, key: Key
-    ) -> tuple[Floats, list[int]]:
-        """Return the mixture's probabilities, and the arm that exploration draws, if it does."""
-        floor = self._floor
-        if p is None:
-            raise CannotTell(
-                f"floor={floor:g}, but {type(policy).__name__} does not know its probabilities"
-            )
-        share = n * floor
-        if share > 1.0 + 1e-12:
-            raise ParameterError(
-                f"floor={floor:g} with {n} arms, expected at most 1/{n} = {1 / n:.3g}"
-            )
-        u = self._random.at(key, _FLOOR).random()
-        drawn = [min(int(u / floor), n - 1)] if u < share else []
+    def _first(
+        self, policy: Policy[Any], question: Question, key: Key
+    ) -> tuple[Floats | None, list[int]]:
+        """Return the probability of every arm, and the first arm if it is not for the policy to draw."""
+        if not self._propensities:
+            return None, []
+        n, floor = len(question[0]), self._floor
+        try:
+            p, error = policy._probabilities(question)
+        except CannotTell:
+            if not floor:
+                return None, []
+            raise
+        share, averaged = n * floor, bool(error.any())
+        if not share and not averaged:
+            return p, []
+        generator = self._random.at(key, _FLOOR)
+        u = generator.random()
+        if u < share:
+            drawn = [min(int(u / floor), n - 1)]
+        elif averaged:  # what is logged is exact if it is also what is drawn from
+            total = p.cumsum()
+            drawn = [int(np.searchsorted(total, generator.random() * total[-1], side="right"))]
+        else:
+            drawn = []
         return np.maximum(1.0 - share, 0.0) * p + floor, drawn

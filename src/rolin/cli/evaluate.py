@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from rolin import offline
+from rolin.checks import level_of
+from rolin.cli.policies import new_policy
 from rolin.errors import DataError, OverlapWarning
 from rolin.policies import find, load
 from rolin.progress import bar
@@ -66,6 +68,9 @@ def run(
     if features is not None:
         columns["features"] = [name.strip() for name in features.split(",")]
     targets = {name: _target(name) for name in policy}
+    level = level_of(level)
+    if figure is not None and all(isinstance(target, type) for target in targets.values()):
+        raise DataError("--figure draws policies that are evaluated as they are, and none is given")
     read = offline.read(log, missing=_missing(missing), first_place=first_place, **columns)
     reports: list[dict[str, Any]] = []
     first = None
@@ -73,7 +78,7 @@ def run(
         with bar(name, len(read)) as done:
             if isinstance(target, type):
                 result = offline.replay(
-                    read, _new(target, read.n_features), level=level, progress=done
+                    read, new_policy(name, read.n_features, seed=0), level=level, progress=done
                 )
                 text = f"{name}, learning as it goes: {result}"
                 reports.append(
@@ -105,15 +110,11 @@ def _target(name: str) -> Any:
     policies = find()
     if name in policies:
         return policies[name]
-    if not Path(name).exists():
+    if not Path(name).is_file():
         raise DataError(
             f"--policy {name} is neither a file, nor uniform, nor one of {', '.join(sorted(policies))}"
         )
     return load(name)
-
-
-def _new(kind: Any, n_features: int) -> Any:
-    return kind(n_features=n_features, seed=0)
 
 
 def _missing(text: str) -> Any:

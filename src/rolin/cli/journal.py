@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from rolin.bandit import Bandit
+from rolin.cli.policies import new_policy
 from rolin.datasets.log import SUFFIXES as TABLES
-from rolin.errors import DataError
+from rolin.errors import DataError, RolinError
 from rolin.journal import SQLiteJournal, replay
 from rolin.journal.dsjson import read_dsjson
 from rolin.journal.importing import past_decisions
 from rolin.journal.rows import row_of
 from rolin.journal.tables import check_target
 from rolin.journal.tables import export as export_table
-from rolin.policies import find
-from rolin.policies.base import options_of
 from rolin.progress import bar
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="See what a journal holds, and move it in and out.")
+
+_MOST_DAYS = 1e6
 
 JournalFile = Annotated[Path, typer.Argument(help="The file of the journal.", show_default=False)]
 
@@ -102,33 +104,46 @@ def import_(
     """Learn from past decisions, and record them in a journal; repeating it is harmless."""
     if log.name.endswith(TABLES):
         listed = None if features is None else [name.strip() for name in features.split(",")]
-        pasts = past_decisions(log, arm=arm or "arm", reward=reward, features=listed)
+        pasts = past_decisions(
+            log, arm=arm or "arm", reward=reward, features=listed, now=time.time()
+        )
     else:
-        known: Any = json.loads(names.read_text()) if names is not None and names.exists() else None
+        known = _names(names)
         read = read_dsjson(log, features=known, arm=arm)
         pasts = read.decisions
         if names is not None and known is None:
-            names.write_text(json.dumps(read.features, indent=1) + "\n", encoding="utf-8")
+            try:
+                names.write_text(json.dumps(read.features, indent=1) + "\n", encoding="utf-8")
+            except OSError as error:
+                raise DataError(f"{names} cannot be written: {error}") from error
         if read.skipped:
             typer.echo(f"{read.skipped} lines hold no decision and were left out", err=True)
     if not pasts:
         raise DataError(f"{log} has no decisions")
     d = pasts[0].decision.offered_contexts.shape[1]
-    with Bandit(None if journal.exists() else _new(policy, d), journal=journal) as bandit:
-        n = bandit.import_log(pasts)
+    begun = journal.exists()
+    try:
+        with Bandit(None if begun else new_policy(policy, d), journal=journal) as bandit:
+            n = bandit.import_log(pasts)
+    except RolinError:
+        if not begun:  # a journal that came to nothing
+            for ending in ("", "-wal", "-shm"):
+                journal.with_name(journal.name + ending).unlink(missing_ok=True)
+        raise
     typer.echo(f"{n} of {len(pasts)} decisions were new; the journal is {journal}")
 
 
-def _new(name: str, n_features: int) -> Any:
-    """Return a policy of that name that learns its scales, if it can."""
-    policies: dict[str, Any] = dict(find())
-    if name not in policies:
-        raise DataError(f"there is no policy {name}, only {', '.join(sorted(policies))}")
-    known = options_of(policies[name]) or []
-    learned: dict[str, Any] = {}
-    if "learn_by" in known:
-        learned = {scale: "learn" for scale in ("noise_std", "arm_std") if scale in known}
-    return policies[name](n_features=n_features, **learned)
+def _names(path: Path | None) -> list[str] | None:
+    """Return the names of features that were written to a file; `None` if there is none yet."""
+    if path is None or not path.exists():
+        return None
+    try:
+        names = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path} cannot be read as a list of names: {error}") from error
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"{path} does not hold a list of names")
+    return names
 
 
 @app.command()
@@ -143,6 +158,8 @@ def erase(
     ] = None,
 ) -> None:
     """Remove decisions for good. What was learned from them stays in the state."""
+    if older_than is not None and not 0.0 <= older_than <= _MOST_DAYS:
+        raise DataError(f"--older-than {older_than}, expected a number of days from 0 on")
     age = None if older_than is None else timedelta(days=older_than)
     if not journal.exists():
         raise DataError(f"there is no journal {journal}")

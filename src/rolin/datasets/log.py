@@ -18,7 +18,7 @@ from rolin.moments import Moments
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SUFFIXES", "Log", "read_log", "read_table"]
+__all__ = ["SUFFIXES", "Log", "numbers", "read_log", "read_table"]
 
 Floats = NDArray[np.float64]
 
@@ -88,13 +88,13 @@ def read_log(
     for row, name in enumerate(arms, start=1):
         if name is None or name == "" or name != name:
             raise DataError(f"{path}, row {row}: column {arm!r} is empty")
-    columns = [_numbers(path, table, name) for name in features]
-    weights = np.ones(len(table)) if weight is None else _numbers(path, table, weight)
+    columns = [numbers(path, table, name) for name in features]
+    weights = np.ones(len(table)) if weight is None else numbers(path, table, weight)
     if not (weights > 0).all():
         row = int(np.argmax(~(weights > 0)))
         raise DataError(f"{path}, row {row + 1}: {weight} is {weights[row]}, expected above 0")
     contexts = np.column_stack(columns) if columns else np.empty((len(table), 0))
-    return Log(arms, contexts, _numbers(path, table, reward), weights, list(features))
+    return Log(arms, contexts, numbers(path, table, reward), weights, list(features))
 
 
 def read_table(path: Path, arm: str | None) -> pd.DataFrame:
@@ -118,12 +118,17 @@ def read_table(path: Path, arm: str | None) -> pd.DataFrame:
                 path, index_col=False, dtype={arm: str}, keep_default_na=False,
                 na_values={name: [""] if name == arm else _MISSING for name in columns},
             )  # fmt: skip
-    except (ValueError, OSError, pd.errors.ParserWarning) as error:  # pandas' and pyarrow's too
+    except (
+        ValueError,
+        OSError,
+        EOFError,
+        pd.errors.ParserWarning,
+    ) as error:  # pandas' and pyarrow's
         reason = str(error).splitlines()[0]
         raise DataError(f"{path} cannot be read as a table: {reason}") from error
 
 
-def _numbers(path: str | Path, table: pd.DataFrame, column: str) -> Floats:
+def numbers(path: str | Path, table: pd.DataFrame, column: str) -> Floats:
     """Return a column as finite numbers, or say which row is not one."""
     import pandas as pd
 

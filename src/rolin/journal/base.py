@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple, Self
 
-from rolin.journal.events import Event, LoggedDecision, Outcome
+from rolin.journal.events import ArmRestored, Event, LoggedDecision, Outcome
 
 __all__ = ["Behind", "Header", "Journal", "Removal", "reached"]
 
@@ -32,7 +32,7 @@ class Removal(NamedTuple):
     ids: Collection[str] = ()
     people: Collection[str] = ()
     before: float | None = None
-    """Decisions, and all other events, of before this time."""
+    """Decisions, and other events, of before this time."""
 
 
 class Journal(ABC):
@@ -46,8 +46,8 @@ class Journal(ABC):
     """Whether it outlives the process."""
 
     @abstractmethod
-    def begin(self, state: bytes, origin: str) -> None:
-        """Make this the journal of a policy in that state; a journal that has begun stays as it is."""
+    def begin(self, state: bytes, origin: str) -> Header:
+        """Make this the journal of a policy in that state, unless it has begun; return its header."""
 
     @abstractmethod
     def header(self) -> Header | None:
@@ -67,7 +67,14 @@ class Journal(ABC):
     def read(
         self, *, after: int = 0, upto: int | None = None, decisions: bool = True
     ) -> Iterator[tuple[int, Event]]:
-        """Yield the events and their numbers, in order; decisions, which change no state, if asked."""
+        """Yield the events and their numbers, in order; decisions, which change no state, if asked.
+
+        Events that are removed meanwhile may be missing: the header says so afterwards.
+        """
+
+    @abstractmethod
+    def restored(self) -> list[tuple[int, ArmRestored]]:
+        """Return all events of arms that came back, with their numbers: they are never removed."""
 
     @abstractmethod
     def decision(self, id: str) -> LoggedDecision | None:
@@ -83,15 +90,18 @@ class Journal(ABC):
 
     @abstractmethod
     def save(self, seq: int, state: bytes) -> None:
-        """Keep the state that folding the events up to `seq` gave."""
+        """Keep the state that folding the events up to `seq` gave, unless some were removed since."""
 
     @abstractmethod
     def saved(self, upto: int | None = None) -> tuple[int, bytes] | None:
         """Return the last state that was kept, or the last one up to an event, with its number."""
 
     @abstractmethod
-    def remove(self, what: Removal, *, after: int, state: bytes) -> int:
-        """Remove decisions, keep the state that they led to, and return how many there were.
+    def remove(self, what: Removal, *, after: int, state: bytes) -> tuple[int, int]:
+        """Remove decisions and keep the state that they led to.
+
+        Returns how many there were, and the number of the last event: removing takes a number too, so
+        that others notice it.
 
         Raises
         ------

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +21,7 @@ import numpy as np
 from rolin.arms import Name
 from rolin.checks import text_of
 from rolin.errors import DataError, RolinError
-from rolin.journal.events import LoggedDecision, Outcome, Rewarded
+from rolin.journal.events import LoggedDecision, Outcome
 from rolin.journal.tables import PastDecision
 
 __all__ = ["SUFFIXES", "Imported", "read_dsjson"]
@@ -89,7 +91,7 @@ def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise DataError(f"{path} is not a file" if path.exists() else f"there is no file {path}")
     open_ = gzip.open if path.name.endswith(".gz") else open
     try:
-        with open_(path, "rt", encoding="utf-8") as file:
+        with open_(path, "rt", encoding="utf-8-sig") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
                     try:
@@ -103,18 +105,15 @@ def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise DataError(f"{path} cannot be read: {error}") from error
 
 
-class _line:  # noqa: N801  # used as a statement
-    """Says in which line something is wrong."""
-
-    def __init__(self, path: str | Path, number: int) -> None:
-        self._where = f"{path}, line {number}"
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, (RolinError, KeyError, TypeError, ValueError, IndexError)):
-            raise DataError(f"{self._where}: {error!s}") from error
+@contextmanager
+def _line(path: str | Path, number: int) -> Iterator[None]:
+    """Say in which line something is wrong."""
+    try:
+        yield
+    except KeyError as error:
+        raise DataError(f"{path}, line {number}: {error.args[0]} is missing") from error
+    except (RolinError, TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"{path}, line {number}: {error}") from error
 
 
 def _features_of(event: dict[str, Any]) -> list[dict[str, float]]:
@@ -164,42 +163,44 @@ def _past(
     arm: str | None,
     default_id: str,
 ) -> PastDecision:
-    offered = [_arm_of(action, arm) for action in event["c"]["_multi"]]
+    offered = tuple(_arm_of(action, arm) for action in event["c"]["_multi"])
     if len(set(offered)) != len(offered):
-        raise DataError(f"two actions are both named {offered!r}: say which feature is the arm")
+        raise DataError(
+            f"two actions have the same name, of {list(offered)!r}: say which feature is the arm"
+        )
     x = np.zeros((len(actions), len(known)))
     for k, action in enumerate(actions):
         for name, value in action.items():
             if name in known:
                 x[k, known[name]] = value
     chosen = event["_labelIndex"]
-    if not isinstance(chosen, int) or not 0 <= chosen < len(offered):
+    if type(chosen) is not int or not 0 <= chosen < len(offered):
         raise DataError(f"_labelIndex is {chosen!r}, expected one of {len(offered)} actions")
     p = _propensities(event, chosen, len(offered))
-    id = text_of("EventId", str(event.get("EventId", default_id)))
+    given = event.get("EventId")
+    id = text_of("EventId", default_id if given is None else str(given))
     time = _time(event.get("Timestamp"))
     decision = LoggedDecision(id, time, offered, x, (chosen,), p, None)
     cost, drop = float(event["_label_cost"]), float(event.get("pdrop", 0.0))
     if not np.isfinite(cost) or not 0.0 <= drop < 1.0:
         raise DataError(f"_label_cost is {cost} and pdrop {drop}, expected numbers")
     # Of a log that was thinned out, a line stands for as many as were dropped.
-    outcome: Outcome = Rewarded(
-        id, time, 0, offered[chosen], x[chosen], -cost + 0.0, 1.0 / (1.0 - drop)
-    )
+    outcome = Outcome(id, time, 0, offered[chosen], x[chosen], -cost + 0.0, 1.0 / (1.0 - drop))
     return PastDecision(decision, {0: outcome})
 
 
 def _propensities(event: dict[str, Any], chosen: int, n: int) -> Any:
     """Return the probabilities in the order of the actions; they are logged in that of the ranking."""
-    order = [int(a) for a in event["a"]]
-    base = min(order)  # actions are numbered from 1, or from 0 in older files
-    p = np.zeros(n)
-    if sorted(order) != list(range(base, base + n)) or base not in (0, 1):
+    order = event["a"]
+    if sorted(order) == list(range(n)):
+        order = [a + 1 for a in order]  # numbered from 0, as in some older files
+    if sorted(order) != list(range(1, n + 1)):
         raise DataError(f"a is {order}, expected every one of {n} actions once")
+    p = np.zeros(n)
     given = [float(q) for q in event["p"]]
     if len(given) != n:
         raise DataError(f"p has {len(given)} items, expected {n}, one per action")
-    p[[a - base for a in order]] = given
+    p[[a - 1 for a in order]] = given
     total = p.sum()
     if not ((p >= 0.0) & (p <= 1.0 + _ROUNDING)).all() or abs(total - 1.0) > _ROUNDING:
         raise DataError(f"p is {given}, expected probabilities that sum to 1")
@@ -220,12 +221,10 @@ def _arm_of(action: Any, feature: str | None) -> Name:
                 return name[len(feature) + 1 :]
         raise DataError(f"an action has no text under {feature!r} that could name its arm")
     tag = action.get("_tag") if isinstance(action, dict) else None
-    return (
-        str(tag)
-        if tag
-        else ",".join(
-            name if value == 1.0 else f"{name}:{value:g}" for name, value in sorted(own.items())
-        )
+    if tag is not None and tag != "":
+        return str(tag)
+    return ",".join(
+        name if value == 1.0 else f"{name}:{value:g}" for name, value in sorted(own.items())
     )
 
 
@@ -233,5 +232,7 @@ def _time(text: Any) -> float:
     if not text:
         return 0.0
     # Seven digits of a second are more than a datetime takes.
-    moment = datetime.fromisoformat(str(text).rstrip("Z")[:26])
-    return moment.replace(tzinfo=UTC).timestamp()
+    moment = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", str(text)))
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return moment.timestamp()

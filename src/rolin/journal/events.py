@@ -19,10 +19,8 @@ __all__ = [
     "ArmRestored",
     "Decayed",
     "Event",
-    "Expired",
     "LoggedDecision",
     "Outcome",
-    "Rewarded",
     "ScalesLearned",
 ]
 
@@ -36,7 +34,7 @@ class LoggedDecision(NamedTuple):
     """What rewards are joined by."""
     time: float
     """When it was made, in seconds since 1970."""
-    offered: list[Name]
+    offered: tuple[Name, ...]
     """The K arms that could have been chosen."""
     offered_contexts: Floats
     """(K, d): their contexts."""
@@ -45,7 +43,7 @@ class LoggedDecision(NamedTuple):
     propensities: Floats | None
     """(K,): how likely each arm was to be the first; `None` if that is not known."""
     version: int | None
-    """The last event that the model knew; `None` if another model decided."""
+    """The last event before it, which is the last that the model knew; `None` outside a journal."""
     person: str | None = None
     """Whom it was made for."""
     control: bool = False
@@ -78,30 +76,23 @@ class LoggedDecision(NamedTuple):
         return None if self.propensities is None else float(self.propensities[self.chosen[0]])
 
 
-class Rewarded(NamedTuple):
-    """The reward of one arm of a decision."""
+class Outcome(NamedTuple):
+    """What became of one arm of a decision: its reward, or that none came in time."""
 
     id: str
+    """That of the decision."""
     time: float
+    """When it came, in seconds since 1970."""
     place: int
     """Which arm of the ranking."""
     arm: Name
     context: Floats
-    value: float
-    weight: float = 1.0
-
-
-class Expired(NamedTuple):
-    """No reward came in time."""
-
-    id: str
-    time: float
-    place: int
-    arm: Name
-    context: Floats
     value: float | None
-    """What counts as the reward; `None` if nothing is learned."""
+    """The reward; `None` if none came and nothing is learned."""
     weight: float = 1.0
+    """How much it counts."""
+    expired: bool = False
+    """Whether no reward came in time, and the value is what counts instead."""
 
 
 class Decayed(NamedTuple):
@@ -134,5 +125,4 @@ class ArmRestored(NamedTuple):
     with_past: bool
 
 
-Outcome = Rewarded | Expired
-Event = LoggedDecision | Rewarded | Expired | Decayed | ScalesLearned | ArmRemoved | ArmRestored
+Event = LoggedDecision | Outcome | Decayed | ScalesLearned | ArmRemoved | ArmRestored

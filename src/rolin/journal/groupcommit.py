@@ -17,6 +17,7 @@ from rolin.errors import JournalError
 __all__ = ["GroupCommit", "Request"]
 
 Work = TypeVar("Work")
+_INTERRUPTED = "writing was interrupted; ask again with the same id to learn what became of it"
 
 
 class Request(Generic[Work]):
@@ -57,13 +58,17 @@ class GroupCommit(Generic[Work]):
         with self.lock:
             if not request.done:  # otherwise whoever wrote last has done it too
                 self._lead()
+        if not request.done:  # whoever took it from the queue was interrupted
+            raise JournalError(_INTERRUPTED)
         if request.error is not None:
             raise request.error
         return request.answer
 
     def _lead(self) -> None:
-        batch = [self._queue.popleft() for _ in range(len(self._queue))]
+        batch: list[Request[Work]] = []
         try:
+            while self._queue:
+                batch.append(self._queue.popleft())
             self._write(batch)
         except BaseException as error:
             for request in batch:
@@ -76,6 +81,4 @@ def _for_others(error: BaseException) -> BaseException:
     """Return the error for those who did not write themselves: of their own, as it gets a traceback."""
     if isinstance(error, JournalError):
         return JournalError(*error.args)
-    return JournalError(
-        f"writing was interrupted ({error!r}); ask again with the same id to learn what became of it"
-    )
+    return JournalError(_INTERRUPTED)

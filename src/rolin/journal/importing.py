@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolin.datasets.log import SUFFIXES as TABLES
-from rolin.errors import DataError
+from rolin.errors import DataError, InputError, UnknownOption
 from rolin.journal.base import Journal
 from rolin.journal.dsjson import SUFFIXES as DSJSON
 from rolin.journal.dsjson import read_dsjson
@@ -39,13 +40,17 @@ def past_decisions(
         What the reader of that kind of source takes.
     """
     if isinstance(source, Journal):
+        _takes(read_journal, columns)
         return list(read_journal(source))
     if isinstance(source, (str, PathLike)):
         path = Path(source)
         if path.name.endswith(TABLES):
+            _takes(read_decisions, columns)
             return read_decisions(path, now=now, **columns)
         if path.name.endswith(DSJSON):
+            _takes(read_dsjson, columns)
             return read_dsjson(path, **columns).decisions
+        _takes(read_journal, columns)
         if not path.is_file():
             raise DataError(
                 f"{path} is not a file" if path.exists() else f"there is no file {path}"
@@ -53,5 +58,20 @@ def past_decisions(
         with SQLiteJournal(path, readonly=True) as journal:
             return list(read_journal(journal))
     if hasattr(source, "columns"):
+        _takes(read_decisions, columns)
         return read_decisions(source, now=now, **columns)
-    return list(source)
+    _takes(read_journal, columns)
+    try:
+        return list(source)
+    except TypeError:
+        raise InputError(
+            f"{source!r} holds no decisions, expected a file, a journal, a data frame or a list"
+        ) from None
+
+
+def _takes(reader: Callable[..., Any], columns: Mapping[str, Any]) -> None:
+    """Refuse options that this kind of source has no use for."""
+    known = set(inspect.signature(reader).parameters) - {"source", "path", "journal", "now"}
+    if unknown := sorted(set(columns) - known):
+        said = f"only {', '.join(sorted(known))}" if known else "none"
+        raise UnknownOption(f"this kind of log takes no {unknown[0]}, {said}")

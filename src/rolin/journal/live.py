@@ -7,28 +7,30 @@ state is taken from the journal again.
 
 from __future__ import annotations
 
+import copy
+import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from rolin.arms import Name, PastArm
 from rolin.errors import JournalError, RolinError
-from rolin.journal.base import Behind, Journal, Removal, reached
+from rolin.journal.base import Behind, Header, Journal, Removal, reached
 from rolin.journal.events import (
     ArmRestored,
     Event,
-    Expired,
     LoggedDecision,
     Outcome,
-    Rewarded,
     ScalesLearned,
 )
 from rolin.journal.groupcommit import GroupCommit, Request
-from rolin.journal.replay import adaptive_of, digest_of, fold, packed, replay
+from rolin.journal.replay import adaptive_of, digest_of, fold, packed, replayed
 from rolin.policies import Policy
 
 __all__ = ["LiveState", "Pending", "Plan"]
+
+Answer = TypeVar("Answer")
 
 
 class Pending:
@@ -49,7 +51,7 @@ class Pending:
         """Count on an event that is to be written."""
         if isinstance(event, LoggedDecision):
             self._decisions[event.id] = event
-        elif isinstance(event, (Rewarded, Expired)):
+        elif isinstance(event, Outcome):
             self._outcomes.setdefault(event.id, {})[event.place] = event
 
     def decision(self, id: str) -> LoggedDecision | None:
@@ -99,69 +101,76 @@ class LiveState:
         self._kind = None if policy is None else type(policy)
         self._stale = False
         self._commits: GroupCommit[Plan] = GroupCommit(self._write)
-        header = journal.header()
-        if header is None:
-            if policy is None:
+        self._process = os.getpid()
+        if policy is None:
+            if journal.header() is None:
                 raise JournalError("the journal is empty, expected a policy to begin it with")
+            self._load()
+        else:
             state = packed(policy)
-            journal.begin(state, digest_of(state))
-        self._load()
-        if header is not None and policy is not None:
+            header = journal.begin(state, digest_of(state))
+            self._load()
             _check_same(self.policy, policy, header.origin)
 
     def _load(self) -> None:
         """Take the state from the journal."""
         with self.lock:
-            self.policy, self.version = replay(self.journal, kind=self._kind)
-            self._kept = self.version  # of the last state that was kept, or nearly
+            self.policy, self.version, self._kept = replayed(self.journal, kind=self._kind)
             self._new_lives = [
-                (seq, event.arm)
-                for seq, event in self.journal.read(decisions=False)
-                if isinstance(event, ArmRestored) and not event.with_past
+                (seq, event.arm) for seq, event in self.journal.restored() if not event.with_past
             ]
             self._stale = False
 
-    def fresh(self) -> None:
-        """Take the state from the journal again if folding was interrupted."""
-        if self._stale:
-            with self._commits.lock, self.lock:
-                if self._stale:
-                    self._load()
+    def current(self) -> tuple[Policy[Any], int]:
+        """Return the policy and its version; to be called, and used, with the lock held."""
+        if self._stale:  # folding was interrupted
+            self._load()
+        return self.policy, self.version
 
     def refresh(self) -> None:
         """Fold what others have written."""
         with self._commits.lock:
-            self.fresh()
-            header = self.journal.header()
-            assert header is not None  # it has begun
-            if header.first > self.version:  # some of it has been removed since
+            _, version = self.current()
+            header = self._header()
+            tail = list(self.journal.read(after=version, upto=header.last, decisions=False))
+            if self._header().first > version:  # some of it has been removed since
                 self._load()
                 return
-            for seq, event in self.journal.read(
-                after=self.version, upto=header.last, decisions=False
-            ):
+            for seq, event in tail:
                 self._fold([event], seq)
-            self.version = header.last
+            with self.lock:
+                self.version = max(self.version, header.last)
+
+    def _header(self) -> Header:
+        header = self.journal.header()
+        assert header is not None  # it has begun
+        return header
 
     # -- writing -----------------------------------------------------------------------------
 
     def submit(self, plan: Plan) -> Any:
         """Write what a plan says, together with what others write now; return its answer."""
-        self.fresh()
+        if os.getpid() != self._process:
+            raise JournalError(
+                "this bandit was opened by another process, before a fork: open one in each process"
+            )
         return self._commits.submit(plan)
 
     def _write(self, batch: list[Request[Plan]]) -> None:
         """Write what queued, fold it, and settle every request; one thread at a time."""
-        self.fresh()
-        while True:
-            planned = self._planned(batch)
+        with self.lock:
+            self.current()
+        planned: list[tuple[Request[Plan], list[Event], Any, RolinError | None]] = []
+
+        def attempt() -> tuple[list[Event], int]:
+            planned[:] = self._planned(batch)
             events = [event for _, events, _, _ in planned for event in events]
-            try:
-                reached("planned")
-                last = self.journal.append(events, after=self.version) if events else self.version
-                break
-            except Behind:
-                self.refresh()
+            reached("planned")
+            if not events:
+                return [], self.version
+            return events, self.journal.append(events, after=self.version)
+
+        events, last = self._until_not_behind(attempt)
         refused = self._fold(events, last)
         reached("folded")
         place = 0
@@ -187,17 +196,25 @@ class LiveState:
                     pending.add(event)
         return planned
 
+    def _until_not_behind(self, attempt: Callable[[], Answer]) -> Answer:
+        """Try to write, after reading what others wrote before us, until nobody was faster."""
+        while True:
+            try:
+                return attempt()
+            except Behind:
+                self.refresh()
+
     def change(self, check: Callable[[], Event]) -> None:
         """Write a change that depends on the state as it is: alone, nothing else being written."""
+
+        def attempt() -> tuple[Event, int]:
+            event = check()
+            fold(copy.deepcopy(self.policy), event)  # what cannot be folded is not written
+            return event, self.journal.append([event], after=self.version)
+
         with self._commits.lock:
-            while True:
-                self.refresh()
-                event = check()
-                try:
-                    last = self.journal.append([event], after=self.version)
-                    break
-                except Behind:
-                    continue
+            self.refresh()
+            event, last = self._until_not_behind(attempt)
             self._fold([event], last)
             self._keep_up()
 
@@ -206,20 +223,17 @@ class LiveState:
         refused: dict[int, RolinError] = {}
         first = last - len(events) + 1
         with self.lock:
-            self._stale = True  # until all is done: an interruption leaves it half folded
+            was_stale, self._stale = self._stale, True  # an interruption leaves it half folded
             for i, event in enumerate(events):
+                if first + i <= self.version:  # it was loaded meanwhile
+                    continue
                 try:
                     fold(self.policy, event)
                 except RolinError as error:
-                    if not isinstance(event, (Rewarded, Expired)):
-                        raise
-                    refused[i] = type(error)(
-                        f"{error} (the reward of {event.id!r} is recorded, but not learned from)"
-                    )
+                    refused[i] = JournalError(f"recorded, but not learned from: {error}")
                 if isinstance(event, ArmRestored) and not event.with_past:
                     self._new_lives.append((first + i, event.arm))
-            self.version = last
-            self._stale = False
+            self.version, self._stale = last, was_stale
         return refused
 
     def _keep_up(self) -> None:
@@ -244,25 +258,23 @@ class LiveState:
 
     def snapshot(self) -> int:
         """Keep the state in the journal; return its version."""
-        self.fresh()
-        with self._commits.lock:
-            self.journal.save(self.version, packed(self.policy))
-            self._kept = self.version
-            return self.version
+        with self._commits.lock, self.lock:
+            policy, version = self.current()
+            self.journal.save(version, packed(policy))
+            self._kept = version
+            return version
 
     def remove(self, what: Removal) -> int:
         """Remove decisions from the journal, keep the state, and return how many there were."""
+
+        def attempt() -> tuple[int, int]:
+            return self.journal.remove(what, after=self.version, state=packed(self.policy))
+
         with self._commits.lock:
-            while True:
-                self.refresh()
-                try:
-                    removed = self.journal.remove(
-                        what, after=self.version, state=packed(self.policy)
-                    )
-                    break
-                except Behind:
-                    continue
-            self._kept = self.version
+            self.refresh()
+            removed, last = self._until_not_behind(attempt)
+            with self.lock:
+                self.version = self._kept = last
             return removed
 
     def life_of(self, decision: LoggedDecision, arm: Name) -> Name:

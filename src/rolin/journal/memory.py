@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator
 
 from rolin.journal.base import Behind, Header, Journal, Removal, reached
-from rolin.journal.events import Event, Expired, LoggedDecision, Outcome, Rewarded
+from rolin.journal.events import ArmRestored, Event, LoggedDecision, Outcome
 
 __all__ = ["MemoryJournal"]
 
@@ -32,11 +32,12 @@ class MemoryJournal(Journal):
         self._waiting: dict[tuple[str, int], float] = {}
         self._states: dict[int, bytes] = {}
 
-    def begin(self, state: bytes, origin: str) -> None:
-        """Make this the journal of a policy in that state."""
+    def begin(self, state: bytes, origin: str) -> Header:
+        """Make this the journal of a policy in that state, unless it has begun."""
         with self._lock:
             if self._header is None:
                 self._header, self._states = Header(0, 0, origin), {0: state}
+            return self._header
 
     def header(self) -> Header | None:
         """Return what the journal knows of itself."""
@@ -59,7 +60,7 @@ class MemoryJournal(Journal):
                     self._decisions[event.id] = event
                     for place in range(len(event.chosen)):
                         self._waiting[event.id, place] = event.time
-                elif isinstance(event, (Rewarded, Expired)):
+                elif isinstance(event, Outcome):
                     self._outcomes.setdefault(event.id, {})[event.place] = event
                     self._waiting.pop((event.id, event.place), None)
             self._header = header._replace(last=after + len(new))
@@ -69,12 +70,16 @@ class MemoryJournal(Journal):
         self, *, after: int = 0, upto: int | None = None, decisions: bool = True
     ) -> Iterator[tuple[int, Event]]:
         """Yield the events and their numbers, in order."""
+        last = 0 if self._header is None else self._header.last
+        for seq in range(after + 1, 1 + (last if upto is None else min(upto, last))):
+            event = self._events.get(seq)  # none where one was removed
+            if event is not None and (decisions or not isinstance(event, LoggedDecision)):
+                yield seq, event
+
+    def restored(self) -> list[tuple[int, ArmRestored]]:
+        """Return all events of arms that came back, with their numbers."""
         with self._lock:
-            items = list(self._events.items())
-        for seq, event in items:
-            if seq > after and (upto is None or seq <= upto):
-                if decisions or not isinstance(event, LoggedDecision):
-                    yield seq, event
+            return [(seq, e) for seq, e in self._events.items() if isinstance(e, ArmRestored)]
 
     def decision(self, id: str) -> LoggedDecision | None:
         """Return the decision of that id."""
@@ -93,7 +98,9 @@ class MemoryJournal(Journal):
 
     def save(self, seq: int, state: bytes) -> None:
         """Keep the state that folding the events up to `seq` gave."""
-        self._states[seq] = state
+        with self._lock:
+            if self._header is not None and seq >= self._header.first:
+                self._states[seq] = state
 
     def saved(self, upto: int | None = None) -> tuple[int, bytes] | None:
         """Return the last state that was kept, or the last one up to an event."""
@@ -101,8 +108,8 @@ class MemoryJournal(Journal):
             known = [seq for seq in self._states if upto is None or seq <= upto]
             return (max(known), self._states[max(known)]) if known else None
 
-    def remove(self, what: Removal, *, after: int, state: bytes) -> int:
-        """Remove decisions, keep the state that they led to, and return how many there were."""
+    def remove(self, what: Removal, *, after: int, state: bytes) -> tuple[int, int]:
+        """Remove decisions and keep the state that they led to."""
         with self._lock:
             header = self._at(after)
             gone = {
@@ -117,20 +124,23 @@ class MemoryJournal(Journal):
                 for seq, event in self._events.items()
                 if not (
                     event.id in gone
-                    if isinstance(event, (LoggedDecision, Rewarded, Expired))
-                    else what.before is not None and event.time < what.before
+                    if isinstance(event, (LoggedDecision, Outcome))
+                    else what.before is not None
+                    and event.time < what.before
+                    and not isinstance(event, ArmRestored)
                 )
             }
             if len(kept) == len(self._events):
-                return 0
+                return 0, after
             self._events = kept
             for id in gone:
                 del self._decisions[id]
                 self._outcomes.pop(id, None)
             self._waiting = {key: t for key, t in self._waiting.items() if key[0] not in gone}
-            self._states = {after: state}
-            self._header = header._replace(first=after)
-            return len(gone)
+            last = after + 1
+            self._states = {last: state}
+            self._header = header._replace(last=last, first=last)
+            return len(gone), last
 
     def close(self) -> None:
         """Do nothing: there is nothing to give back."""

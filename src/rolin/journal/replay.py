@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from typing import Any
 
 from rolin import snapshot
@@ -14,19 +15,22 @@ from rolin.journal.events import (
     ArmRestored,
     Decayed,
     Event,
-    Expired,
-    Rewarded,
+    Outcome,
     ScalesLearned,
 )
 from rolin.policies import Policy, find
 
-__all__ = ["adaptive_of", "digest_of", "fold", "packed", "replay", "unpacked"]
+__all__ = ["adaptive_of", "digest_of", "fold", "packed", "replay", "replayed", "unpacked"]
 
 
 def fold(policy: Policy[Any], event: Event) -> None:
-    """Change a policy's state as an event says; a decision changes nothing."""
+    """Change a policy's state as an event says; a decision changes nothing.
+
+    An event that the policy refuses, such as a reward too large to compute with, changes nothing: not
+    then, and not whenever it is replayed.
+    """
     match event:
-        case Rewarded() | Expired():
+        case Outcome():
             if event.value is not None:
                 policy.update(event.arm, event.context, event.value, event.weight)
         case Decayed():
@@ -65,29 +69,41 @@ def replay(
     JournalError
         If the journal has not begun, or the events that are needed have been removed.
     """
-    header = journal.header()
-    if header is None:
-        raise JournalError("the journal is empty: no policy has used it yet")
-    last = header.last if upto is None else min(upto, header.last)
-    if from_start and header.first:
-        raise JournalError(
-            f"events up to {header.first} have been removed: only states since then can be had"
-        )
-    kept = journal.saved(0 if from_start else last)
-    if kept is None:
-        raise JournalError(
-            f"event {last} is before {header.first}, up to which events have been removed"
-        )
-    known, state = kept
-    policy = unpacked(state, kind)
-    for seq, event in journal.read(after=known, upto=last, decisions=False):
-        try:
-            fold(policy, event)
-        except RolinError as error:
-            # A reward too large to compute with: it was refused then too, and taught nothing.
-            if not isinstance(event, (Rewarded, Expired)):
-                raise JournalError(f"event {seq} cannot be folded: {error}") from error
+    policy, last, _ = replayed(journal, kind=kind, upto=upto, from_start=from_start)
     return policy, last
+
+
+def replayed(
+    journal: Journal,
+    *,
+    kind: type[Policy[Any]] | None = None,
+    upto: int | None = None,
+    from_start: bool = False,
+) -> tuple[Policy[Any], int, int]:
+    """Return what `replay` does, and the number of the state that it began with."""
+    while True:
+        header = journal.header()
+        if header is None:
+            raise JournalError("the journal is empty: no policy has used it yet")
+        last = header.last if upto is None else min(upto, header.last)
+        if from_start and header.first:
+            raise JournalError(
+                f"events up to {header.first} have been removed: only states since then can be had"
+            )
+        kept = journal.saved(0 if from_start else last)
+        if kept is None:
+            raise JournalError(
+                f"event {last} is before {header.first}, up to which events have been removed"
+            )
+        known, state = kept
+        policy = unpacked(state, kind)
+        for _, event in journal.read(after=known, upto=last, decisions=False):
+            with suppress(RolinError):  # refused then, too
+                fold(policy, event)
+        after = journal.header()
+        if after is not None and after.first <= known:
+            return policy, last, known
+        # Somebody removed events while we read: begin again, with the state that they kept.
 
 
 def packed(policy: Policy[Any]) -> bytes:

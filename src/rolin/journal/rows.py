@@ -18,21 +18,22 @@ from rolin.journal.events import (
     ArmRestored,
     Decayed,
     Event,
-    Expired,
     LoggedDecision,
-    Rewarded,
+    Outcome,
     ScalesLearned,
 )
 from rolin.model import Scales
 from rolin.snapshot import decode, encode
 
-__all__ = ["DECISION", "Row", "event_of", "row_of"]
+__all__ = ["DECISION", "RESTORED", "Row", "event_of", "row_of"]
 
 Floats = NDArray[np.float64]
 _DOUBLES = np.dtype("<f8")
 
 DECISION = -1
 """The place of a row that is a decision; those of its outcomes are 0, 1, …"""
+RESTORED = "restored"
+"""The kind of a row that says that an arm came back."""
 
 
 class Row(NamedTuple):
@@ -40,11 +41,11 @@ class Row(NamedTuple):
 
     time: float
     kind: str
-    decision: str | None
-    place: int | None
-    person: str | None
     body: str
-    numbers: bytes | None
+    decision: str | None = None
+    place: int | None = None
+    person: str | None = None
+    numbers: bytes | None = None
 
 
 def row_of(event: Event) -> Row:
@@ -52,51 +53,45 @@ def row_of(event: Event) -> Row:
     match event:
         case LoggedDecision():
             p = event.propensities
-            body: dict[str, Any] = {
-                "offered": [encode(name) for name in event.offered],
-                "chosen": event.chosen,
-                "version": event.version,
-                "control": event.control,
-                "propensities": p is not None,
-            }
+            body = _json(
+                offered=[encode(name) for name in event.offered],
+                chosen=event.chosen,
+                version=event.version,
+                control=event.control,
+                propensities=p is not None,
+            )
             numbers = _bytes(event.offered_contexts) + (b"" if p is None else _bytes(p))
-            return _row(event.time, "decision", event.id, DECISION, event.person, body, numbers)
-        case Rewarded() | Expired():
-            kind = "reward" if isinstance(event, Rewarded) else "expiry"
-            body = {"arm": encode(event.arm), "value": event.value, "weight": event.weight}
-            return _row(event.time, kind, event.id, event.place, None, body, _bytes(event.context))
+            return Row(event.time, "decision", body, event.id, DECISION, event.person, numbers)
+        case Outcome():
+            kind = "expiry" if event.expired else "reward"
+            body = _json(arm=encode(event.arm), value=event.value, weight=event.weight)
+            numbers = _bytes(event.context)
+            return Row(event.time, kind, body, event.id, event.place, numbers=numbers)
         case Decayed():
-            return _row(event.time, "decay", None, None, None, {"factor": event.factor}, None)
+            return Row(event.time, "decay", _json(factor=event.factor))
         case ScalesLearned():
             scales = None if event.scales is None else asdict(event.scales)
-            return _row(event.time, "scales", None, None, None, {"scales": scales}, None)
+            return Row(event.time, "scales", _json(scales=scales))
         case ArmRemoved():
-            return _row(event.time, "removed", None, None, None, {"arm": encode(event.arm)}, None)
+            return Row(event.time, "removed", _json(arm=encode(event.arm)))
         case ArmRestored():
-            body = {"arm": encode(event.arm), "with_past": event.with_past}
-            return _row(event.time, "restored", None, None, None, body, None)
+            body = _json(arm=encode(event.arm), with_past=event.with_past)
+            return Row(event.time, RESTORED, body)
 
 
 def event_of(row: Row) -> Event:
     """Return the event of a row."""
-    time, kind, decision, place, person, text, numbers = row
+    time, kind, text, decision, place, person, numbers = row
     try:
         body = json.loads(text)
         match kind:
             case "decision":
                 return _decision(str(decision), time, person, body, _floats(numbers))
             case "reward" | "expiry":
-                form = Rewarded if kind == "reward" else Expired
-                arm, context = decode(body["arm"]), _floats(numbers)
-                return form(
-                    str(decision),
-                    time,
-                    int(place or 0),
-                    arm,
-                    context,
-                    body["value"],
-                    body["weight"],
-                )
+                return Outcome(
+                    str(decision), time, int(place or 0), decode(body["arm"]), _floats(numbers),
+                    body["value"], body["weight"], kind == "expiry",
+                )  # fmt: skip
             case "decay":
                 return Decayed(time, body["factor"])
             case "scales":
@@ -114,7 +109,7 @@ def event_of(row: Row) -> Event:
 def _decision(
     id: str, time: float, person: str | None, body: dict[str, Any], numbers: Floats
 ) -> LoggedDecision:
-    offered = [decode(name) for name in body["offered"]]
+    offered = tuple(decode(name) for name in body["offered"])
     k = len(offered)
     p = numbers[-k:] if body["propensities"] else None
     x = numbers if p is None else numbers[:-k]
@@ -124,17 +119,8 @@ def _decision(
     )  # fmt: skip
 
 
-def _row(
-    time: float,
-    kind: str,
-    decision: str | None,
-    place: int | None,
-    person: str | None,
-    body: dict[str, Any],
-    numbers: bytes | None,
-) -> Row:
-    text = json.dumps(body, separators=(",", ":"), allow_nan=False)
-    return Row(time, kind, decision, place, person, text, numbers)
+def _json(**body: Any) -> str:
+    return json.dumps(body, separators=(",", ":"), allow_nan=False)
 
 
 def _bytes(array: Floats) -> bytes:

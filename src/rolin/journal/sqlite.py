@@ -12,17 +12,18 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from os import PathLike
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 from urllib.parse import quote
 
 from rolin.errors import JournalError
 from rolin.journal.base import Behind, Header, Journal, Removal, reached
-from rolin.journal.events import Event, Expired, LoggedDecision, Outcome, Rewarded
-from rolin.journal.rows import DECISION, Row, event_of, row_of
+from rolin.journal.events import ArmRestored, Event, LoggedDecision, Outcome
+from rolin.journal.rows import DECISION, RESTORED, Row, event_of, row_of
 
 __all__ = ["FORMAT", "SQLiteJournal"]
 
@@ -40,21 +41,22 @@ CREATE TABLE events (
     seq INTEGER PRIMARY KEY,
     time REAL NOT NULL,
     kind TEXT NOT NULL,
+    body TEXT NOT NULL,
     decision TEXT,
     place INTEGER,
     person TEXT,
-    body TEXT NOT NULL,
     numbers BLOB
 );
 CREATE UNIQUE INDEX once ON events (decision, place) WHERE decision IS NOT NULL;
 CREATE INDEX by_person ON events (person) WHERE person IS NOT NULL;
+CREATE INDEX without_decision ON events (kind) WHERE decision IS NULL;
 CREATE TABLE waiting (
     decision TEXT NOT NULL, place INTEGER NOT NULL, time REAL NOT NULL, PRIMARY KEY (decision, place)
 ) WITHOUT ROWID;
 CREATE INDEX oldest ON waiting (time);
 CREATE TABLE states (seq INTEGER PRIMARY KEY, state BLOB NOT NULL);
 """
-_COLUMNS = "time, kind, decision, place, person, body, numbers"
+_COLUMNS = "time, kind, body, decision, place, person, numbers"
 
 
 class SQLiteJournal(Journal):
@@ -71,7 +73,13 @@ class SQLiteJournal(Journal):
     durable = True
 
     def __init__(self, path: str | PathLike[str], *, readonly: bool = False) -> None:
-        self.path = Path(path)
+        try:
+            self.path = Path(path)
+            if b"\0" in os.fsencode(self.path):
+                raise ValueError("it holds a zero")
+            self.path.exists()
+        except (OSError, ValueError) as error:
+            raise JournalError(f"{path!r} cannot be the file of a journal: {error}") from error
         self.readonly = readonly
         if self.path.is_dir():
             raise JournalError(f"{path} is a folder, expected the file of a journal")
@@ -91,10 +99,12 @@ class SQLiteJournal(Journal):
 
     def _connect(self) -> sqlite3.Connection:
         mode = "ro" if self.readonly else "rwc"
+        log = self.path.with_name(self.path.name + "-wal")
         if self.readonly and not os.access(self.path.parent, os.W_OK):
-            mode = "ro&immutable=1"  # a reader, too, would make files beside it
+            if not log.exists() or not log.stat().st_size:
+                mode = "ro&immutable=1"  # a reader, too, would make files beside it
         connection = sqlite3.connect(
-            f"file:{quote(str(self.path.absolute()))}?mode={mode}",
+            f"file:{quote(os.fsencode(self.path.absolute()))}?mode={mode}",
             uri=True, isolation_level=None, check_same_thread=False, timeout=_WAIT,
         )  # fmt: skip
         connection.execute("PRAGMA synchronous = FULL")
@@ -102,27 +112,32 @@ class SQLiteJournal(Journal):
         connection.execute("PRAGMA temp_store = MEMORY")  # ids leave no copy on the disk
         return connection
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
+    def _prepare(self, db: sqlite3.Connection) -> None:
         """Make the tables of a new file; refuse one that is not ours."""
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if application == _APPLICATION:
-            if version != FORMAT:
-                raise JournalError(
-                    f"{self.path} has format version {version}, expected {FORMAT}: it was written "
-                    "by another version of rolin"
-                )
-        elif tables or application or self.readonly:
+        if self._is_ours(db):
+            return
+        _use_log(db)
+        with self._transaction(db):
+            if not self._is_ours(db):  # or somebody else was faster
+                for statement in _TABLES.split(";")[:-1]:
+                    db.execute(statement)
+                db.execute(f"PRAGMA application_id = {_APPLICATION}")
+                db.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def _is_ours(self, db: sqlite3.Connection) -> bool:
+        """Return whether the file is a journal, or else empty."""
+        application, version, tables = db.execute(
+            "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
+            "FROM pragma_application_id, pragma_user_version"
+        ).fetchone()
+        if application == _APPLICATION and version != FORMAT:
+            raise JournalError(
+                f"{self.path} has format version {version}, expected {FORMAT}: it was written "
+                "by another version of rolin"
+            )
+        if application != _APPLICATION and (tables or application or self.readonly):
             raise JournalError(f"{self.path} is a database, but not a journal of rolin")
-        else:
-            connection.execute("PRAGMA journal_mode = WAL")
-            with self._transaction(connection):
-                if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                    for statement in _TABLES.split(";")[:-1]:
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                    connection.execute(f"PRAGMA user_version = {FORMAT}")
+        return bool(application == _APPLICATION)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -147,12 +162,12 @@ class SQLiteJournal(Journal):
 
     @contextmanager
     def _transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
-        connection.execute("BEGIN IMMEDIATE")
         try:
+            connection.execute("BEGIN IMMEDIATE")
             yield
             connection.execute("COMMIT")
         except BaseException:
-            if connection.in_transaction:  # a full disk may have ended it already
+            if connection.in_transaction:  # a full disk may have ended it, a lock prevented it
                 connection.execute("ROLLBACK")
             raise
 
@@ -170,12 +185,13 @@ class SQLiteJournal(Journal):
 
     # -- writing -----------------------------------------------------------------------------
 
-    def begin(self, state: bytes, origin: str) -> None:
-        """Make this the journal of a policy in that state."""
+    def begin(self, state: bytes, origin: str) -> Header:
+        """Make this the journal of a policy in that state, unless it has begun."""
         with self._write() as db:
             if not db.execute("SELECT count(*) FROM journal").fetchone()[0]:
                 db.execute("INSERT INTO states VALUES (0, ?)", (state,))
                 db.execute("INSERT INTO journal VALUES (0, 0, ?)", (origin,))
+            return Header(*db.execute("SELECT last, first, origin FROM journal").fetchone())
 
     def append(self, events: Iterable[Event], *, after: int) -> int:
         """Add all events, or none, and return the number of the last."""
@@ -199,7 +215,7 @@ class SQLiteJournal(Journal):
                 ])  # fmt: skip
                 _insert(db, "DELETE FROM waiting WHERE (decision, place) IN (VALUES", "(?, ?)", [
                     (event.id, event.place)
-                    for event in group if isinstance(event, (Rewarded, Expired))
+                    for event in group if isinstance(event, Outcome)
                 ], end=")")  # fmt: skip
             db.execute("UPDATE journal SET last = ?", (seq,))
             reached("inserted")
@@ -214,7 +230,10 @@ class SQLiteJournal(Journal):
     def save(self, seq: int, state: bytes) -> None:
         """Keep the state that folding the events up to `seq` gave, and the one before it."""
         with self._write() as db:
-            db.execute("INSERT OR REPLACE INTO states VALUES (?, ?)", (seq, state))
+            db.execute(
+                "INSERT OR REPLACE INTO states SELECT ?, ? WHERE ? >= (SELECT first FROM journal)",
+                (seq, state, seq),
+            )
             db.execute(
                 "DELETE FROM states WHERE seq > (SELECT first FROM journal) AND seq NOT IN "
                 "(SELECT seq FROM states ORDER BY seq DESC LIMIT ?)",
@@ -222,8 +241,8 @@ class SQLiteJournal(Journal):
             )
             reached("state inserted")
 
-    def remove(self, what: Removal, *, after: int, state: bytes) -> int:
-        """Remove decisions, keep the state that they led to, and return how many there were."""
+    def remove(self, what: Removal, *, after: int, state: bytes) -> tuple[int, int]:
+        """Remove decisions and keep the state that they led to."""
         with self._write() as db:
             self._check(db, after)
             db.execute("CREATE TEMP TABLE gone (decision TEXT PRIMARY KEY)")
@@ -232,29 +251,40 @@ class SQLiteJournal(Journal):
             finally:
                 db.execute("DROP TABLE temp.gone")
             reached("removed")
-        with self._writing, self._errors():
-            # The log beside the file still holds what was removed, until it is written back.
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        # The log beside the file still holds what was removed, until it is written back.
+        with self._writing:
+            busy = True
+            with suppress(sqlite3.Error):
+                busy, *_ = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise JournalError(
+                f"journal {self.path}: the decisions are erased, but another process is reading, and the "
+                "log beside the file still holds their bytes; erase again when it has ended"
+            )
         return removed
 
     @staticmethod
-    def _remove(db: sqlite3.Connection, what: Removal, after: int, state: bytes) -> int:
+    def _remove(db: sqlite3.Connection, what: Removal, after: int, state: bytes) -> tuple[int, int]:
         find = "INSERT OR IGNORE INTO gone SELECT decision FROM events WHERE place = ? AND "
         db.executemany(f"{find} decision = ?", [(DECISION, id) for id in what.ids])
         db.executemany(f"{find} person = ?", [(DECISION, person) for person in what.people])
-        before = db.total_changes
         if what.before is not None:
             db.execute(f"{find} time < ?", (DECISION, what.before))
-            before = db.total_changes
-            db.execute("DELETE FROM events WHERE decision IS NULL AND time < ?", (what.before,))
+        before = db.total_changes
+        if what.before is not None:
+            db.execute(
+                "DELETE FROM events WHERE decision IS NULL AND kind != ? AND time < ?",
+                (RESTORED, what.before),
+            )
         db.execute("DELETE FROM events WHERE decision IN (SELECT decision FROM gone)")
-        if db.total_changes > before:
-            db.execute("DELETE FROM waiting WHERE decision IN (SELECT decision FROM gone)")
-            db.execute("DELETE FROM states")
-            db.execute("INSERT INTO states VALUES (?, ?)", (after, state))
-            db.execute("UPDATE journal SET first = ?", (after,))
+        if db.total_changes == before:
+            return 0, after
+        db.execute("DELETE FROM waiting WHERE decision IN (SELECT decision FROM gone)")
+        db.execute("DELETE FROM states")
+        db.execute("INSERT INTO states VALUES (?, ?)", (after + 1, state))
+        db.execute("UPDATE journal SET last = ?, first = ?", (after + 1, after + 1))
         (n,) = db.execute("SELECT count(*) FROM gone").fetchone()
-        return int(n)
+        return int(n), after + 1
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -277,6 +307,14 @@ class SQLiteJournal(Journal):
             for seq, *row in rows:
                 yield int(seq), self._event(row)  # type: ignore[call-overload]  # an integer
             after = int(rows[-1][0])  # type: ignore[call-overload]  # the same
+
+    def restored(self) -> list[tuple[int, ArmRestored]]:
+        """Return all events of arms that came back, with their numbers."""
+        rows = self._query(
+            f"SELECT seq, {_COLUMNS} FROM events WHERE decision IS NULL AND kind = ? ORDER BY seq",
+            (RESTORED,),
+        )
+        return [(seq, self._event(row)) for seq, *row in rows]  # type: ignore[misc]  # by its kind
 
     def _event(self, row: Iterable[object]) -> Event:
         try:
@@ -319,6 +357,19 @@ class SQLiteJournal(Journal):
         with self._writing, self._reading:
             self._reader.close()
             self._writer.close()
+
+
+def _use_log(db: sqlite3.Connection) -> None:
+    """Turn on write-ahead logging, waiting for others who do the same: SQLite itself does not."""
+    give_up = monotonic() + _WAIT
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or monotonic() > give_up:
+                raise
+            sleep(0.01)
 
 
 def _insert(

@@ -15,7 +15,7 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rolin.arms import Name, canonical
-from rolin.checks import text_of
+from rolin.checks import LAST_TIME, text_of
 from rolin.datasets.log import SUFFIXES, read_table
 from rolin.errors import DataError, InputError, RolinError
 from rolin.extras import needs
 from rolin.journal.base import Journal
-from rolin.journal.events import Expired, LoggedDecision, Outcome, Rewarded
+from rolin.journal.events import LoggedDecision, Outcome
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,12 +97,13 @@ def export(
     write = _write_csv if target.name.endswith((".csv", ".csv.gz")) else _write_parquet
     part = target.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        n = write(journal, part, target.name.endswith(".gz"), progress or (lambda _: None))
+        n = write(journal, part, progress or (lambda _: None), zipped=target.name.endswith(".gz"))
         os.replace(part, target)
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error}") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, there is nothing to remove
+            part.unlink(missing_ok=True)
     return n
 
 
@@ -126,7 +127,7 @@ def as_frame(journal: Journal) -> pd.DataFrame:
 def _row_of(past: PastDecision) -> dict[str, Any]:
     decision, outcomes = past
     all_ = [outcomes.get(place) for place in range(len(decision.chosen))]
-    kinds = ["open" if o is None else _OUTCOMES[isinstance(o, Expired)] for o in all_]
+    kinds = ["open" if o is None else _OUTCOMES[o.expired] for o in all_]
     rewards, weights = ([getattr(o, name, None) for o in all_] for name in ("value", "weight"))
     p = decision.propensities
     return {
@@ -155,7 +156,9 @@ def _datetime(time: float) -> datetime:
     return datetime.fromtimestamp(time, UTC)
 
 
-def _write_csv(journal: Journal, path: Path, zipped: bool, progress: Callable[[int], None]) -> int:
+def _write_csv(
+    journal: Journal, path: Path, progress: Callable[[int], None], *, zipped: bool
+) -> int:
     n = 0
     with (
         path.open("wb") as raw,
@@ -176,13 +179,13 @@ def _write_csv(journal: Journal, path: Path, zipped: bool, progress: Callable[[i
 
 
 def _write_parquet(
-    journal: Journal, path: Path, _zipped: bool, progress: Callable[[int], None]
+    journal: Journal, path: Path, progress: Callable[[int], None], **_options: bool
 ) -> int:
     with needs("frames"):
         pa = importlib.import_module("pyarrow")
         pq = importlib.import_module("pyarrow.parquet")
     kinds = {type(name) for past in read_journal(journal) for name in past.decision.offered}
-    # Names of two kinds, or integers of any length, are not a type of Parquet: as JSON then.
+    # Names of two kinds are not a type of Parquet: as JSON then.
     names, plain = {
         frozenset({str}): (pa.string(), True),
         frozenset({int}): (pa.int64(), True),
@@ -283,13 +286,14 @@ def read_decisions(
 def _columns_of(source: str | Path | pd.DataFrame) -> tuple[str, dict[str, list[Any]], int]:
     if isinstance(source, (str, Path)):
         where = str(source)
+        frame = read_table(Path(source), None)  # says clearly what is wrong with a file
         if where.endswith((".parquet", ".pq")):
-            with needs("frames"):
-                pq = importlib.import_module("pyarrow.parquet")
-            read_table(Path(source), None)  # says clearly what is wrong with the file
-            table = pq.read_table(source)
-            return where, table.to_pydict(), table.num_rows
-        frame = read_table(Path(source), None)
+            pq = importlib.import_module("pyarrow.parquet")
+            try:
+                table = pq.read_table(source)
+                return where, table.to_pydict(), table.num_rows
+            except (OverflowError, ValueError) as error:  # pyarrow's too
+                raise DataError(f"{where} cannot be read as a table: {error}") from error
     else:
         where, frame = "the table", source
     try:
@@ -341,7 +345,7 @@ class _Table:
         if isinstance(value, str):
             try:
                 value = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise DataError(f"{name} is {value[:60]!r}, expected a list") from None
         if isinstance(value, np.ndarray):
             value = value.tolist()
@@ -353,38 +357,50 @@ class _Table:
         self, i: int, arm: str, reward: str, propensity: str, features: Sequence[str]
     ) -> PastDecision:
         """Return a decision of which only the chosen arm is known."""
-        name = _name(arm, self.get(i, arm))
+        given = self.get(i, arm)
+        if given is None:
+            raise DataError(f"{arm} is empty, expected the name of an arm")
+        name = _name(arm, given)
         x = np.array([[self.number(i, feature) for feature in features]]).reshape(1, -1)
         p = self.get(i, propensity)
         propensities = None if p is None else np.array([_propensity(propensity, p)])
-        return self._past(i, [name], x, (0,), propensities, reward)
+        return self._past(i, (name,), x, (0,), propensities, reward)
 
     def whole(self, i: int, reward: str) -> PastDecision:
         """Return a decision with the whole question."""
-        offered = [_name("offered", name) for name in self.items(i, "offered")]
-        if len(set(offered)) != len(offered) or not offered:
-            raise DataError(f"offered is {offered!r}, expected at least one arm, each once")
-        rows = [list(row) for row in self.items(i, "contexts")]
-        x = np.array(
-            [[_number("contexts", v) for v in row] for row in rows if len(row) == len(rows[0])]
-        )
-        if len(rows) != len(offered) or len(x) != len(rows):
-            raise DataError(
-                f"contexts is not a table with {len(offered)} rows, one per arm offered"
-            )
+        offered = tuple(_name("offered", name) for name in self.items(i, "offered"))
+        k = len(offered)
+        if len(set(offered)) != k or not offered:
+            raise DataError(f"offered is {list(offered)!r}, expected at least one arm, each once")
+        rows = self.items(i, "contexts")
+        listed = all(isinstance(row, (list, tuple, np.ndarray)) for row in rows)
+        if len(rows) != k or not listed or len({len(row) for row in rows}) != 1:
+            raise DataError(f"contexts is not a table with {k} rows, one per arm offered")
+        x = np.array([[_number("contexts", v) for v in row] for row in rows]).reshape(k, -1)
         chosen = tuple(self.items(i, "chosen"))
-        places = set(range(len(offered)))
-        if not chosen or not set(chosen) <= places or len(set(chosen)) != len(chosen):
-            raise DataError(f"chosen is {chosen!r}, expected places among {len(offered)} arms")
+        whole = all(type(place) is int for place in chosen)
+        if (
+            not whole
+            or not chosen
+            or not set(chosen) <= set(range(k))
+            or len(set(chosen)) < len(chosen)
+        ):
+            raise DataError(f"chosen is {list(chosen)!r}, expected places among {k} arms")
         p = None
         if self.get(i, "propensities") is not None:
             p = np.array([_number("propensities", v) for v in self.items(i, "propensities")])
             if len(p) != len(offered) or not ((p >= 0) & (p <= 1)).all() or abs(p.sum() - 1) > 1e-6:
                 raise DataError("propensities are not probabilities of the arms that sum to 1")
-        return self._past(i, offered, x.reshape(len(offered), -1), chosen, p, reward)
+        return self._past(i, offered, x, chosen, p, reward)
 
     def _past(
-        self, i: int, offered: list[Name], x: Any, chosen: tuple[int, ...], p: Any, reward: str
+        self,
+        i: int,
+        offered: tuple[Name, ...],
+        x: Any,
+        chosen: tuple[int, ...],
+        p: Any,
+        reward: str,
     ) -> PastDecision:
         given, person = self.get(i, "id"), self.get(i, "person")
         id = f"{_place(self._where)}row-{i + 1}" if given is None else text_of("id", str(given))
@@ -399,10 +415,10 @@ class _Table:
         outcomes: dict[int, Outcome] = {}
         for place, (kind, value, weight) in enumerate(self._outcomes(i, reward, len(chosen))):
             k = chosen[place]
-            if kind == "reward" and value is not None:
-                outcomes[place] = Rewarded(id, came, place, offered[k], x[k], value, weight)
-            elif kind == "expired":
-                outcomes[place] = Expired(id, came, place, offered[k], x[k], value, weight)
+            if kind != "open":
+                outcomes[place] = Outcome(
+                    id, came, place, offered[k], x[k], value, weight, kind == "expired"
+                )
         return PastDecision(decision, outcomes)
 
     def _outcomes(self, i: int, reward: str, n: int) -> list[tuple[str, float | None, float]]:
@@ -438,12 +454,14 @@ def _place(where: str) -> str:
 
 
 def _missing(value: Any) -> bool:
-    if value is None or value == "":
-        return True
+    if value is None or isinstance(value, str):
+        return not value
+    if isinstance(value, (list, tuple, dict, np.ndarray)):
+        return False
     try:
         return bool(value != value)  # NaN, NaT
-    except (TypeError, ValueError):
-        return False
+    except TypeError:  # what pandas calls NA is neither equal nor unequal
+        return True
 
 
 def _number(name: str, value: Any) -> float:
@@ -453,6 +471,8 @@ def _number(name: str, value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError):
         raise DataError(f"{name} is {value!r}, expected a number") from None
+    except OverflowError:
+        raise DataError(f"{name} is a number too large to compute with") from None
     if not math.isfinite(number):
         raise DataError(f"{name} is {value!r}, expected a finite number")
     return number
@@ -466,7 +486,7 @@ def _propensity(name: str, value: Any) -> float:
 
 
 def _name(column: str, value: Any) -> Name:
-    if _missing(value):
+    if value is None:
         raise DataError(f"{column} is empty, expected the name of an arm")
     name = canonical(value)
     if type(name) is not str and type(name) is not int:
@@ -478,14 +498,19 @@ def _time(name: str, value: Any, default: float) -> float:
     """Return seconds since 1970, of a time or a number."""
     if value is None:
         return default
+    moment = value
     if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            return _number(name, value)
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
-    return _number(name, value)
+        with suppress(ValueError):
+            moment = datetime.fromisoformat(value)
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        time = (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
+    else:
+        time = _number(name, value)
+    if not 0.0 <= time < LAST_TIME:
+        raise DataError(f"{name} is {value!r}, expected a time, or seconds, since 1970")
+    return time
 
 
 def _flag(name: str, value: Any) -> bool:

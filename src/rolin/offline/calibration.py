@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
 from rolin.arms import Name
+from rolin.checks import count_of
 from rolin.extras import needs
 from rolin.offline.log import Log
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Calibration", "Group", "check_propensities"]
 
 Floats = NDArray[np.float64]
-_FEW = 20.0  # choices that a group must be expected to have, for its count to be nearly normal
+_FEW = 20.0  # variance that a count must have, to be nearly normal
 
 
 class Group(NamedTuple):
@@ -91,6 +92,7 @@ def check_propensities(log: Log, *, bins: int = 10) -> Calibration:
     bins
         Number of groups of alike propensity.
     """
+    bins = count_of("bins", bins, least=2)
     if log.propensities is None:
         by_arm = _arms_by_inverse(log)
         return Calibration(_bonferroni(by_arm), [], by_arm)
@@ -100,7 +102,7 @@ def check_propensities(log: Log, *, bins: int = 10) -> Calibration:
 
 
 def _bonferroni(groups: list[Group]) -> float:
-    large = [abs(group.z) for group in groups if group.expected >= _FEW]
+    large = [abs(group.z) for group in groups if group.std**2 >= _FEW]
     return min(1.0, len(large) * 2.0 * float(ndtr(-max(large)))) if large else 1.0
 
 
@@ -133,7 +135,7 @@ def _arms_by_inverse(log: Log) -> list[Group]:
     return [
         Group(name, int(offered), offered, weighted, (offered * (1.0 / least - 1.0)) ** 0.5)
         for name, (offered, weighted, least) in sums.items()
-        if offered * least >= _FEW and least < 1.0
+        if offered * least * (1.0 - least) >= _FEW
     ]
 
 
@@ -165,7 +167,7 @@ def _bins(log: Log, tables: list[Floats], bins: int) -> tuple[list[Group], float
             )
         )  # fmt: skip
     values, vectors = np.linalg.eigh(covariance)
-    real = values > _FEW / 10.0
+    real = values >= _FEW
     if not real.any():
         return groups, 1.0
     apart = (vectors[:, real].T @ (observed - expected)) ** 2 / values[real]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.checks import count_of, number_of
+from rolin.checks import count_of, level_of, number_of
 from rolin.errors import DataError, OverlapWarning, ParameterError
 from rolin.extras import needs
 from rolin.offline.calibration import Calibration, check_propensities
@@ -163,12 +163,13 @@ def evaluate(
     progress
         Is called with 1 at each decision.
     """
+    if not isinstance(log, Log):
+        raise ParameterError(f"log={log!r}, expected a Log: rolin.offline.read makes one")
     n = len(log)
     if n < 2:
         raise DataError(f"the log has {n} decisions, expected at least 2")
-    level = number_of("level", level, ParameterError)
-    if not 0.0 < level < 1.0:
-        raise ParameterError(f"level={level!r}, expected a number between 0 and 1")
+    level = level_of(level)
+    seed = count_of("seed", seed)
     clip = math.sqrt(n) if clip is None else number_of("clip", clip, ParameterError)
     if not clip > 0.0:
         raise ParameterError(f"clip={clip!r}, expected a positive number")
@@ -178,13 +179,17 @@ def evaluate(
     h = log.weights / log.weights.mean()
     w = np.array([p[k] for p, k in zip(targets, log.chosen, strict=True)]) / log.propensity
     groups = groups_of(log.people, n)
+    if groups.max() == 0:
+        raise DataError("all decisions of the log are for one person, expected at least 2 people")
     folds = min(count_of("folds", folds, least=2), int(groups.max()) + 1)
     r = log.rewards
     logged = mean_of(r, h)
 
     whole = fitted(model, log, np.ones(n, dtype=bool))
     direct = _expected(mean_rewards(whole, log, range(n)), targets)
-    of_model = mean_of(direct, h)._replace(extra_variance=value_variance(whole, log, targets))
+    of_model = mean_of(direct, h)._replace(
+        extra_variance=value_variance(whole, log, targets, groups)
+    )
     crossed, crossed_chosen = _cross_fitted(model, log, targets, groups, folds, seed)
 
     ess = _kish(h * w)
@@ -205,15 +210,16 @@ def evaluate(
     notes = _notes(
         ess, largest, unsupported, weights, standard_error(weights.each, groups)[0], calibration
     )
+    remarks = []
     if (cut := float((h * np.maximum(w - clip, 0.0)).mean())) > 0.0:
-        notes.append(
+        remarks.append(
             f"clipped IPS leaves out {100 * cut / weights.value:.2g} % of the weight, which biases it"
         )
     report = Evaluation(
         label or label_of(policy), n, level, estimate_of("logged", logged, logged, groups, level, n),
-        estimates, ess, largest, unsupported, calibration, tuple(notes),
+        estimates, ess, largest, unsupported, calibration, (*notes, *remarks),
     )  # fmt: skip
-    for note in notes[: len(notes) - (cut > 0.0)]:
+    for note in notes:
         warnings.warn(note, OverlapWarning, stacklevel=2)
     return report
 

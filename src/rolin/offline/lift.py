@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 from scipy.special import stdtrit
 
+from rolin.checks import level_of
 from rolin.errors import DataError
 from rolin.offline.estimators import groups_of, mean_of, standard_error
 from rolin.offline.log import Log
@@ -41,9 +41,10 @@ def lift(log: Log, *, level: float = 0.95) -> Lift:
 
     No model and no propensity is needed: who belongs to the group was drawn at random.
     """
+    level = level_of(level)
     means: list[float] = []
-    errors: list[float] = []
-    sizes, freedom = [], 0
+    variances: list[float] = []
+    sizes, freedoms = [], []
     for name, rows in (("of the policy", ~log.control), ("of the control group", log.control)):
         if rows.sum() < 2:
             raise DataError(f"the log has {rows.sum()} decisions {name}, expected at least 2")
@@ -51,9 +52,12 @@ def lift(log: Log, *, level: float = 0.95) -> Lift:
         terms = mean_of(part.rewards, part.weights / part.weights.mean())
         error, groups = standard_error(terms.each, groups_of(part.people, len(part)))
         means.append(terms.value)
-        errors.append(error)
+        variances.append(error**2)
         sizes.append(len(part))
-        freedom += groups - 1
-    gain = means[0] - means[1]
-    reach = float(stdtrit(freedom, 0.5 + 0.5 * level) * np.hypot(errors[0], errors[1]))
+        freedoms.append(groups - 1)
+    gain, total = means[0] - means[1], sum(variances)
+    # Welch's degrees of freedom: those of the smaller group, if it is what makes the difference unsure.
+    parts = sum(v**2 / max(f, 1) for v, f in zip(variances, freedoms, strict=True))
+    freedom = total**2 / parts if parts > 0.0 else min(freedoms)
+    reach = float(stdtrit(max(freedom, 1.0), 0.5 + 0.5 * level)) * total**0.5
     return Lift(means[0], means[1], gain, gain - reach, gain + reach, sizes[0], sizes[1])

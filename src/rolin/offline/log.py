@@ -17,6 +17,8 @@ __all__ = ["Log"]
 Floats = NDArray[np.float64]
 # Propensities that are logged in single precision sum to 1 as nearly as this.
 _ROUNDING = 1e-4
+# Beyond these, sums of squares overflow.
+_LARGEST, _LEAST = 1e100, 1e-100
 
 
 class Log:
@@ -65,21 +67,42 @@ class Log:
         control: ArrayLike | None = None,
         ids: Sequence[str] | None = None,
     ) -> None:
+        try:
+            self._fill(arms, contexts, chosen, rewards, propensities, weights, people, control, ids)
+        except RolinError:
+            raise
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ShapeError(f"these parts do not make a log: {error}") from error
+
+    def _fill(
+        self,
+        arms: Sequence[Any],
+        contexts: Sequence[Any] | Floats,
+        chosen: ArrayLike,
+        rewards: ArrayLike,
+        propensities: Sequence[Any] | Floats,
+        weights: ArrayLike | None,
+        people: Sequence[str | None] | None,
+        control: ArrayLike | None,
+        ids: Sequence[str] | None,
+    ) -> None:
         n = len(as_floats("rewards", rewards))
         self.ids: list[str] = [str(i + 1) for i in range(n)] if ids is None else list(ids)
         self.people = None if people is None else list(people)
-        for name, given in (("ids", self.ids), ("people", self.people)):
+        self.control: NDArray[np.bool_] = np.zeros(n, dtype=bool)
+        """(n,)"""
+        if control is not None:
+            self.control = np.asarray(control)
+        for name, given in (("ids", self.ids), ("people", self.people), ("control", self.control)):
             if given is not None and len(given) != n:
                 raise ShapeError(f"{name} has {len(given)} items, expected {n}")
+        if self.control.dtype != bool:
+            raise ShapeError(f"control is of type {self.control.dtype}, expected True and False")
         self.rewards = self._numbers("rewards", rewards)
         """(n,)"""
         self.weights = self._numbers("weights", np.ones(n) if weights is None else weights)
         """(n,)"""
         self._refuse(~(self.weights > 0.0), "its weight", self.weights, "a positive number")
-        self.control: NDArray[np.bool_] = np.zeros(n, dtype=bool)
-        """(n,)"""
-        if control is not None:
-            self.control[:] = np.asarray(control, dtype=bool)
         self.arms = self._arms(arms)
         """Of each decision, the K arms that were offered."""
         self.contexts = self._contexts(contexts)
@@ -95,7 +118,7 @@ class Log:
             else [p[k] for p, k in zip(self.propensities, self.chosen, strict=True)],
         )
         """(n,): the probability of the chosen arm."""
-        wrong = ~((self.propensity > 0.0) & (self.propensity <= 1.0))
+        wrong = ~((self.propensity >= _LEAST) & (self.propensity <= 1.0))
         self._refuse(wrong, "its propensity", self.propensity, "above 0 and at most 1")
 
     def _refuse(self, wrong: NDArray[np.bool_], what: str, given: Floats, expected: str) -> None:
@@ -106,14 +129,15 @@ class Log:
         array = as_floats(name, values)
         if array.shape != (len(self.ids),):
             raise ShapeError(f"{name} has shape {array.shape}, expected ({len(self.ids)},)")
-        self._refuse(~np.isfinite(array), name, array, "a finite number")
+        wrong = ~(np.abs(array) <= _LARGEST)
+        self._refuse(wrong, name, array, "a finite number, not too large to compute with")
         return array
 
     def _arms(self, given: Sequence[Any]) -> list[list[Name]]:
         n = len(self.ids)
         lists = [isinstance(names, (list, range, np.ndarray)) for names in given]
         if not all(lists) or not lists:
-            return [[canonical(name) for name in given]] * n
+            given = [list(given)] * n
         if len(given) != n:
             raise ShapeError(
                 f"arms has {len(given)} lists of names, expected {n}, one per decision"
@@ -138,8 +162,10 @@ class Log:
         for i, table in enumerate(given):
             if table is not last[0]:  # one array for many decisions stays one
                 last = (table, self._named(i, as_floats, "contexts", table))
-                if not np.isfinite(last[1]).all():
-                    raise DataError(f"decision {self.ids[i]}: its contexts are not finite numbers")
+                if last[1].size and not np.abs(last[1]).max() <= _LARGEST:
+                    raise DataError(
+                        f"decision {self.ids[i]}: its contexts are not finite numbers, or too large"
+                    )
             x, k = last[1], len(self.arms[i])
             if x.ndim != 2 or len(x) != k or (found and x.shape[1] != found[0].shape[1]):
                 width = found[0].shape[1] if found else "d"
@@ -196,7 +222,10 @@ class Log:
 
     def take(self, rows: NDArray[Any]) -> Log:
         """Return the log of some of the decisions: their numbers from 0, or a mask."""
-        places: list[int] = np.arange(len(self))[rows].tolist()
+        try:
+            places: list[int] = np.arange(len(self))[rows].tolist()
+        except IndexError as error:
+            raise ShapeError(f"the log has no such decisions: {error}") from error
         whole = self.propensities
         return Log(
             [self.arms[i] for i in places],

@@ -19,17 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from rolin.checks import number_of
+from rolin.checks import level_of, number_of
 from rolin.errors import DataError, OverlapWarning, ParameterError
 from rolin.journal.replay import adaptive_of
+from rolin.offline.estimators import groups_of, mean_of, standard_error
 from rolin.offline.log import Log
-from rolin.policies import Policy
+from rolin.policies import Decision, Policy
 from rolin.randomness import KeyedGenerator
 
 __all__ = ["Replay", "replay"]
 
 Floats = NDArray[np.float64]
 _FEW = 50  # agreements, below which a mean says little
+_KEEP = 4  # stream of the draws that keep agreements
 
 
 class Replay(NamedTuple):
@@ -97,15 +99,17 @@ def replay(
             f"the least propensity is {m:g}, expected above 0: an arm that could not be chosen can "
             "never be agreed on; log with a floor, or say least_propensity"
         )
+    level = level_of(level)
     draws = KeyedGenerator(seed)
     kept = []
     for i in range(len(log)):
-        decision = own.decide(log.contexts[i], log.arms[i], key=i)
+        # Keys of their own: neither what is kept nor what was logged may know the policy's draws.
+        decision = _decision(own, log.contexts[i], log.arms[i], f"replay {i}")
         progress(1)
         k = int(log.chosen[i])
         if decision.arm != log.arms[i][k]:
             continue
-        if m < log.propensity[i] and draws.at(i).random() >= m / log.propensity[i]:
+        if m < log.propensity[i] and draws.at(f"keep {i}", _KEEP).random() >= m / log.propensity[i]:
             continue
         kept.append(i)
         if learn:
@@ -121,14 +125,23 @@ def replay(
             OverlapWarning,
             stacklevel=2,
         )
-    weights = weights / weights.mean()
-    value = float((weights * rewards).mean())
-    error = float(np.std(weights * (rewards - value), ddof=1) / np.sqrt(n))
-    reach = float(stdtrit(n - 1, 0.5 + 0.5 * level))
-    low, high = value - reach * error, value + reach * error
-    if np.isin(log.rewards, (0.0, 1.0)).all() and (weights == 1.0).all():
-        low, high = _wilson(value, n, reach)
-    return Replay(value, error, low, high, places, rewards, own)
+    terms = mean_of(rewards, weights / weights.mean())
+    people = None if log.people is None else [log.people[i] for i in kept]
+    error, groups = standard_error(terms.each, groups_of(people, n))
+    reach = float(stdtrit(max(groups - 1, 1), 0.5 + 0.5 * level))
+    low, high = terms.value - reach * error, terms.value + reach * error
+    if people is None and np.isin(log.rewards, (0.0, 1.0)).all() and (weights == 1.0).all():
+        low, high = _wilson(terms.value, n, reach)
+    return Replay(terms.value, error, low, high, places, rewards, own)
+
+
+def _decision(policy: Policy[Any], contexts: Floats, arms: list[Any], key: str) -> Decision:
+    """Ask a policy; an arm that it has removed would not have been offered."""
+    removed = set(policy.removed_arms)
+    if removed.isdisjoint(arms):
+        return policy.decide(contexts, arms, key=key)
+    left = [k for k, name in enumerate(arms) if name not in removed]
+    return policy.decide(contexts[left], [arms[k] for k in left], key=key)
 
 
 def _wilson(share: float, n: int, reach: float) -> tuple[float, float]:

@@ -75,43 +75,81 @@ def mean_rewards(model: LinearPolicy, log: Log, rows: Sequence[int]) -> list[Flo
     return means
 
 
-def value_variance(model: LinearPolicy, log: Log, targets: Sequence[Floats]) -> float:
-    """Return the posterior variance of the mean reward that arms chosen with these probabilities give.
+def value_variance(
+    model: LinearPolicy, log: Log, targets: Sequence[Floats], groups: NDArray[np.int64]
+) -> float:
+    """Return the variance of the mean reward that arms chosen with these probabilities give.
 
-    It is linear in the coefficients θ and the arm effects v, c'θ + Σ s_i v_i, and given θ the v_i are
-    independent, N(w_i (r̄_i - x̄_i'θ), s₀²(1 - w_i)). So with g = c - Σ s_i w_i x̄_i the variance is
-    g'M⁻¹g + Σ s_i² s₀²(1 - w_i). Yes/no rewards are linearised around their predictions.
+    The posterior's: it is linear in the coefficients θ and the arm effects v, f = c'θ + Σ s_i v_i, and given
+    θ the v_i are independent, N(w_i (r̄_i - x̄_i'θ), s₀²(1 - w_i)). So with g = c - Σ s_i w_i x̄_i the
+    variance is g'M⁻¹g + Σ s_i² s₀²(1 - w_i). Yes/no rewards are linearised around their predictions.
+
+    The posterior takes the noise of all rewards to be independent. Where decisions belong together, what
+    they add is counted group by group instead: a reward moves the mean of f by cov(f, μ) h/σ², μ being its
+    own mean, so that is what its residual is multiplied by.
     """
-    posterior, n = model.posterior, log.weights.sum()
+    posterior = model.posterior
+    c, share = _functional(model, log, targets)
+    names = list(share)
+    s = np.array([share[name] for name in names])
+    place = {name: k for k, name in enumerate(names)}
+    mean_context = _mean_contexts(model, names, log.n_features)
+    w = posterior.shrinkage(names)
+    g = c - (s * w) @ mean_context
+    own = posterior.arm_effects(names).own_variance
+    covariance = posterior.coefficients.covariance
+    variance = float(g @ covariance @ g + (s**2) @ own)
+    if len(np.unique(groups)) == len(log):
+        return variance
+    rows = np.array([place[log.arms[i][k]] for i, k in enumerate(log.chosen.tolist())])
+    x = np.array([log.contexts[i][k] for i, k in enumerate(log.chosen.tolist())])
+    if posterior.scales.has_intercept:
+        x = np.column_stack([x, np.ones(len(x))])
+    influence = (x - w[rows, None] * mean_context[rows]) @ (covariance @ g) + s[rows] * own[rows]
+    mean, _ = _predicted(
+        model, np.ascontiguousarray(x[:, : log.n_features]), [names[k] for k in rows]
+    )
+    precision = log.weights / posterior.scales.noise_std**2
+    each = influence * precision * (log.rewards - mean)
+    spread = mean * (1.0 - mean) if model.yes_or_no else posterior.scales.noise_std**2
+    independent = float((influence**2 * precision**2 * spread / log.weights).sum())
+    sums = np.bincount(groups, weights=each)
+    together = float((sums**2).sum()) * len(sums) / (len(sums) - 1)
+    return variance + max(together - independent, 0.0)
+
+
+def _functional(
+    model: LinearPolicy, log: Log, targets: Sequence[Floats]
+) -> tuple[Floats, dict[Any, float]]:
+    """Return c and s of the mean reward c'θ + Σ s_i v_i."""
     share: dict[Any, float] = {}
-    c = np.zeros(log.n_features + posterior.scales.has_intercept)
-    place = 0
+    d, intercept = log.n_features, model.posterior.scales.has_intercept
+    c = np.zeros(d + intercept)
+    place, n = 0, log.weights.sum()
     for x, arms, sizes in _chunks(log, range(len(log))):
         many = targets[place : place + len(sizes)]
         weight = np.concatenate(many) * np.repeat(log.weights[place : place + len(sizes)], sizes)
-        _, slope = _predicted(model, x, arms)
-        weight = weight * slope / n
+        weight *= _predicted(model, x, arms)[1] / n
         place += len(sizes)
-        c[: log.n_features] += weight @ x
-        if posterior.scales.has_intercept:
+        c[:d] += weight @ x
+        if intercept:
             c[-1] += weight.sum()
-        for name, w in zip(arms, weight, strict=True):
-            share[name] = share.get(name, 0.0) + w
-    names = list(share)
-    s = np.array([share[name] for name in names])
-    moments = posterior.moments
+        for name, one in zip(arms, weight, strict=True):
+            share[name] = share.get(name, 0.0) + one
+    return c, share
+
+
+def _mean_contexts(model: LinearPolicy, names: Sequence[Any], n_features: int) -> Floats:
+    """Return x̄ of arms, with the intercept; 0 for one never seen."""
+    moments = model.posterior.moments
     seen = {name: i for i, name in enumerate(moments.arms)}
-    mean_context = np.array(
-        [
-            moments.mean_context[seen[name]] if name in seen else np.zeros(log.n_features)
-            for name in names
-        ]
-    ).reshape(len(names), log.n_features)
-    if posterior.scales.has_intercept:
-        mean_context = np.column_stack([mean_context, np.ones(len(names))])
-    g = c - (s * posterior.shrinkage(names)) @ mean_context
-    own = posterior.arm_effects(names).own_variance
-    return float(g @ posterior.coefficients.covariance @ g + (s**2) @ own)
+    found = np.zeros((len(names), n_features))
+    for k, name in enumerate(names):
+        if name in seen:
+            found[k] = moments.mean_context[seen[name]]
+    if model.posterior.scales.has_intercept:
+        found = np.column_stack([found, np.ones(len(names))])
+    return found
 
 
 def _chunks(log: Log, rows: Sequence[int]) -> Any:

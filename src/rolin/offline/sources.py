@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin.arms import canonical
 from rolin.bandit import Bandit
-from rolin.checks import as_floats
-from rolin.datasets.log import read_table
-from rolin.errors import DataError, ParameterError
+from rolin.checks import as_floats, finite_number_of
+from rolin.datasets.log import numbers, read_table
+from rolin.errors import DataError, ParameterError, UnknownOption
 from rolin.journal import Journal
 from rolin.journal.importing import past_decisions
 from rolin.journal.tables import PastDecision
@@ -62,11 +62,16 @@ def read(
     if isinstance(source, Bandit):
         source = source.journal
     if isinstance(source, (str, PathLike)) and Path(source).is_dir():
-        return read_obd(source, **columns)
-    if missing not in ("refuse", "drop") and (
-        isinstance(missing, (bool, str)) or not np.isfinite(missing)
-    ):
-        raise ParameterError(f"missing={missing!r}, expected 'refuse', 'drop' or a number")
+        if columns:
+            raise UnknownOption(
+                f"the Open Bandit Dataset takes no {next(iter(columns))}, none at all"
+            )
+        return read_obd(source)
+    number = 0.0
+    if not isinstance(missing, str) or missing not in ("refuse", "drop"):
+        if isinstance(missing, (bool, str)):
+            raise ParameterError(f"missing={missing!r}, expected 'refuse', 'drop' or a number")
+        number = finite_number_of("missing", missing)
     pasts = past_decisions(source, **columns)
     kept, without = [], []
     for past in pasts:
@@ -84,7 +89,7 @@ def read(
             without.append(decision.id)
             if isinstance(missing, str):
                 continue
-            kept.append((decision, float(missing), 1.0))
+            kept.append((decision, number, 1.0))
         else:
             kept.append((decision, outcome.value, outcome.weight))
     if without and missing == "refuse":
@@ -96,7 +101,7 @@ def read(
         raise DataError("there are no decisions to evaluate")
     decisions = [decision for decision, _, _ in kept]
     people = [decision.person for decision in decisions]
-    arms: list[Any] = [decision.offered for decision in decisions]
+    arms: list[Any] = [list(decision.offered) for decision in decisions]
     contexts: Any = [decision.offered_contexts for decision in decisions]
     chosen = np.array([decision.chosen[0] for decision in decisions])
     # Alone, but not certain: what else was offered is not in the table.
@@ -175,27 +180,32 @@ def read_obd(folder: str | PathLike[str]) -> Log:
         for column in needed:
             if column not in table.columns:
                 raise DataError(f"{path} has no column {column!r}")
-    names = [int(item) for item in items["item_id"]]
+    try:
+        names = [int(item) for item in items["item_id"]]
+    except ValueError as error:
+        raise DataError(f"{items_file}: item_id is not a whole number: {error}") from error
     affinity = [f"user-item_affinity_{item}" for item in names]
     if lacking := [column for column in affinity if column not in rows.columns]:
         raise DataError(f"{logs[0]} has no column {lacking[0]!r}")
     n, k = len(rows), len(names)
     contexts = np.zeros((n, k, 4))
-    contexts[:, :, 0] = items["item_feature_0"].to_numpy(dtype=np.float64)
-    contexts[:, :, 1] = rows[affinity].to_numpy(dtype=np.float64)
-    for place, position in enumerate((2, 3)):
-        contexts[:, :, 2 + place] = (rows["position"].to_numpy() == position)[:, None]
+    contexts[:, :, 0] = numbers(items_file, items, "item_feature_0")
+    for place, column in enumerate(affinity):
+        contexts[:, place, 1] = numbers(logs[0], rows, column)
+    position = numbers(logs[0], rows, "position")
+    for place, which in enumerate((2, 3)):
+        contexts[:, :, 2 + place] = (position == which)[:, None]
     places = {item: i for i, item in enumerate(names)}
     try:
         chosen = np.array([places[int(item)] for item in rows["item_id"]])
     except (KeyError, ValueError) as error:
         raise DataError(
-            f"{logs[0]} shows item {error}, which {items_file} does not know"
+            f"{logs[0]} shows an item that {items_file} does not know: {error}"
         ) from error
     return Log(
         names,
         contexts,
         chosen,
-        rows["click"].to_numpy(dtype=np.float64),
-        rows["propensity_score"].to_numpy(dtype=np.float64),
+        numbers(logs[0], rows, "click"),
+        numbers(logs[0], rows, "propensity_score"),
     )

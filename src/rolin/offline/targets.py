@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rolin.arms import Name
+from rolin.checks import as_floats
 from rolin.errors import InputError, RolinError, ShapeError
 from rolin.offline.log import Log
 from rolin.policies import Policy
@@ -39,12 +41,17 @@ def target_probabilities(
             raise InputError(f"policy={target!r}, expected 'uniform', a policy or probabilities")
         progress(len(log))
         return [np.full(len(names), 1.0 / len(names)) for names in log.arms]
+    if isinstance(target, type):
+        raise InputError(f"policy={target!r} is a class, expected a policy: replay one that learns")
     if isinstance(target, Policy):
-        ask: Callable[[Floats, Sequence[Name]], Any] = target.probabilities
+        ask: Callable[[Floats, Sequence[Name]], Any] = partial(_of_policy, target)
     elif callable(target):
         ask = target
     else:
-        given = list(target)
+        try:
+            given = list(target)
+        except TypeError:
+            raise InputError(f"policy={target!r}, expected a policy or probabilities") from None
         if len(given) != len(log):
             raise ShapeError(f"probabilities of {len(given)} decisions, expected {len(log)}")
         progress(len(log))
@@ -64,9 +71,19 @@ def target_probabilities(
     return found
 
 
+def _of_policy(policy: Policy[Any], contexts: Floats, arms: Sequence[Name]) -> Floats:
+    """Return a policy's probabilities; an arm that it has removed would not have been offered."""
+    removed = set(policy.removed_arms)
+    if removed.isdisjoint(arms):
+        return policy.probabilities(contexts, arms)
+    left = [k for k, name in enumerate(arms) if name not in removed]
+    p = np.zeros(len(arms))
+    p[left] = policy.probabilities(contexts[left], [arms[k] for k in left])
+    return p
+
+
 def _checked(log: Log, i: int, probabilities: Any) -> Floats:
-    p = np.asarray(probabilities, dtype=np.float64)
-    k = len(log.arms[i])
+    p, k = as_floats("probabilities", probabilities), len(log.arms[i])
     if p.shape != (k,):
         raise ShapeError(f"decision {log.ids[i]}: {p.shape} probabilities, expected ({k},)")
     if not ((p >= 0.0) & (p <= 1.0 + 1e-9)).all() or abs(p.sum() - 1.0) > 1e-6:

@@ -1,0 +1,23 @@
+"""Policies by name, as the commands make them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rolin.errors import DataError
+from rolin.policies import Policy, find
+from rolin.policies.base import options_of
+
+__all__ = ["new_policy"]
+
+
+def new_policy(name: str, n_features: int, **options: Any) -> Policy[Any]:
+    """Return a policy of that name, with default settings; scales that it can learn are learned."""
+    policies: dict[str, Any] = dict(find())
+    if name not in policies:
+        raise DataError(f"there is no policy {name}, only {', '.join(sorted(policies))}")
+    known = options_of(policies[name]) or []
+    if "learn_by" in known:
+        options |= {scale: "learn" for scale in ("noise_std", "arm_std") if scale in known}
+    policy: Policy[Any] = policies[name](n_features=n_features, **options)
+    return policy

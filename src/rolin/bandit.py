@@ -145,6 +145,7 @@ class Bandit:
         # Ids of our own: never the same in two processes, always the same in a trial in memory.
         self._token = secrets.token_hex(6) if self.journal.durable else f"{self.policy.seed:x}"
         self._numbers = count(1)
+        self._names: tuple[Sequence[Name], tuple[Name, ...]] = ((), ())  # of the last question
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -268,7 +269,10 @@ class Bandit:
             policy, version = self._live.current()
             question = ask(policy._model, contexts, arms, excluded)
             x, (names, _) = question
-            _check_names(names)
+            if names is not self._names[0]:  # callers mostly ask about the same arms again
+                _check_names(names)
+                self._names = (names, tuple(names))
+            offered = self._names[1]
             if x.size and not np.abs(x).max() <= _LARGEST:  # so that its reward can be learned from
                 raise first_not_finite("contexts", x)
             if top_k is not None:
@@ -278,7 +282,7 @@ class Bandit:
         for array in (x, p):
             if array is not None:
                 array.flags.writeable = False  # a record: neither the caller nor we change it
-        return LoggedDecision(id, self._now(), tuple(names), x, chosen, p, version, person, control)
+        return LoggedDecision(id, self._now(), offered, x, chosen, p, version, person, control)
 
     def _now(self) -> float:
         now = number_of("the clock's time", self._clock(), ParameterError)

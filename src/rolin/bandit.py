@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import count
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, SupportsFloat
 
 import numpy as np
@@ -52,10 +53,11 @@ from rolin.journal.events import (
     LoggedDecision,
     Outcome,
 )
+from rolin.journal.export import export
 from rolin.journal.importing import past_decisions
 from rolin.journal.live import LiveState, Pending, Plan
+from rolin.journal.past import PastDecision
 from rolin.journal.replay import adaptive_of
-from rolin.journal.tables import PastDecision
 from rolin.moments import check_factor
 from rolin.policies import Policy
 from rolin.policies.question import ask, check_top_k
@@ -413,6 +415,16 @@ class Bandit:
         while closed := self._live.submit(plan):
             expired += closed
         return expired
+
+    def export_log(self, path: str | PathLike[str]) -> int:
+        """Write all decisions with their rewards to a table, one row each; return how many.
+
+        Parameters
+        ----------
+        path
+            Where to: a file that ends in `.csv`, `.csv.gz` or `.parquet`. `import_log` reads it again.
+        """
+        return export(self.journal, Path(path))
 
     def import_log(
         self,

@@ -17,10 +17,10 @@ from rolin.datasets.log import SUFFIXES as TABLES
 from rolin.errors import DataError, RolinError
 from rolin.journal import SQLiteJournal, replay
 from rolin.journal.dsjson import read_dsjson
+from rolin.journal.export import check_target
+from rolin.journal.export import export as export_table
 from rolin.journal.importing import past_decisions
 from rolin.journal.rows import row_of
-from rolin.journal.tables import check_target
-from rolin.journal.tables import export as export_table
 from rolin.progress import bar
 
 __all__ = ["app"]

@@ -11,6 +11,7 @@ from os import PathLike
 from rolin.errors import ParameterError
 from rolin.journal.base import Journal
 from rolin.journal.events import LoggedDecision
+from rolin.journal.export import as_frame
 from rolin.journal.memory import MemoryJournal
 from rolin.journal.replay import replay
 from rolin.journal.sqlite import SQLiteJournal
@@ -20,6 +21,7 @@ __all__ = [
     "LoggedDecision",
     "MemoryJournal",
     "SQLiteJournal",
+    "as_frame",
     "open_journal",
     "replay",
 ]

@@ -22,7 +22,7 @@ from rolin.arms import Name
 from rolin.checks import text_of
 from rolin.errors import DataError, RolinError
 from rolin.journal.events import LoggedDecision, Outcome
-from rolin.journal.tables import PastDecision
+from rolin.journal.past import PastDecision
 
 __all__ = ["SUFFIXES", "Imported", "read_dsjson"]
 

@@ -13,8 +13,9 @@ from rolin.errors import DataError, InputError, UnknownOption
 from rolin.journal.base import Journal
 from rolin.journal.dsjson import SUFFIXES as DSJSON
 from rolin.journal.dsjson import read_dsjson
+from rolin.journal.past import PastDecision, read_journal
 from rolin.journal.sqlite import SQLiteJournal
-from rolin.journal.tables import PastDecision, read_decisions, read_journal
+from rolin.journal.tables import read_decisions
 
 if TYPE_CHECKING:
     import pandas as pd

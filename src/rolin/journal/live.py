@@ -258,8 +258,9 @@ class LiveState:
 
     def snapshot(self) -> int:
         """Keep the state in the journal; return its version."""
-        with self._commits.lock, self.lock:
-            policy, version = self.current()
+        with self._commits.lock:  # while which nothing is folded
+            with self.lock:
+                policy, version = self.current()
             self.journal.save(version, packed(policy))
             self._kept = version
             return version

@@ -17,7 +17,7 @@ from rolin.datasets.log import numbers, read_table
 from rolin.errors import DataError, ParameterError, UnknownOption
 from rolin.journal import Journal
 from rolin.journal.importing import past_decisions
-from rolin.journal.tables import PastDecision
+from rolin.journal.past import PastDecision
 from rolin.offline.log import Log
 
 if TYPE_CHECKING:

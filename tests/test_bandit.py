@@ -239,6 +239,19 @@ def test_what_never_came_expires(bandit: Bandit) -> None:
         bandit.reward("visit-0", 1.0, arm=arm)
 
 
+def test_what_waits_is_known(bandit: Bandit) -> None:
+    """By id, the oldest first, a ranking once."""
+    clock: Any = bandit._clock
+    for id in ("a", "b", "c"):
+        bandit.decide(QUESTION, id=id, top_k=2)
+        clock.now += 1.0
+    bandit.reward("b", 1.0)
+    assert bandit.waiting() == ["a", "b", "c"]
+    bandit.reward("b", 1.0, arm=bandit.decide(QUESTION, id="b").ranking[1])
+    assert bandit.waiting() == ["a", "c"]
+    assert bandit.waiting(limit=2) == ["a"]  # of two arms
+
+
 def test_expiry_goes_on_until_nothing_waits(bandit: Bandit) -> None:
     """Also when more has expired than fits in one transaction."""
     bandit.decide_many(np.zeros((2500, 3, 2)))
@@ -454,10 +467,40 @@ def test_a_journal_of_another_policy_is_refused(tmp_path: Path) -> None:
     with Bandit(rolin.RoLinTS(n_features=2, arm_std=0.5, seed=2), journal=path) as bandit:
         assert (bandit.version, packed(bandit.policy)) == (version, state)
         assert bandit.policy.seed == 1
-    with pytest.raises(JournalError, match="expected a policy to begin it with"):
+    with pytest.raises(JournalError, match=r"there is no journal .*new\.db"):
         Bandit(journal=tmp_path / "new.db")
+    assert not (tmp_path / "new.db").exists()
+    with pytest.raises(JournalError, match="expected a policy to begin it with"):
+        Bandit()
     with pytest.raises(ParameterError, match="expected a policy of rolin"):
         Bandit("RoLinTS")  # type: ignore[arg-type]
+
+
+def test_settings_are_those_of_the_journal(tmp_path: Path) -> None:
+    """A bandit that is opened again goes on with its floor and its control group, erased or not."""
+    path = tmp_path / "j.db"
+    with Bandit(
+        rolin.Greedy(n_features=0, seed=1), journal=path, floor=0.1, control_share=0.3
+    ) as bandit:
+        assert "floor=0.1, control_share=0.3, propensities=True" in repr(bandit)
+        for _ in range(5):
+            bandit.decide({"a": [], "b": []})
+    with Bandit(journal=path) as bandit:
+        version = bandit.version
+        decisions = bandit.decide_many([{"a": [], "b": []}] * 200)
+        assert 30 < sum(d.control for d in decisions) < 95
+        assert min(d.propensity or 0.0 for d in decisions) >= 0.1
+        bandit.erase(older_than=0.0)
+        other = Bandit(
+            journal=path, floor=0.25
+        )  # another process, another opinion: the last one counts
+        assert other.version == version + 200 + 2
+        assert "floor=0.25, control_share=0.3" in repr(other)
+        bandit.refresh()
+        assert bandit.decide({"a": [], "b": []}, person="not in control 3").propensities is not None
+        assert "floor=0.25" in repr(bandit)
+        other.close()
+    assert Bandit(journal=path).version == version + 203
 
 
 def test_a_policy_with_a_past_begins_a_journal(tmp_path: Path) -> None:
@@ -488,7 +531,7 @@ def test_erasing_keeps_the_state(journal: Journal) -> None:
     assert bandit.erase(person="person-1") == 9
     assert bandit.erase(person="person-1") == 0
     assert bandit.erase(ids=["visit-2", "visit-3", "nobody"]) == 2
-    assert bandit.erase(before=timedelta(seconds=50)) == 22
+    assert bandit.erase(older_than=timedelta(seconds=50)) == 22
     assert (packed(bandit.policy), bandit.version) == (state, version + 3)  # erasing takes a number
     left = [event for _, event in journal.read() if isinstance(event, LoggedDecision)]
     assert {d.id for d in left} == {f"visit-{t}" for t in range(30, 45) if t % 5 != 1}
@@ -501,8 +544,8 @@ def test_erasing_keeps_the_state(journal: Journal) -> None:
     play(bandit, 15, start=45)
     again = Bandit(journal=journal)
     assert packed(again.policy) == packed(bandit.policy)
-    assert bandit.erase(before=datetime.fromtimestamp(clock.now + 1, UTC)) > 0
-    assert bandit.erase(before=clock.now + 1) == 0
+    assert bandit.erase(older_than=datetime.fromtimestamp(clock.now + 1, UTC)) > 0
+    assert bandit.erase(older_than=0.0) == 0
 
 
 def test_a_second_process_learns_what_was_erased(tmp_path: Path) -> None:
@@ -510,7 +553,7 @@ def test_a_second_process_learns_what_was_erased(tmp_path: Path) -> None:
     one = Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=tmp_path / "j.db")
     two = Bandit(journal=tmp_path / "j.db")
     play(one, 12)
-    one.erase(before=2e9)
+    one.erase(older_than=0.0)
     assert two.refresh() == one.version
     assert packed(two.policy) == packed(one.policy)
     one.close()
@@ -531,7 +574,7 @@ def test_erasing_while_another_process_reads(when: str, tmp_path: Path) -> None:
         for i, event in enumerate(read(**options)):
             if i == 3:
                 journal.read = read  # type: ignore[method-assign]
-                one.erase(before=2e9)
+                one.erase(older_than=0.0)
                 return  # as if the rest were read afterwards
             yield event
 
@@ -833,8 +876,9 @@ def test_bad_calls_change_nothing(bandit: Bandit) -> None:
         lambda: bandit.decide_many([np.eye(2)], arms=5),  # type: ignore[arg-type]
         lambda: bandit.reward_many([id]),  # type: ignore[arg-type]
         lambda: bandit.erase(ids=5),  # type: ignore[arg-type]
-        lambda: bandit.erase(before=datetime.min),
-        lambda: bandit.erase(before=timedelta(days=-1)),
+        lambda: bandit.erase(older_than=datetime.min),
+        lambda: bandit.erase(older_than=timedelta(days=-1)),
+        lambda: bandit.erase(person="person-1", older_than=0.0),
         lambda: bandit.import_log(None),  # type: ignore[arg-type]
         lambda: bandit.import_log([1]),  # type: ignore[list-item]
         lambda: bandit.expire(timedelta(days=-1)),
@@ -855,7 +899,8 @@ def test_bad_calls_change_nothing(bandit: Bandit) -> None:
         lambda: bandit.erase(),
         lambda: bandit.erase(ids="visit-1"),
         lambda: bandit.erase(ids=[3]),  # type: ignore[list-item]
-        lambda: bandit.erase(before=np.nan),
+        lambda: bandit.erase(older_than=np.nan),
+        lambda: bandit.waiting(limit=0),
     ]
     for call in calls:
         with pytest.raises(RolinError):
@@ -866,7 +911,7 @@ def test_bad_calls_change_nothing(bandit: Bandit) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"floor": -0.1}, {"floor": 1.1}, {"floor": "0.1"}, {"control_share": 2}, {"control_share": None},
+        {"floor": -0.1}, {"floor": 1.1}, {"floor": "0.1"}, {"control_share": 2}, {"control_share": "all"},
         {"snapshot_every": 0}, {"snapshot_every": 1.5}, {"journal": 3}, {"floor": float("nan")},
     ],
 )  # fmt: skip

@@ -28,6 +28,7 @@ from rolin.journal.events import (
     LoggedDecision,
     Outcome,
     ScalesLearned,
+    SettingsChanged,
 )
 from rolin.journal.groupcommit import GroupCommit
 from rolin.journal.rows import event_of, row_of
@@ -70,6 +71,7 @@ EVENTS: list[Event] = [
     ScalesLearned(4.5, None),
     ArmRemoved(5.0, 2),
     ArmRestored(6.0, "2", with_past=False),
+    SettingsChanged(7.0, 0.1, 1 / 3, propensities=False),
 ]
 
 
@@ -203,14 +205,14 @@ def test_removing(journal: Journal, what: Removal, left: list[int], removed: int
 
 def test_removed_decisions_no_longer_wait(journal: Journal) -> None:
     """Nobody waits for the reward of what was erased."""
-    came_back = ArmRestored(0.5, "a", with_past=False)
-    journal.append([decided("x"), decided("y"), came_back], after=0)
-    assert journal.restored() == [(3, came_back)]
-    assert journal.remove(Removal(before=0.9), after=3, state=b"") == (
+    came_back, changed = ArmRestored(0.5, "a", with_past=False), SettingsChanged(0.5)
+    journal.append([came_back, decided("x"), decided("y"), changed], after=0)
+    assert journal.lasting() == [(1, came_back), (4, changed)]
+    assert journal.remove(Removal(before=0.9), after=4, state=b"") == (
         0,
-        3,
-    )  # that is never removed
-    journal.remove(Removal(ids=["x"]), after=3, state=b"")
+        4,
+    )  # they are never removed
+    journal.remove(Removal(ids=["x"]), after=4, state=b"")
     assert journal.waiting(9.0, 9) == [("y", 0)]
 
 

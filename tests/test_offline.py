@@ -277,6 +277,7 @@ def test_replay_intervals(rng: np.random.Generator) -> None:
     assert result.value == result.low == pytest.approx(0.0, abs=1e-12)
     assert 0.01 < result.high < 0.1
     assert "replay kept" in str(result)
+    assert "logged: 0" in str(result)
 
 
 class Always(rolin.Greedy):
@@ -313,10 +314,10 @@ def test_replay_refuses_what_it_cannot_do(rng: np.random.Generator) -> None:
     log = Log(["a", "b"], np.zeros((40, 2, 0)), chosen, np.ones(40), certain)
     with pytest.raises(DataError, match="least propensity is 0"):
         offline.replay(log, rolin.Uniform(n_features=0))
-    with pytest.warns(OverlapWarning, match="agreed with the log only"):
+    with pytest.warns(OverlapWarning, match="kept only"):
         offline.replay(log, rolin.Uniform(n_features=0, seed=1), least_propensity=0.5)
     other = Log(["b", "a"], np.zeros((40, 2, 0)), chosen + 1, np.ones(40), np.full(40, 0.5))
-    with pytest.raises(DataError, match="agreed with the log 0 times"):
+    with pytest.raises(DataError, match="kept 0 decisions"):
         offline.replay(other, Always(n_features=0))
     with pytest.raises(ParameterError, match="expected a policy"):
         offline.replay(log, "uniform")  # type: ignore[arg-type]
@@ -401,11 +402,15 @@ def test_wrong_propensities_are_found(kind: str, rng: np.random.Generator) -> No
     assert offline.check_propensities(log).ok
     with pytest.warns(OverlapWarning, match="propensities are wrong"):
         report = offline.evaluate(bad, target)
-    assert "wrong." in str(report)
+    assert str(report).endswith("So the log cannot tell.")
 
 
 def test_wrong_propensities_of_chosen_arms_are_found(rng: np.random.Generator) -> None:
-    """Where only those are known: a log that says uniform, and was not."""
+    """Where only those are known: a log that says uniform, and was not; all 1; half of the truth."""
+    honest = simulated(rng, 4000, whole=False)
+    for p in (np.ones(4000), 0.5 * honest.propensity):
+        lie = Log(honest.arms, honest.contexts, honest.chosen, honest.rewards, p)
+        assert not offline.check_propensities(lie).ok
     log = simulated(rng, 4000)
     bad = Log(log.arms, log.contexts, log.chosen, log.rewards, np.full(4000, 1 / K))
     assert not offline.check_propensities(bad).ok
@@ -489,13 +494,21 @@ def test_all_sources_are_one_log(bandit: Bandit, tmp_path: Path) -> None:
         bandit, bandit.journal, tmp_path / "j.db", str(tmp_path / "log.csv"), tmp_path / "log.parquet",
         as_frame(bandit.journal),
     ]  # fmt: skip
+    policy = bandit.policy
+    policy.save(tmp_path / "state")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OverlapWarning)
+        log = offline.read(bandit)
+        same = {
+            str(offline.evaluate(log, t, label="it")) for t in (policy, bandit, tmp_path / "state")
+        }
+        assert len(same) == 2  # which was learned from is known of the first two
         reports = {str(offline.evaluate(offline.read(source), "uniform")) for source in sources}
         direct = offline.evaluate(offline.read(bandit), bandit.policy)
     assert len(reports) == 1
     assert direct.policy == "RoLinTS"
-    assert direct.table().shape == (6, 9)
+    assert direct.table().shape == (6, 8)
+    assert direct.table().loc["DR", "value"] == direct["DR"].value
     assert np.isfinite(direct.table()["low"]).all()
     with pytest.raises(KeyError, match="no method 'magic'"):
         direct["magic"]
@@ -503,6 +516,47 @@ def test_all_sources_are_one_log(bandit: Bandit, tmp_path: Path) -> None:
     for i, figure in enumerate(figures):
         figure.savefig(tmp_path / f"{i}.png")
         plt.close(figure)
+
+
+def test_a_policy_that_has_learned_from_the_log_is_flattered(bandit: Bandit) -> None:
+    """That is said; of the same policy on other decisions it is not."""
+    log = offline.read(bandit)
+    with pytest.warns(OverlapWarning) as said:
+        report = offline.evaluate(log, bandit)
+    assert any("has learned from these very decisions" in str(w.message) for w in said)
+    assert report.warned
+    assert report.verdict == "So the log cannot tell."
+    other = rolin.RoLinTS(n_features=2, seed=1)
+    other.update("a", [0.0, 1.0], 1.0)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        offline.evaluate(log, other)
+    assert not any("has learned" in str(w.message) for w in said)
+
+
+def test_the_verdict(rng: np.random.Generator) -> None:
+    """Better, worse, or that it cannot be told."""
+    log = simulated(rng, 2000)
+    best = np.eye(K)[(np.array(log.contexts) @ THETA + EFFECT).argmax(axis=1)]
+    worst = np.eye(K)[(np.array(log.contexts) @ THETA + EFFECT).argmin(axis=1)]
+    assert "it is better than what was logged by 0." in offline.evaluate(log, best).verdict
+    assert "it is worse than what was logged by 0." in offline.evaluate(log, worst).verdict
+    assert "cannot be told from" in offline.evaluate(log, log.propensities or []).verdict
+
+
+def test_a_changing_control_group_is_noticed(rng: np.random.Generator) -> None:
+    """Its decisions would be of another time than the policy's."""
+    control = np.arange(400) < 100
+    log = Log(
+        ["a"],
+        np.zeros((400, 1, 0)),
+        np.zeros(400, dtype=int),
+        rng.normal(size=400),
+        np.ones(400),
+        control=control,
+    )
+    with pytest.warns(OverlapWarning, match="50 % of the first half and 0 % of the second"):
+        offline.lift(log)
 
 
 def test_rankings_and_missing_rewards_are_refused() -> None:
@@ -526,7 +580,7 @@ def test_rankings_and_missing_rewards_are_refused() -> None:
             offline.read(bandit, first_place=True, missing=wrong)
     silent = Bandit(rolin.RoLinTS(n_features=2, seed=7), propensities=False)
     silent.reward(silent.decide(np.eye(2)).id, 1.0)
-    with pytest.raises(DataError, match="has no propensities"):
+    with pytest.raises(DataError, match="has no propensity, without which"):
         offline.read(silent)
     with pytest.raises(DataError, match="no decisions to evaluate"):
         offline.read(Bandit(rolin.RoLinTS(n_features=2)))
@@ -544,7 +598,9 @@ def test_plain_tables_offer_all_arms(rng: np.random.Generator) -> None:
     assert offline.check_propensities(log).ok
     report = offline.evaluate(log, "uniform")
     assert report["IPS"].value == pytest.approx(frame["reward"].mean())
-    own = {k: [float(k), 1.0] for k in range(4)}
+    own: Any = {k: [float(k), 1.0] for k in range(4)}
+    table = offline.read(frame, features=["hour"], arm_features=pd.DataFrame(own).T)
+    assert table.contexts[5][2].tolist() == [2.0, 1.0, frame["hour"][5]]
     log = offline.read(frame, features=["hour"], arm_features=own)
     assert log.arms[0] == [0, 1, 2, 3]
     assert log.contexts[5][2].tolist() == [2.0, 1.0, frame["hour"][5]]
@@ -745,6 +801,30 @@ def test_the_command_line_evaluates(bandit: Bandit, tmp_path: Path) -> None:
     reports = json.loads((tmp_path / "report.json").read_text())
     assert [report["policy"] for report in reports][1] == "uniform"
     assert (tmp_path / "report.png").stat().st_size > 1000
+    pd.DataFrame(
+        {"item": ["a", "b"] * 60, "spend": [1.0, 2.0] * 60, "prob": 0.5, "hour": 0.1}
+    ).to_csv(tmp_path / "plain.csv")
+    pd.DataFrame({"item": ["a", "b"], "f": [1.0, 0.0]}).to_csv(tmp_path / "arms.csv", index=False)
+    run = cli(
+        tmp_path / "plain.csv", "--policy", "uniform", "--policy", "LinUCB", "--policy", "HLinUCB", "--arm",
+        "item", "--reward", "spend", "--propensity", "prob", "--features", "hour", "--arm-features",
+        tmp_path / "arms.csv", "--last", "0.99",
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert "uniform, by 119 logged decisions" in run.stdout
+    assert "LinUCB, learning as it goes: replay kept" in run.stdout
+    run = cli(
+        tmp_path / "j.db",
+        "--policy",
+        "uniform",
+        "--policy",
+        "LinUCB",
+        "--figure",
+        tmp_path / "two.png",
+    )
+    assert run.returncode == 2  # the second cannot be replayed, but the first is there
+    assert "uniform, by 60 logged decisions" in run.stdout
+    assert (tmp_path / "two.png").exists()
     obd = open_bandit_files(tmp_path / "obd", np.random.default_rng(1))
     run = cli(obd, "--policy", "LogisticRoLinTS")
     assert "LogisticRoLinTS, learning as it goes: replay kept" in run.stdout, run.stderr

@@ -109,7 +109,31 @@ def test_a_table_of_past_rewards_warms_up(tmp_path: Path) -> None:
     alone = rolin.RoLinTS(n_features=2, seed=1)
     alone.update_many(frame["arm"].tolist(), frame[["price", "age"]].to_numpy(), frame["reward"])
     bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1))
-    assert bandit.import_log(frame) == 50
+    assert bandit.import_log(frame, features=["price", "age"]) == 50
+    assert bandit.import_log(frame, features=["price", "age"]) == 0  # the same table again
+    assert bandit.import_log(frame.iloc[::-1], features=["price", "age"]) == 50  # another one
+    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1))
+    renamed = frame.rename(columns={"arm": "item", "reward": "spend"}).assign(
+        when=100.0, who="ann", no=range(50)
+    )
+    bandit.import_log(
+        renamed,
+        arm="item",
+        reward="spend",
+        features=["price", "age"],
+        time="when",
+        person="who",
+        id="no",
+    )
+    stored = bandit.journal.decision("7")
+    assert stored is not None
+    assert (stored.time, stored.person) == (100.0, "ann")
+    with pytest.raises(
+        DataError, match=r"say features=.*columns of numbers are \['price', 'age'\]"
+    ):
+        bandit.import_log(frame)
+    with pytest.raises(DataError, match="has no column 'whom'"):
+        bandit.import_log(frame, features=["price"], person="whom")
     assert packed(bandit.policy) == packed(alone)
     texts = Bandit(rolin.RoLinTS(n_features=2, seed=1))
     texts.import_log(tmp_path / "past.csv", features=["price", "age"])
@@ -215,7 +239,7 @@ def test_sources_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no file"):
         past_decisions(tmp_path / "j.db")
     with pytest.raises(DataError, match="has no column 'reward', only 'arm'"):
-        past_decisions(pd.DataFrame({"arm": []}))
+        past_decisions(pd.DataFrame({"arm": []}), features=[])
     with pytest.raises(InputError, match="not a table"):
         read_decisions(7)  # type: ignore[arg-type]
     (tmp_path / "log.parquet").write_bytes(b"PAR1 not really")
@@ -371,6 +395,7 @@ def test_frames_of_every_kind(bandit: Bandit, tmp_path: Path) -> None:
 
 def test_options_that_a_source_does_not_have(bandit: Bandit, tmp_path: Path) -> None:
     """Are refused, rather than passed over."""
+    source: Any
     for source in (bandit.journal, write(tmp_path / "log.dsjson", EVENTS), [1, 2]):
         with pytest.raises(UnknownOption, match="this kind of log takes no reward"):
             past_decisions(source, reward="clicks")
@@ -404,8 +429,9 @@ def test_an_import_that_fails_leaves_no_journal(tmp_path: Path) -> None:
     """Neither the file nor what SQLite puts beside it."""
     pd.DataFrame({"arm": ["a"], "reward": [0.5], "x": [1.0]}).to_csv(tmp_path / "log.csv")
     run = cli(
-        "journal", "import", tmp_path / "log.csv", tmp_path / "j.db", "--policy", "LogisticRoLinTS"
-    )
+        "journal", "import", tmp_path / "log.csv", tmp_path / "j.db", "--policy", "LogisticRoLinTS",
+        "--features", "x",
+    )  # fmt: skip
     assert run.returncode == 2
     assert "decision 1: reward=0.5, expected 0 or 1" in run.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
@@ -446,7 +472,7 @@ def test_the_command_line_moves_journals(tmp_path: Path) -> None:
     assert f"{decisions} of {decisions} decisions were new" in again.stdout
     erased = cli("journal", "erase", path, "--person", "person-1")
     assert "6 decisions were erased" in erased.stdout
-    assert "complete   after event" in cli("journal", "show", path).stdout
+    assert "erased     some of the events up to" in cli("journal", "show", path).stdout
     dsjson = write(tmp_path / "log.dsjson", EVENTS)
     names = tmp_path / "names.json"
     for expected in ("2 of 2", "0 of 2"):

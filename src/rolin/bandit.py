@@ -11,7 +11,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from os import PathLike
 from pathlib import Path
@@ -38,6 +38,7 @@ from rolin.errors import (
     Contradiction,
     DataError,
     InputError,
+    JournalError,
     ParameterError,
     ShapeError,
     UnknownDecision,
@@ -86,13 +87,14 @@ class Bandit:
         [`Journal`][rolin.journal.Journal], or by default the memory of this process.
     floor
         The least probability of every arm: arms are drawn uniformly just as often as that takes, and
-        logged propensities are those of the mixture. With K arms, at most 1/K.
+        logged propensities are those of the mixture. With K arms, at most 1/K; by default 0. This setting and
+        the next two are recorded, and by default are those of the journal.
     control_share
-        Share of people, or of decisions that are made for nobody, for whom arms are drawn uniformly.
-        Their rewards are learned from like all others.
+        Share of people, or of decisions that are made for nobody, for whom arms are drawn uniformly; by default
+        none. Their rewards are learned from like all others.
     propensities
-        Whether to compute and record the probability of every arm. Without, decisions among
-        many arms are faster, but the log cannot be evaluated.
+        Whether to compute and record the probability of every arm, by default yes. Without, decisions
+        among many arms are faster, but the log cannot be evaluated.
     snapshot_every
         Number of events after which the state is kept in a durable journal, so that starting again
         need not fold all events; `None` for never.
@@ -123,24 +125,34 @@ class Bandit:
         policy: Policy[Any] | None = None,
         *,
         journal: Journal | str | PathLike[str] | None = None,
-        floor: float = 0.0,
-        control_share: float = 0.0,
-        propensities: bool = True,
+        floor: float | None = None,
+        control_share: float | None = None,
+        propensities: bool | None = None,
         snapshot_every: int | None = 10_000,
         clock: Callable[[], float] = time.time,
     ) -> None:
         if policy is not None and not isinstance(policy, Policy):
             raise ParameterError(f"policy={policy!r}, expected a policy of rolin, or None")
-        shares = share_of("floor", floor), share_of("control_share", control_share)
+        given: dict[str, Any] = {}
+        if floor is not None:
+            given["floor"] = share_of("floor", floor)
+        if control_share is not None:
+            given["control_share"] = share_of("control_share", control_share)
+        if propensities is not None:
+            given["propensities"] = bool(propensities)
         if snapshot_every is not None:
             count_of("snapshot_every", snapshot_every, least=1)
+        if policy is None and isinstance(journal, (str, PathLike)) and not Path(journal).exists():
+            raise JournalError(
+                f"there is no journal {journal}, expected a policy to begin one with"
+            )
         self._clock = clock
         self.journal = open_journal(journal)
         """Where everything is recorded."""
         self._owns_journal = self.journal is not journal
         try:
             self._live = LiveState(self.journal, policy, self._now, snapshot_every)
-            self._explorer = Explorer(self.policy.seed, *shares, bool(propensities))
+            self._settle(given)
         except BaseException:
             self.close()
             raise
@@ -148,6 +160,14 @@ class Bandit:
         self._token = secrets.token_hex(6) if self.journal.durable else f"{self.policy.seed:x}"
         self._numbers = count(1)
         self._names: tuple[Sequence[Name], tuple[Name, ...]] = ((), ())  # of the last question
+
+    def _settle(self, given: dict[str, Any]) -> None:
+        """Go on with the journal's settings, or record others."""
+        new = self._live.settings._replace(**given)
+        self._explorer = Explorer(self.policy.seed, *new[1:])
+        self._settings = self._live.settings
+        if new != self._settings:
+            self._live.change(lambda: new._replace(time=self._now()))
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -266,9 +286,12 @@ class Bandit:
         excluded: Iterable[Name],
     ) -> LoggedDecision:
         """Decide, from what is known now."""
-        control = self._explorer.in_control(person or id)
         with self._live.lock:
             policy, version = self._live.current()
+            if self._live.settings is not self._settings:  # changed, here or by another process
+                self._settings = self._live.settings
+                self._explorer = Explorer(policy.seed, *self._settings[1:])
+            control = self._explorer.in_control(person or id)
             question = ask(policy._model, contexts, arms, excluded)
             x, (names, _) = question
             if names is not self._names[0]:  # callers mostly ask about the same arms again
@@ -543,14 +566,15 @@ class Bandit:
     def erase(
         self,
         *,
-        ids: Iterable[str] = (),
+        ids: Iterable[str] | None = None,
         person: str | None = None,
-        before: datetime | timedelta | float | None = None,
+        older_than: timedelta | datetime | float | None = None,
     ) -> int:
         """Remove decisions with their rewards from the journal, and return how many there were.
 
-        The state stays as it is, what was learned from them included: it is kept in the journal, and
-        goes on from there. States from before can no longer be had again.
+        One of the three is given. The state stays as it is, what was learned from them included: it is kept
+        in the journal, and goes on from there. States from before can no longer be had again, and rewards that
+        are still to come for these decisions are of unknown ones.
 
         Parameters
         ----------
@@ -558,30 +582,47 @@ class Bandit:
             Those of these ids.
         person
             Those made for this person.
-        before
-            Those made before a time (a `datetime`, or seconds since 1970), or longer ago than a
-            `timedelta`.
+        older_than
+            Those of this age or older: a `timedelta`, a number of seconds, or a `datetime` with its time zone.
         """
-        listed = [text_of("id", id) for id in _listed("ids", ids)]
-        people = [] if person is None else [text_of("person", person)]
-        limit = None if before is None else self._time_of(before)
-        if not listed and not people and limit is None:
-            raise ParameterError("nothing to erase was given, expected ids, person or before")
-        return self._live.remove(Removal(listed, people, limit))
+        if sum(given is not None for given in (ids, person, older_than)) != 1:
+            raise ParameterError(
+                "expected one of ids, person and older_than, to erase what it means"
+            )
+        return self._live.remove(
+            Removal(
+                [text_of("id", id) for id in _listed("ids", () if ids is None else ids)],
+                [] if person is None else [text_of("person", person)],
+                None if older_than is None else self._time_of(older_than),
+            )
+        )
 
-    def _time_of(self, before: datetime | timedelta | float) -> float:
-        if isinstance(before, timedelta):
-            if before < timedelta():
-                raise ParameterError(f"before={before!r}, expected an age of at least 0")
-            return self._now() - before.total_seconds()
-        if isinstance(before, datetime):
-            try:
-                return before.timestamp()
-            except (ValueError, OverflowError) as error:
-                raise ParameterError(f"before={before!r} cannot be used: {error}") from error
-        return finite_number_of("before", before)
+    def _time_of(self, older_than: timedelta | datetime | float) -> float:
+        """Return the time before which decisions are that old."""
+        if isinstance(older_than, datetime):
+            if older_than.tzinfo is None:
+                raise ParameterError(
+                    f"older_than={older_than!r}, expected a time with its time zone"
+                )
+            return (older_than - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
+        seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
+        age = finite_number_of("older_than", seconds)
+        if age < 0.0:
+            raise ParameterError(f"older_than={older_than!r}, expected an age of at least 0")
+        return math.nextafter(self._now() - age, math.inf)
 
     # -- reading -----------------------------------------------------------------------------
+
+    def waiting(self, *, limit: int = 1000) -> list[str]:
+        """Return the ids of decisions that have no reward yet, the oldest first.
+
+        Parameters
+        ----------
+        limit
+            How many at most.
+        """
+        places = self.journal.waiting(math.inf, count_of("limit", limit, least=1))
+        return list(dict.fromkeys(id for id, _ in places))
 
     @property
     def policy(self) -> Policy[Any]:
@@ -605,7 +646,11 @@ class Bandit:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Bandit({self.policy!r}, version={self.version})"
+        _, floor, control_share, propensities = self._live.settings
+        return (
+            f"Bandit({self.policy!r}, floor={floor:g}, control_share={control_share:g}, "
+            f"propensities={propensities}, version={self.version})"
+        )
 
 
 def _place_of(decision: LoggedDecision, arm: Name | None) -> int:

@@ -130,22 +130,30 @@ def _draw_intervals(ax: Axes, effects: list[Effect], place: int) -> None:
     ax.set_ylim(len(effects) - 0.5, -0.5)
 
 
-def draw_estimates(evaluation: Evaluation) -> Figure:
-    """Draw what a policy is worth by every estimator; see `Evaluation.plot`."""
-    rows = [evaluation.logged, *evaluation.estimates]
+def draw_estimates(*evaluations: Evaluation) -> Figure:
+    """Draw what policies are worth by every estimator; see `Evaluation.plot`."""
+    n = len(evaluations)
     with plt.rc_context(STYLE):
-        figure, ax = plt.subplots(figsize=(4.8, 0.5 + 0.38 * len(rows)), layout="constrained")
-        for place, row in enumerate(rows):
-            colour = _LOOKS[6 if place == 0 else 0][0]
-            ax.plot([row.low, row.high], [place, place], color=colour, linewidth=1.5)
-            ax.plot(row.value, place, marker="s" if place == 0 else "o", color=colour, markersize=5)
-        ax.axvline(
-            evaluation.logged.value, color="0.6", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0
-        )
-        ax.set_yticks(range(len(rows)), [row.method for row in rows])
-        ax.invert_yaxis()
-        ax.set_xlabel(f"reward per decision, {100 * evaluation.level:g} % intervals")
-        ax.set_title(evaluation.policy)
+        figure, panels = plt.subplots(
+            1, n, figsize=(0.8 + 4.0 * n, 2.9), layout="constrained", sharex=True, sharey=True,
+            squeeze=False,
+        )  # fmt: skip
+        for ax, evaluation in zip(panels[0], evaluations, strict=True):
+            rows = [evaluation.logged, *evaluation.estimates]
+            for place, row in enumerate(rows):
+                colour = _LOOKS[6 if place == 0 else 0][0]
+                ax.plot([row.low, row.high], [place, place], color=colour, linewidth=1.5)
+                marker = "s" if place == 0 else "o"
+                ax.plot(row.value, place, marker=marker, color=colour, markersize=5)
+            logged = evaluation.logged.value
+            ax.axvline(logged, color="0.6", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
+            ax.set_xlabel(f"reward per decision, {100 * evaluation.level:g} % intervals")
+            warned = ", cannot tell" if evaluation.warned else ""
+            ax.set_title(
+                f"{evaluation.policy}\nn = {evaluation.n}, effective {evaluation.effective_n:.0f}{warned}"
+            )
+        panels[0][0].set_yticks(range(len(rows)), [row.method for row in rows])
+        panels[0][0].invert_yaxis()
     return figure
 
 

@@ -23,6 +23,11 @@ bound: float = rolin.theory.bayes_regret_bound(
 ).total
 falcon = rolin.SafeFALCON(n_features=2, reward_range=(0.0, 1.0))
 propensities: NDArray[np.float64] = falcon.probabilities(np.ones((2, 2)))
+bandit = rolin.Bandit(policy, floor=0.01, control_share=0.1)
+logged: rolin.LoggedDecision = bandit.decide({"red": [1.0, 0.2]}, id="visit-1", person="ann")
+bandit.reward(logged.id, 1.0)
+propensity: float | None = logged.propensity
+log: rolin.offline.Log = rolin.offline.read(bandit)
 
 
 def later() -> rolin.Result:

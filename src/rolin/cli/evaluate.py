@@ -7,12 +7,15 @@ import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from rolin import offline
 from rolin.checks import level_of
 from rolin.cli.policies import new_policy
-from rolin.errors import DataError, OverlapWarning
+from rolin.datasets.log import numbers, read_table
+from rolin.errors import DataError, OverlapWarning, RolinError
+from rolin.plotting import draw_estimates
 from rolin.policies import find, load
 from rolin.progress import bar
 
@@ -52,11 +55,24 @@ def run(
         str | None,
         typer.Option(help="Of a plain table: the features' columns, with commas between."),
     ] = None,
+    arm_features: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of a plain table: a CSV of the arms' features, the arm in its first column."
+        ),
+    ] = None,
+    control_only: Annotated[
+        bool, typer.Option("--control-only", help="Use the decisions of the control group only.")
+    ] = False,
+    last: Annotated[
+        float | None,
+        typer.Option(help="Use this share of the decisions only, the last ones, such as 0.5."),
+    ] = None,
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     json: Annotated[Path | None, typer.Option(help="Also write everything as JSON here.")] = None,
     figure: Annotated[
         Path | None,
-        typer.Option(help="Also draw the first policy to this file (.png, .pdf, .svg)."),
+        typer.Option(help="Also draw the policies to this file (.png, .pdf, .svg)."),
     ] = None,
 ) -> None:
     """Say what policies would have been worth, by the decisions of another."""
@@ -71,36 +87,57 @@ def run(
     level = level_of(level)
     if figure is not None and all(isinstance(target, type) for target in targets.values()):
         raise DataError("--figure draws policies that are evaluated as they are, and none is given")
+    if arm_features is not None:
+        columns["arm_features"] = _arm_features(arm_features)
     read = offline.read(log, missing=_missing(missing), first_place=first_place, **columns)
+    if control_only:
+        read = read.take(read.control)
+    if last is not None:
+        if not 0.0 < last <= 1.0:
+            raise DataError(f"--last {last}, expected a share above 0 and at most 1")
+        read = read.take(np.arange(len(read) - round(last * len(read)), len(read)))
     reports: list[dict[str, Any]] = []
-    first = None
+    evaluations: list[offline.Evaluation] = []
+    failed: list[str] = []
     for name, target in targets.items():
-        with bar(name, len(read)) as done:
-            if isinstance(target, type):
-                result = offline.replay(
-                    read, new_policy(name, read.n_features, seed=0), level=level, progress=done
-                )
-                text = f"{name}, learning as it goes: {result}"
-                reports.append(
-                    {"policy": name, "replay": result.value, "low": result.low, "high": result.high,
-                     "kept": len(result.kept), "n": len(read)}
-                )  # fmt: skip
-            else:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", OverlapWarning)  # they are in the report
+        try:
+            with bar(name, len(read)) as done, warnings.catch_warnings():
+                warnings.simplefilter("ignore", OverlapWarning)  # they are in the text
+                if isinstance(target, type):
+                    fresh = new_policy(name, read.n_features, seed=0)
+                    result = offline.replay(read, fresh, level=level, progress=done)
+                    text = f"{name}, learning as it goes: {result}"
+                    reports.append(
+                        {"policy": name, "replay": result.value, "low": result.low,
+                         "high": result.high, "kept": len(result.kept), "n": len(read)}
+                    )  # fmt: skip
+                else:
                     report = offline.evaluate(read, target, label=name, level=level, progress=done)
-                text, first = str(report), first or report
-                reports.append(json_.loads(report.to_json()))
-        typer.echo(text + "\n")
+                    text = str(report)
+                    evaluations.append(report)
+                    reports.append(json_.loads(report.to_json()))
+            typer.echo(text + "\n")
+        except RolinError as error:  # the others may fare better
+            failed.append(f"{name}: {error}")
     if read.control.any() and not read.control.all():
         typer.echo(f"Lift over the control group: {offline.lift(read, level=level)}")
     try:
         if json is not None:
             json.write_text(json_.dumps(reports, indent=2) + "\n", encoding="utf-8")
-        if figure is not None and first is not None:
-            first.plot().savefig(figure, dpi=150)
+        if figure is not None and evaluations:
+            draw_estimates(*evaluations).savefig(figure, dpi=150)
     except (OSError, ValueError) as error:
         raise DataError(f"the report cannot be written: {error}") from error
+    if failed:
+        raise DataError("; ".join(failed))
+
+
+def _arm_features(path: Path) -> dict[Any, Any]:
+    """Return the features of every arm, from a table whose first column is the arm."""
+    table = read_table(path, None)
+    arm, *features = table.columns
+    columns = [numbers(path, table, name) for name in features]
+    return dict(zip(table[arm].tolist(), np.column_stack(columns).tolist(), strict=True))
 
 
 def _target(name: str) -> Any:

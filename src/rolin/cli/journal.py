@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import time as clock
 from typing import Annotated
 
 import typer
@@ -17,6 +17,7 @@ from rolin.datasets.log import SUFFIXES as TABLES
 from rolin.errors import DataError, RolinError
 from rolin.journal import SQLiteJournal, replay
 from rolin.journal.dsjson import read_dsjson
+from rolin.journal.events import SettingsChanged
 from rolin.journal.export import check_target
 from rolin.journal.export import export as export_table
 from rolin.journal.importing import past_decisions
@@ -45,10 +46,13 @@ def show(journal: JournalFile) -> None:
             kinds[row_of(event).kind] += 1
             times.append(event.time)
         waiting = len(opened.waiting(float("inf"), 10**9))
+        settings = [event for _, event in opened.lasting() if isinstance(event, SettingsChanged)]
     typer.echo(f"policy     {policy!r}")
-    typer.echo(f"version    {version}")
+    _, floor, share, propensities = settings[-1] if settings else SettingsChanged(0.0)
+    typer.echo(f"settings   floor {floor:g}, control_share {share:g}, propensities {propensities}")
+    typer.echo(f"events     {version}")
     if header.first:
-        typer.echo(f"complete   after event {header.first}; some before it were erased")
+        typer.echo(f"erased     some of the events up to {header.first}")
     for kind, n in kinds.most_common():
         typer.echo(f"{kind:<10} {n}")
     typer.echo(f"{'waiting':<10} {waiting}")
@@ -90,6 +94,10 @@ def import_(
         ),
     ] = None,
     reward: Annotated[str, typer.Option(help="Of a table: the column of the reward.")] = "reward",
+    propensity: Annotated[str, typer.Option(help="The column of the propensity.")] = "propensity",
+    id: Annotated[str, typer.Option(help="The column of the decision's id.")] = "id",
+    time: Annotated[str, typer.Option(help="The column of the time.")] = "time",
+    person: Annotated[str, typer.Option(help="The column of whom it was for.")] = "person",
     features: Annotated[
         str | None,
         typer.Option(
@@ -105,8 +113,9 @@ def import_(
     if log.name.endswith(TABLES):
         listed = None if features is None else [name.strip() for name in features.split(",")]
         pasts = past_decisions(
-            log, arm=arm or "arm", reward=reward, features=listed, now=time.time()
-        )
+            log, arm=arm or "arm", reward=reward, propensity=propensity, features=listed, id=id,
+            time=time, person=person, now=clock(),
+        )  # fmt: skip
     else:
         known = _names(names)
         read = read_dsjson(log, features=known, arm=arm)
@@ -158,11 +167,13 @@ def erase(
     ] = None,
 ) -> None:
     """Remove decisions for good. What was learned from them stays in the state."""
+    if sum(given is not None for given in (person, id, older_than)) != 1:
+        raise DataError("expected one of --person, --id and --older-than")
     if older_than is not None and not 0.0 <= older_than <= _MOST_DAYS:
         raise DataError(f"--older-than {older_than}, expected a number of days from 0 on")
     age = None if older_than is None else timedelta(days=older_than)
     if not journal.exists():
         raise DataError(f"there is no journal {journal}")
     with Bandit(journal=journal) as bandit:
-        n = bandit.erase(ids=id or (), person=person, before=age)
+        n = bandit.erase(ids=id, person=person, older_than=age)
     typer.echo(f"{n} decisions were erased")

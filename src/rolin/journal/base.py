@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple, Self
 
-from rolin.journal.events import ArmRestored, Event, LoggedDecision, Outcome
+from rolin.journal.events import Event, Lasting, LoggedDecision, Outcome
 
 __all__ = ["Behind", "Header", "Journal", "Removal", "reached"]
 
@@ -73,8 +73,8 @@ class Journal(ABC):
         """
 
     @abstractmethod
-    def restored(self) -> list[tuple[int, ArmRestored]]:
-        """Return all events of arms that came back, with their numbers: they are never removed."""
+    def lasting(self) -> list[tuple[int, Lasting]]:
+        """Return the events that are never removed, with their numbers, in order."""
 
     @abstractmethod
     def decision(self, id: str) -> LoggedDecision | None:

@@ -19,9 +19,11 @@ __all__ = [
     "ArmRestored",
     "Decayed",
     "Event",
+    "Lasting",
     "LoggedDecision",
     "Outcome",
     "ScalesLearned",
+    "SettingsChanged",
 ]
 
 Floats = NDArray[np.float64]
@@ -125,4 +127,20 @@ class ArmRestored(NamedTuple):
     with_past: bool
 
 
-Event = LoggedDecision | Outcome | Decayed | ScalesLearned | ArmRemoved | ArmRestored
+class SettingsChanged(NamedTuple):
+    """How decisions are made from now on, beside the policy."""
+
+    time: float
+    floor: float = 0.0
+    """The least probability of every arm."""
+    control_share: float = 0.0
+    """Share of the control group."""
+    propensities: bool = True
+    """Whether they are recorded."""
+
+
+Lasting = ArmRestored | SettingsChanged
+"""Events that are never removed: they are about nobody, and needed for ever."""
+Event = (
+    LoggedDecision | Outcome | SettingsChanged | Decayed | ScalesLearned | ArmRemoved | ArmRestored
+)

@@ -23,6 +23,7 @@ from rolin.journal.events import (
     LoggedDecision,
     Outcome,
     ScalesLearned,
+    SettingsChanged,
 )
 from rolin.journal.groupcommit import GroupCommit, Request
 from rolin.journal.replay import adaptive_of, digest_of, fold, packed, replayed
@@ -100,6 +101,9 @@ class LiveState:
         self._clock, self._snapshot_every = clock, snapshot_every
         self._kind = None if policy is None else type(policy)
         self._stale = False
+        self._new_lives: list[tuple[int, Name]] = []
+        self.settings = SettingsChanged(0.0)
+        """How decisions are made, beside the policy."""
         self._commits: GroupCommit[Plan] = GroupCommit(self._write)
         self._process = os.getpid()
         if policy is None:
@@ -116,10 +120,17 @@ class LiveState:
         """Take the state from the journal."""
         with self.lock:
             self.policy, self.version, self._kept = replayed(self.journal, kind=self._kind)
-            self._new_lives = [
-                (seq, event.arm) for seq, event in self.journal.restored() if not event.with_past
-            ]
+            self._new_lives, self.settings = [], SettingsChanged(0.0)
+            for seq, event in self.journal.lasting():
+                self._note(seq, event)
             self._stale = False
+
+    def _note(self, seq: int, event: Event) -> None:
+        """Keep what is not in the policy: which arms are others than before, and the settings."""
+        if isinstance(event, ArmRestored) and not event.with_past:
+            self._new_lives.append((seq, event.arm))
+        elif isinstance(event, SettingsChanged):
+            self.settings = event
 
     def current(self) -> tuple[Policy[Any], int]:
         """Return the policy and its version; to be called, and used, with the lock held."""
@@ -231,8 +242,7 @@ class LiveState:
                     fold(self.policy, event)
                 except RolinError as error:
                     refused[i] = JournalError(f"recorded, but not learned from: {error}")
-                if isinstance(event, ArmRestored) and not event.with_past:
-                    self._new_lives.append((first + i, event.arm))
+                self._note(first + i, event)
             self.version, self._stale = last, was_stale
         return refused
 
@@ -301,7 +311,7 @@ def _check_same(ours: Policy[Any], given: Policy[Any], origin: str) -> None:
         if name != "seed" and theirs[name] != value:
             raise JournalError(
                 f"the journal is that of a policy with {name}={value!r}, and was given one with "
-                f"{name}={theirs[name]!r}"
+                f"{name}={theirs[name]!r}: leave the policy out to go on, or take another file"
             )
     if (given.arms or given.removed_arms) and digest_of(packed(given)) != origin:
         raise JournalError(

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator
 
 from rolin.journal.base import Behind, Header, Journal, Removal, reached
-from rolin.journal.events import ArmRestored, Event, LoggedDecision, Outcome
+from rolin.journal.events import Event, Lasting, LoggedDecision, Outcome
 
 __all__ = ["MemoryJournal"]
 
@@ -76,10 +76,10 @@ class MemoryJournal(Journal):
             if event is not None and (decisions or not isinstance(event, LoggedDecision)):
                 yield seq, event
 
-    def restored(self) -> list[tuple[int, ArmRestored]]:
-        """Return all events of arms that came back, with their numbers."""
+    def lasting(self) -> list[tuple[int, Lasting]]:
+        """Return the events that are never removed, with their numbers, in order."""
         with self._lock:
-            return [(seq, e) for seq, e in self._events.items() if isinstance(e, ArmRestored)]
+            return [(seq, e) for seq, e in self._events.items() if isinstance(e, Lasting)]
 
     def decision(self, id: str) -> LoggedDecision | None:
         """Return the decision of that id."""
@@ -127,7 +127,7 @@ class MemoryJournal(Journal):
                     if isinstance(event, (LoggedDecision, Outcome))
                     else what.before is not None
                     and event.time < what.before
-                    and not isinstance(event, ArmRestored)
+                    and not isinstance(event, Lasting)
                 )
             }
             if len(kept) == len(self._events):

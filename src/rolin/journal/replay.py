@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
+from os import PathLike
 from typing import Any
 
 from rolin import snapshot
@@ -18,6 +19,7 @@ from rolin.journal.events import (
     Outcome,
     ScalesLearned,
 )
+from rolin.journal.sqlite import SQLiteJournal
 from rolin.policies import Policy, find
 
 __all__ = ["adaptive_of", "digest_of", "fold", "packed", "replay", "replayed", "unpacked"]
@@ -45,7 +47,7 @@ def fold(policy: Policy[Any], event: Event) -> None:
 
 
 def replay(
-    journal: Journal,
+    journal: Journal | str | PathLike[str],
     *,
     kind: type[Policy[Any]] | None = None,
     upto: int | None = None,
@@ -56,7 +58,7 @@ def replay(
     Parameters
     ----------
     journal
-        What to read.
+        What to read: a journal, or the path of its file.
     kind
         Class of the policy, if it is not one of `rolin`.
     upto
@@ -69,6 +71,9 @@ def replay(
     JournalError
         If the journal has not begun, or the events that are needed have been removed.
     """
+    if isinstance(journal, (str, PathLike)):
+        with SQLiteJournal(journal, readonly=True) as opened:
+            return replay(opened, kind=kind, upto=upto, from_start=from_start)
     policy, last, _ = replayed(journal, kind=kind, upto=upto, from_start=from_start)
     return policy, last
 

@@ -21,19 +21,23 @@ from rolin.journal.events import (
     LoggedDecision,
     Outcome,
     ScalesLearned,
+    SettingsChanged,
 )
 from rolin.model import Scales
 from rolin.snapshot import decode, encode
 
-__all__ = ["DECISION", "RESTORED", "Row", "event_of", "row_of"]
+__all__ = ["DECISION", "LASTING", "Row", "event_of", "row_of"]
 
 Floats = NDArray[np.float64]
 _DOUBLES = np.dtype("<f8")
 
 DECISION = -1
 """The place of a row that is a decision; those of its outcomes are 0, 1, …"""
-RESTORED = "restored"
-"""The kind of a row that says that an arm came back."""
+LASTING = ("restored", "settings")
+"""Kinds of rows that are never removed."""
+
+
+_SETTINGS = SettingsChanged._fields[1:]
 
 
 class Row(NamedTuple):
@@ -76,7 +80,10 @@ def row_of(event: Event) -> Row:
             return Row(event.time, "removed", _json(arm=encode(event.arm)))
         case ArmRestored():
             body = _json(arm=encode(event.arm), with_past=event.with_past)
-            return Row(event.time, RESTORED, body)
+            return Row(event.time, "restored", body)
+        case SettingsChanged():
+            body = _json(**dict(zip(_SETTINGS, event[1:], strict=True)))
+            return Row(event.time, "settings", body)
 
 
 def event_of(row: Row) -> Event:
@@ -101,6 +108,8 @@ def event_of(row: Row) -> Event:
                 return ArmRemoved(time, decode(body["arm"]))
             case "restored":
                 return ArmRestored(time, decode(body["arm"]), body["with_past"])
+            case "settings":
+                return SettingsChanged(time, *(body[name] for name in _SETTINGS))
     except (KeyError, TypeError, ValueError, RolinError) as error:
         raise JournalError(f"a row of kind {kind!r} is damaged: {error!r}") from error
     raise JournalError(f"a row is of kind {kind!r}, which this version of rolin does not know")

@@ -22,8 +22,8 @@ from urllib.parse import quote
 
 from rolin.errors import JournalError
 from rolin.journal.base import Behind, Header, Journal, Removal, reached
-from rolin.journal.events import ArmRestored, Event, LoggedDecision, Outcome
-from rolin.journal.rows import DECISION, RESTORED, Row, event_of, row_of
+from rolin.journal.events import Event, Lasting, LoggedDecision, Outcome
+from rolin.journal.rows import DECISION, LASTING, Row, event_of, row_of
 
 __all__ = ["FORMAT", "SQLiteJournal"]
 
@@ -154,6 +154,8 @@ class SQLiteJournal(Journal):
                 reason = "the disk is full"
             elif "I/O" in reason:
                 reason = "the disk cannot be read or written, or is full"
+            elif "closed" in reason:
+                reason = "it was closed"
             elif "not a database" in reason or "malformed" in reason:
                 reason = f"it is damaged or not a journal ({reason})"
             raise JournalError(
@@ -273,8 +275,8 @@ class SQLiteJournal(Journal):
         before = db.total_changes
         if what.before is not None:
             db.execute(
-                "DELETE FROM events WHERE decision IS NULL AND kind != ? AND time < ?",
-                (RESTORED, what.before),
+                "DELETE FROM events WHERE decision IS NULL AND kind NOT IN (?, ?) AND time < ?",
+                (*LASTING, what.before),
             )
         db.execute("DELETE FROM events WHERE decision IN (SELECT decision FROM gone)")
         if db.total_changes == before:
@@ -308,11 +310,11 @@ class SQLiteJournal(Journal):
                 yield int(seq), self._event(row)  # type: ignore[call-overload]  # an integer
             after = int(rows[-1][0])  # type: ignore[call-overload]  # the same
 
-    def restored(self) -> list[tuple[int, ArmRestored]]:
-        """Return all events of arms that came back, with their numbers."""
+    def lasting(self) -> list[tuple[int, Lasting]]:
+        """Return the events that are never removed, with their numbers, in order."""
         rows = self._query(
-            f"SELECT seq, {_COLUMNS} FROM events WHERE decision IS NULL AND kind = ? ORDER BY seq",
-            (RESTORED,),
+            f"SELECT seq, {_COLUMNS} FROM events WHERE decision IS NULL AND kind IN (?, ?) ORDER BY seq",
+            LASTING,
         )
         return [(seq, self._event(row)) for seq, *row in rows]  # type: ignore[misc]  # by its kind
 

@@ -6,6 +6,7 @@ the features of the arm.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import math
@@ -37,15 +38,18 @@ def read_decisions(
     reward: str = "reward",
     propensity: str = "propensity",
     features: Sequence[str] | None = None,
+    id: str = "id",
+    time: str = "time",
+    person: str = "person",
+    weight: str = "weight",
     now: float = 0.0,
 ) -> list[PastDecision]:
-    """Read past decisions from a table: an exported one, or any with an arm and a reward.
+    """Read past decisions from a table: an exported one, or any with an arm, a reward and features.
 
     Parameters
     ----------
     source
-        A file (CSV or Parquet) or a data frame. Columns that it has are read as those of an exported
-        table: id, time, person, weight, and so on.
+        A file (CSV or Parquet) or a data frame.
     arm
         Column of the arm that was chosen.
     reward
@@ -53,35 +57,53 @@ def read_decisions(
     propensity
         Column of the probability with which it was chosen; it may be missing.
     features
-        Columns of the chosen arm's features, of tables without `contexts`; by default all columns of
-        numbers with other names.
+        Columns of the chosen arm's features, of tables that were not exported; `[]` for none.
+    id
+        Column of the decision's id; if it is missing, rows are named by the table and their number.
+    time
+        Column of the time, or of seconds since 1970; it may be missing.
+    person
+        Column of whom the decision was for; it may be missing.
+    weight
+        Column of how much the reward counts; it may be missing.
     now
         Time of decisions that have none, in seconds since 1970.
     """
     where, columns, n = _columns_of(source)
+    for own, given in (("id", id), ("time", time), ("person", person), ("weight", weight)):
+        if given != own:
+            _require(where, columns, [given])
+            columns[own] = columns[given]
     table = _Table(where, columns, now)
     whole = "offered" in columns and "contexts" in columns
-    for name in (reward, *(["chosen"] if whole else [arm]), *(features or ())):
-        if name not in columns:
-            raise DataError(f"{where} has no column {name!r}, only {', '.join(map(repr, columns))}")
+    _require(where, columns, [reward, *(["chosen"] if whole else [arm]), *(features or ())])
     if not whole and features is None:
-        taken = {*COLUMNS, arm, reward, propensity}
-        features = [name for name in columns if name not in taken and table.is_numeric(name)]
+        taken = {*COLUMNS, arm, reward, propensity, id, time, person, weight}
+        numeric = [name for name in columns if name not in taken and table.is_numeric(name)]
+        raise DataError(
+            f"{where} does not say which columns are the features of the arm: say features=[…], with commas "
+            f"between them on the command line; columns of numbers are {numeric!r}"
+        )
     pasts: list[PastDecision] = []
     rows_of: dict[str, int] = {}
     for i in range(n):
         with table.row(i):
-            past = (
-                table.whole(i, reward)
-                if whole
-                else table.plain(i, arm, reward, propensity, features or ())
-            )
-        id = past.decision.id
-        if id in rows_of:
-            raise DataError(f"{where}, row {i + 1}: id {id!r} is that of row {rows_of[id]} too")
-        rows_of[id] = i + 1
+            if whole:
+                past = table.whole(i, reward)
+            else:
+                past = table.plain(i, arm, reward, propensity, features or ())
+        name = past.decision.id
+        if name in rows_of:
+            raise DataError(f"{where}, row {i + 1}: id {name!r} is that of row {rows_of[name]} too")
+        rows_of[name] = i + 1
         pasts.append(past)
     return pasts
+
+
+def _require(where: str, columns: dict[str, list[Any]], names: Sequence[str]) -> None:
+    for name in names:
+        if name not in columns:
+            raise DataError(f"{where} has no column {name!r}, only {', '.join(map(repr, columns))}")
 
 
 def _columns_of(source: str | Path | pd.DataFrame) -> tuple[str, dict[str, list[Any]], int]:
@@ -110,6 +132,9 @@ class _Table:
 
     def __init__(self, where: str, columns: dict[str, list[Any]], now: float) -> None:
         self._where, self._columns, self._now = where, columns, now
+        # Rows without an id are named by what is in the table, so that it can be imported again.
+        content = repr(sorted((name, column) for name, column in columns.items()))
+        self._digest = hashlib.blake2b(content.encode(errors="replace"), digest_size=6).hexdigest()
 
     @contextmanager
     def row(self, i: int) -> Iterator[None]:
@@ -204,7 +229,7 @@ class _Table:
         reward: str,
     ) -> PastDecision:
         given, person = self.get(i, "id"), self.get(i, "person")
-        id = f"{_place(self._where)}row-{i + 1}" if given is None else text_of("id", str(given))
+        id = f"{self._digest}-row-{i + 1}" if given is None else text_of("id", str(given))
         time = _time("time", self.get(i, "time"), self._now)
         decision = LoggedDecision(
             id, time, offered, x, chosen, p,
@@ -247,11 +272,6 @@ class _Table:
                 raise DataError(f"{names[1]} is {weight!r}, expected above 0")
             found.append((kind, None if _missing(value) else _number(names[0], value), number))
         return found
-
-
-def _place(where: str) -> str:
-    """Return what tells the rows of one file from those of another."""
-    return f"{Path(where).name}-" if where != "the table" else ""
 
 
 def _missing(value: Any) -> bool:

@@ -82,8 +82,9 @@ def check_propensities(log: Log, *, bins: int = 10) -> Calibration:
     Two tests share the error: one of all arms (the largest difference of any, with Bonferroni's
     correction), and one of groups of alike propensity (a chi-squared test with the exact covariance).
     Where only the propensities of chosen arms are known, an arm's choices count 1/p each, which
-    should add up to the number of times it was offered; how far that may be off is judged by its
-    least logged propensity, so that this test errs on the side of belief.
+    should add up to the number of times it was offered. How far that may be off is judged by its
+    least logged propensity, so that this test errs on the side of belief; propensities that are too
+    small altogether are found, those that are too large only if no arm is rare.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ def check_propensities(log: Log, *, bins: int = 10) -> Calibration:
     bins = count_of("bins", bins, least=2)
     if log.propensities is None:
         by_arm = _arms_by_inverse(log)
-        return Calibration(_bonferroni(by_arm), [], by_arm)
+        return Calibration(min(1.0, 2.0 * min(_bonferroni(by_arm), _too_small(log))), [], by_arm)
     by_arm = _arms(log)
     by_propensity, p_value = _bins(log, log.propensities, bins)
     return Calibration(min(1.0, 2.0 * min(p_value, _bonferroni(by_arm))), by_propensity, by_arm)
@@ -137,6 +138,19 @@ def _arms_by_inverse(log: Log) -> list[Group]:
         for name, (offered, weighted, least) in sums.items()
         if offered * least * (1.0 - least) >= _FEW
     ]
+
+
+def _too_small(log: Log) -> float:
+    """Return how likely it is that 1/p, which adds up to the number of arms, is on average so large.
+
+    Rare and tiny propensities make such a mean too small most of the time, so only the other side tells.
+    """
+    sizes = np.array([len(names) for names in log.arms])
+    surplus = 1.0 / log.propensity / sizes - 1.0
+    error = surplus.std(ddof=1) / len(log) ** 0.5 if len(log) > _FEW else 0.0
+    if error < 1e-9:  # all alike, as in a uniform log: then they are right, or impossible
+        return 0.0 if len(log) > _FEW and abs(surplus[0]) > 1e-3 else 1.0
+    return float(ndtr(-surplus.mean() / error))
 
 
 def _bins(log: Log, tables: list[Floats], bins: int) -> tuple[list[Group], float]:

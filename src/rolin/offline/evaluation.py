@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin.bandit import Bandit
 from rolin.checks import count_of, level_of, number_of
 from rolin.errors import DataError, OverlapWarning, ParameterError
 from rolin.extras import needs
+from rolin.moments import Moments
 from rolin.offline.calibration import Calibration, check_propensities
 from rolin.offline.estimators import (
     Estimate,
@@ -34,7 +36,7 @@ from rolin.offline.reward_model import (
     value_variance,
 )
 from rolin.offline.targets import Target, label_of, target_probabilities
-from rolin.policies import LinearPolicy
+from rolin.policies import LinearPolicy, Policy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +52,7 @@ _FEW = 50.0
 _SHARE = 0.1
 _UNSUPPORTED = 0.01
 _FAR = 4.0
+_REPEATED = 5.0  # rewards of an arm whose mean is hardly the same by chance
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,9 @@ class Evaluation:
     calibration: Calibration
     """Whether the logged propensities are true."""
     notes: tuple[str, ...]
-    """What speaks against the numbers."""
+    """What to know of the numbers."""
+    warned: bool
+    """Whether some of the notes say that they cannot be trusted."""
 
     def __getitem__(self, method: str) -> Estimate:
         """Return the estimate of a method, by name."""
@@ -88,7 +93,8 @@ class Evaluation:
         """Return the estimates as a data frame, one row each."""
         with needs("sim"):
             import pandas as pd
-        return pd.DataFrame([self.logged, *self.estimates], columns=Estimate._fields)
+        rows = [self.logged, *self.estimates]
+        return pd.DataFrame(rows, columns=Estimate._fields).set_index("method")
 
     def to_json(self) -> str:
         """Return everything as JSON."""
@@ -96,6 +102,7 @@ class Evaluation:
             "policy": self.policy, "n": self.n, "level": self.level, "effective_n": self.effective_n,
             "largest_share": self.largest_share, "unsupported": self.unsupported,
             "calibration_p_value": self.calibration.p_value, "notes": self.notes,
+            "warned": self.warned, "verdict": self.verdict,
             "estimates": [estimate._asdict() for estimate in (self.logged, *self.estimates)],
         }  # fmt: skip
         return json.dumps(_plain(report), indent=2, ensure_ascii=False, allow_nan=False)
@@ -107,23 +114,39 @@ class Evaluation:
         return draw_estimates(self)
 
     def __str__(self) -> str:
-        """Return the table as text, with the notes."""
+        """Return the table as text, with the notes and what it comes to."""
         percent = f"{100 * self.level:g} %"
+        scale = max(abs(e.value) for e in (self.logged, *self.estimates) if math.isfinite(e.value))
+
+        def row(*numbers: float) -> str:
+            value, low, high = (0.0 if abs(x) < 1e-9 * scale else x for x in numbers)
+            return f"{value:9.4g}  {low:9.4g} to {high:<9.4g}"
+
+        interval = f"{percent + ' interval':^21}"
         lines = [
-            f"{self.policy}, by {self.n} logged decisions",
-            f"{'':8} {'value':>9}  {percent + ' interval':^21}  {'gain':>9}  {percent + ' interval':^21}",
+            f"{self.policy}, by {self.n} logged decisions: reward per decision, and gain over what was logged",
+            f"{'':8} {'value':>9}  {interval}  {'gain':>9}  {interval}",
+            f"{'logged':8} {row(self.logged.value, self.logged.low, self.logged.high)}",
         ]
-        for e in (self.logged, *self.estimates):
-            gain = f"{e.gain:9.4g}  {e.gain_low:9.4g} to {e.gain_high:<9.4g}"
-            lines.append(
-                f"{e.method:8} {e.value:9.4g}  {e.low:9.4g} to {e.high:<9.4g}"
-                + ("" if e is self.logged else f"  {gain}")
-            )
-        lines.append(
-            f"The log says as much as {self.effective_n:.0f} decisions of the policy itself would; propensities: "
-            + ("nothing speaks against them." if self.calibration.ok else "wrong.")
-        )
-        return "\n".join([line.rstrip() for line in lines] + [f"! {note}" for note in self.notes])
+        lines += [
+            f"{e.method:8} {row(e.value, e.low, e.high)}  {row(e.gain, e.gain_low, e.gain_high)}"
+            for e in self.estimates
+        ]
+        lines.append(f"Effective number of decisions: {self.effective_n:.0f} of {self.n}.")
+        lines += [f"! {note}" for note in self.notes]
+        return "\n".join([line.rstrip() for line in [*lines, self.verdict]])
+
+    @property
+    def verdict(self) -> str:
+        """What it comes to, in a sentence: by the doubly robust estimate, unless that cannot be trusted."""
+        e, percent = self["DR"], f"{100 * self.level:g} %"
+        if self.warned:
+            return "So the log cannot tell."
+        if e.gain_low <= 0.0 <= e.gain_high:
+            return f"By DR, it cannot be told from what was logged ({e.gain_low:.3g} to {e.gain_high:.3g}, {percent})."
+        low, high = sorted((abs(e.gain_low), abs(e.gain_high)))
+        better = "better" if e.gain > 0.0 else "worse"
+        return f"By DR, it is {better} than what was logged by {low:.3g} to {high:.3g} ({percent})."
 
 
 def evaluate(
@@ -145,7 +168,7 @@ def evaluate(
     log
         The log; see [`read`][rolin.offline.read].
     policy
-        A policy, as it is now; a function of contexts and arms that returns the probability of every
+        A policy or a bandit as it is now, or the file of its state; a function of contexts and arms that returns the probability of every
         arm; `"uniform"`; or these probabilities for each decision, as a list or an (n, K) array.
     label
         What to call it.
@@ -207,21 +230,50 @@ def evaluate(
     largest = float((h * w).max() / (h * w).sum()) if w.any() else 1.0
     unsupported = _unsupported(log, targets, h)
     weights = mean_of(w, h)
+    learned = isinstance(policy, Policy | Bandit) and _has_learned_from(policy, log)
     notes = _notes(
         ess, largest, unsupported, weights, standard_error(weights.each, groups)[0], calibration
     )
     remarks = []
+    if control := float(log.control.mean()):
+        remarks.append(f"{100 * control:.3g} % of what was logged is of the control group")
     if (cut := float((h * np.maximum(w - clip, 0.0)).mean())) > 0.0:
         remarks.append(
             f"clipped IPS leaves out {100 * cut / weights.value:.2g} % of the weight, which biases it"
         )
+    if learned:
+        notes.append(
+            "the policy has learned from these very decisions, so that they flatter it: evaluate it on others"
+        )
     report = Evaluation(
         label or label_of(policy), n, level, estimate_of("logged", logged, logged, groups, level, n),
-        estimates, ess, largest, unsupported, calibration, (*notes, *remarks),
+        estimates, ess, largest, unsupported, calibration, (*notes, *remarks), bool(notes),
     )  # fmt: skip
     for note in notes:
         warnings.warn(note, OverlapWarning, stacklevel=2)
     return report
+
+
+def _has_learned_from(policy: Policy[Any] | Bandit, log: Log) -> bool:
+    """Return whether a policy's evidence on some arm is exactly what the log holds of it."""
+    moments = getattr(policy.policy if isinstance(policy, Bandit) else policy, "moments", None)
+    if not isinstance(moments, Moments):
+        return False
+    known = {arm: i for i, arm in enumerate(moments.arms)}
+    sums: dict[Any, list[float]] = {}
+    for names, k, reward, weight in zip(
+        log.arms, log.chosen.tolist(), log.rewards, log.weights, strict=True
+    ):
+        total = sums.setdefault(names[k], [0.0, 0.0])
+        total[0] += weight
+        total[1] += weight * reward
+    for arm, (weight, total_reward) in sums.items():
+        if weight >= _REPEATED and arm in known:
+            i = known[arm]
+            same_mean = math.isclose(total_reward / weight, moments.mean_reward[i], rel_tol=1e-9)
+            if same_mean and math.isclose(weight, moments.weight[i], rel_tol=1e-9):
+                return True
+    return False
 
 
 def _expected(means: list[Floats], targets: list[Floats]) -> Floats:

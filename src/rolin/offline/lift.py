@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
+import numpy as np
 from scipy.special import stdtrit
 
 from rolin.checks import level_of
-from rolin.errors import DataError
+from rolin.errors import DataError, OverlapWarning
 from rolin.offline.estimators import groups_of, mean_of, standard_error
 from rolin.offline.log import Log
 
 __all__ = ["Lift", "lift"]
+
+_FEW, _FAR = 50, 8.0  # of people with many decisions each, a share moves more than by chance
 
 
 class Lift(NamedTuple):
@@ -25,6 +29,8 @@ class Lift(NamedTuple):
     low: float
     high: float
     """Their difference, and the ends of its interval."""
+    level: float
+    """Of the interval."""
     n_policy: int
     n_control: int
 
@@ -32,16 +38,18 @@ class Lift(NamedTuple):
         """Return it as a line."""
         return (
             f"policy {self.policy:.4g} ({self.n_policy} decisions), control {self.control:.4g} "
-            f"({self.n_control}): gain {self.gain:.4g} ({self.low:.4g} to {self.high:.4g})"
+            f"({self.n_control}): gain {self.gain:.4g} ({self.low:.4g} to {self.high:.4g}, {100 * self.level:g} %)"
         )
 
 
 def lift(log: Log, *, level: float = 0.95) -> Lift:
     """Compare the decisions of the policy with those of its control group.
 
-    No model and no propensity is needed: who belongs to the group was drawn at random.
+    No model and no propensity is needed: who belongs to the group was drawn at random. But if the group's
+    share changes, the two are not of the same time, and that is warned of.
     """
     level = level_of(level)
+    _check_share(log)
     means: list[float] = []
     variances: list[float] = []
     sizes, freedoms = [], []
@@ -60,4 +68,20 @@ def lift(log: Log, *, level: float = 0.95) -> Lift:
     parts = sum(v**2 / max(f, 1) for v, f in zip(variances, freedoms, strict=True))
     freedom = total**2 / parts if parts > 0.0 else min(freedoms)
     reach = float(stdtrit(max(freedom, 1.0), 0.5 + 0.5 * level)) * total**0.5
-    return Lift(means[0], means[1], gain, gain - reach, gain + reach, sizes[0], sizes[1])
+    return Lift(means[0], means[1], gain, gain - reach, gain + reach, level, sizes[0], sizes[1])
+
+
+def _check_share(log: Log) -> None:
+    """Warn if the control group was larger at some time than at another."""
+    halves = np.array_split(log.control, 2)
+    if min(len(half) for half in halves) < _FEW:
+        return
+    shares = [float(half.mean()) for half in halves]
+    error = sum(p * (1.0 - p) / len(half) for p, half in zip(shares, halves, strict=True)) ** 0.5
+    if abs(shares[0] - shares[1]) > _FAR * max(error, 1e-12):
+        warnings.warn(
+            f"the control group was {100 * shares[0]:.3g} % of the first half and {100 * shares[1]:.3g} % of the "
+            "second: compare decisions of a time in which its share was the same",
+            OverlapWarning,
+            stacklevel=3,
+        )

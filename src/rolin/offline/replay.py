@@ -47,14 +47,17 @@ class Replay(NamedTuple):
     """Numbers, from 0, of the decisions that were kept."""
     rewards: Floats
     """Their rewards, in order: how the policy did as it learned."""
+    logged: float
+    """Mean reward of all decisions of the log, to compare with."""
     policy: Policy[Any]
     """The policy afterwards."""
 
     def __str__(self) -> str:
         """Return the value with its interval."""
+        few = " ! too few to say anything" if len(self.kept) < _FEW else ""
         return (
             f"replay kept {len(self.kept)} decisions: {self.value:.4g} a decision "
-            f"({self.low:.4g} to {self.high:.4g})"
+            f"({self.low:.4g} to {self.high:.4g}); logged: {self.logged:.4g}{few}"
         )
 
 
@@ -97,7 +100,7 @@ def replay(
     if not 0.0 < m <= 1.0:
         raise DataError(
             f"the least propensity is {m:g}, expected above 0: an arm that could not be chosen can "
-            "never be agreed on; log with a floor, or say least_propensity"
+            "never be agreed on; log with a floor, replay the control group, or say least_propensity"
         )
     level = level_of(level)
     draws = KeyedGenerator(seed)
@@ -118,10 +121,10 @@ def replay(
     rewards, weights = log.rewards[places], log.weights[places]
     n = len(rewards)
     if n < 2:
-        raise DataError(f"the policy agreed with the log {n} times, too few to say anything")
+        raise DataError(f"replay kept {n} decisions, too few to say anything")
     if n < _FEW:
         warnings.warn(
-            f"the policy agreed with the log only {n} times: too few to say anything",
+            f"replay kept only {n} decisions: too few to say anything",
             OverlapWarning,
             stacklevel=2,
         )
@@ -132,7 +135,8 @@ def replay(
     low, high = terms.value - reach * error, terms.value + reach * error
     if people is None and np.isin(log.rewards, (0.0, 1.0)).all() and (weights == 1.0).all():
         low, high = _wilson(terms.value, n, reach)
-    return Replay(terms.value, error, low, high, places, rewards, own)
+    logged = mean_of(log.rewards, log.weights / log.weights.mean()).value
+    return Replay(terms.value, error, low, high, places, rewards, logged, own)
 
 
 def _decision(policy: Policy[Any], contexts: Floats, arms: list[Any], key: str) -> Decision:

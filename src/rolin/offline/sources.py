@@ -34,7 +34,7 @@ def read(
     *,
     missing: Missing = "refuse",
     first_place: bool = False,
-    arm_features: Mapping[Any, ArrayLike] | None = None,
+    arm_features: Mapping[Any, ArrayLike] | pd.DataFrame | None = None,
     **columns: Any,
 ) -> Log:
     """Return a log that can be evaluated.
@@ -54,10 +54,13 @@ def read(
         belong. Whole rankings cannot be evaluated.
     arm_features
         Of a table that does not say what was offered: the features of each arm that could have been
-        chosen, beside those of its row, which are the situation's. Without it, all arms of the table are
-        taken to be offered every time, with the same features.
+        chosen every time, as a mapping or a data frame with the arms as its index. They stand before those
+        of the row, which describe the situation and are the same for all arms. Without it, the arms are
+        those of the table, and nothing but their effects tells them apart.
     columns
-        What the reader of that kind of source takes.
+        What the reader of that kind of source takes: of a table `arm`, `reward`, `propensity`, `features`,
+        `id`, `time`, `person` and `weight`, which name its columns; see
+        [`read_decisions`][rolin.journal.tables.read_decisions].
     """
     if isinstance(source, Bandit):
         source = source.journal
@@ -83,7 +86,10 @@ def read(
                 "first_place=True evaluates"
             )
         if decision.propensities is None:
-            raise DataError(f"decision {decision.id!r} has no propensities, expected some")
+            raise DataError(
+                f"decision {decision.id!r} has no propensity, without which nothing can be said; of a table, "
+                "say which column it is: propensity=… (--propensity)"
+            )
         outcome = past.outcomes.get(0)
         if outcome is None or outcome.value is None:
             without.append(decision.id)
@@ -95,7 +101,7 @@ def read(
     if without and missing == "refuse":
         raise DataError(
             f"{len(without)} of {len(pasts)} decisions have no reward, such as {without[0]!r}; say "
-            "missing=0.0 if that is what it means, or missing='drop'"
+            "missing=0.0 (--missing 0) if that is what it means, or missing='drop' (--missing drop)"
         )
     if not kept:
         raise DataError("there are no decisions to evaluate")
@@ -125,15 +131,18 @@ def read(
 def _all_arms(
     chosen: list[list[Any]],
     situations: list[Floats],
-    arm_features: Mapping[Any, ArrayLike] | None,
+    arm_features: Mapping[Any, ArrayLike] | pd.DataFrame | None,
 ) -> tuple[list[Any], Floats, NDArray[np.int64]]:
     """Return the questions of a log in which all arms were offered every time."""
     if arm_features is None:
         names = sorted({name for (name,) in chosen}, key=lambda name: (type(name).__name__, name))
         own = np.empty((len(names), 0))
     else:
-        names = [canonical(name) for name in arm_features]
-        rows = [as_floats(f"arm_features of {name!r}", arm_features[name]) for name in arm_features]
+        given: Any = arm_features
+        if hasattr(given, "to_numpy"):  # a data frame
+            given = dict(zip(given.index, given.to_numpy(), strict=True))
+        names = [canonical(name) for name in given]
+        rows = [as_floats(f"arm_features of {name!r}", given[name]) for name in given]
         if len({row.shape for row in rows}) != 1 or rows[0].ndim != 1:
             raise DataError("arm_features are not vectors of one length, one for each arm")
         own = np.array(rows)

@@ -4,29 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rolin.arms import Name
+from rolin.bandit import Bandit
 from rolin.checks import as_floats
 from rolin.errors import InputError, RolinError, ShapeError
 from rolin.offline.log import Log
-from rolin.policies import Policy
+from rolin.policies import Policy, load
 
 __all__ = ["Target", "label_of", "target_probabilities"]
 
 Floats = NDArray[np.float64]
-Target = Policy[Any] | Callable[[Floats, Sequence[Name]], Any] | str | Sequence[Any] | Floats
-"""A policy, as it is; a function of contexts and arms that returns the probability of every arm; `"uniform"`;
+Target = (
+    Policy[Any] | Bandit | Callable[[Floats, Sequence[Name]], Any] | str | PathLike[str] | Sequence[Any]
+    | Floats
+)  # fmt: skip
+"""A policy, as it is, or the file of its state; a function of contexts and arms that returns the probability of every arm; `"uniform"`;
 or these probabilities themselves, for each decision."""
 
 
 def label_of(target: Target) -> str:
     """Return what to call a target in a table."""
-    if isinstance(target, str):
-        return target
+    if isinstance(target, Bandit):
+        target = target.policy
+    if isinstance(target, (str, PathLike)):
+        return str(target)
     if isinstance(target, Policy):
         return type(target).__name__
     return getattr(target, "__name__", "given probabilities") if callable(target) else "given"
@@ -36,11 +44,17 @@ def target_probabilities(
     log: Log, target: Target, progress: Callable[[int], None] = lambda _: None
 ) -> list[Floats]:
     """Return, for each decision, the probability with which the target would choose each arm."""
-    if isinstance(target, str):
-        if target != "uniform":
-            raise InputError(f"policy={target!r}, expected 'uniform', a policy or probabilities")
-        progress(len(log))
-        return [np.full(len(names), 1.0 / len(names)) for names in log.arms]
+    if isinstance(target, Bandit):
+        target = target.policy
+    if isinstance(target, (str, PathLike)):
+        if target == "uniform":
+            progress(len(log))
+            return [np.full(len(names), 1.0 / len(names)) for names in log.arms]
+        if not Path(target).is_file():
+            raise InputError(
+                f"policy={target!r}, expected 'uniform', the file of a state, a policy, or probabilities"
+            )
+        target = load(target)
     if isinstance(target, type):
         raise InputError(f"policy={target!r} is a class, expected a policy: replay one that learns")
     if isinstance(target, Policy):
@@ -67,6 +81,11 @@ def target_probabilities(
                 found.append(_checked(log, i, ask(log.contexts[i], log.arms[i])))
             except RolinError as error:
                 raise type(error)(f"decision {log.ids[i]}: {error}") from error
+            except TypeError as error:
+                raise InputError(
+                    "the policy is called with contexts and arms, and returns the probability of every arm: "
+                    f"{error}"
+                ) from error
         progress(1)
     return found
 

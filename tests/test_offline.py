@@ -524,7 +524,7 @@ def test_a_policy_that_has_learned_from_the_log_is_flattered(bandit: Bandit) -> 
     with pytest.warns(OverlapWarning) as said:
         report = offline.evaluate(log, bandit)
     assert any("has learned from these very decisions" in str(w.message) for w in said)
-    assert report.warned
+    assert report.notes
     assert report.verdict == "So the log cannot tell."
     other = rolin.RoLinTS(n_features=2, seed=1)
     other.update("a", [0.0, 1.0], 1.0)
@@ -813,17 +813,16 @@ def test_the_command_line_evaluates(bandit: Bandit, tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert "uniform, by 119 logged decisions" in run.stdout
     assert "LinUCB, learning as it goes: replay kept" in run.stdout
+    with Bandit(rolin.Greedy(n_features=1, seed=1), journal=tmp_path / "greedy.db") as greedy:
+        for _ in range(60):
+            greedy.reward(greedy.decide([[0.0], [1.0]]).id, 1.0)
     run = cli(
-        tmp_path / "j.db",
-        "--policy",
-        "uniform",
-        "--policy",
-        "LinUCB",
-        "--figure",
+        tmp_path / "greedy.db", "--policy", "uniform", "--policy", "LinUCB", "--figure",
         tmp_path / "two.png",
-    )
+    )  # fmt: skip
     assert run.returncode == 2  # the second cannot be replayed, but the first is there
     assert "uniform, by 60 logged decisions" in run.stdout
+    assert "rolin: LinUCB: the least propensity is 0" in run.stderr
     assert (tmp_path / "two.png").exists()
     obd = open_bandit_files(tmp_path / "obd", np.random.default_rng(1))
     run = cli(obd, "--policy", "LogisticRoLinTS")

@@ -148,7 +148,7 @@ def draw_estimates(*evaluations: Evaluation) -> Figure:
             logged = evaluation.logged.value
             ax.axvline(logged, color="0.6", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
             ax.set_xlabel(f"reward per decision, {100 * evaluation.level:g} % intervals")
-            warned = ", cannot tell" if evaluation.warned else ""
+            warned = ", cannot tell" if evaluation.notes else ""
             ax.set_title(
                 f"{evaluation.policy}\nn = {evaluation.n}, effective {evaluation.effective_n:.0f}{warned}"
             )

@@ -77,9 +77,9 @@ class Evaluation:
     calibration: Calibration
     """Whether the logged propensities are true."""
     notes: tuple[str, ...]
-    """What to know of the numbers."""
-    warned: bool
-    """Whether some of the notes say that they cannot be trusted."""
+    """Why the numbers cannot be trusted; none if they can."""
+    remarks: tuple[str, ...]
+    """What else to know of them."""
 
     def __getitem__(self, method: str) -> Estimate:
         """Return the estimate of a method, by name."""
@@ -102,7 +102,7 @@ class Evaluation:
             "policy": self.policy, "n": self.n, "level": self.level, "effective_n": self.effective_n,
             "largest_share": self.largest_share, "unsupported": self.unsupported,
             "calibration_p_value": self.calibration.p_value, "notes": self.notes,
-            "warned": self.warned, "verdict": self.verdict,
+            "remarks": self.remarks, "verdict": self.verdict,
             "estimates": [estimate._asdict() for estimate in (self.logged, *self.estimates)],
         }  # fmt: skip
         return json.dumps(_plain(report), indent=2, ensure_ascii=False, allow_nan=False)
@@ -133,6 +133,7 @@ class Evaluation:
             for e in self.estimates
         ]
         lines.append(f"Effective number of decisions: {self.effective_n:.0f} of {self.n}.")
+        lines += [f"({remark})" for remark in self.remarks]
         lines += [f"! {note}" for note in self.notes]
         return "\n".join([line.rstrip() for line in [*lines, self.verdict]])
 
@@ -140,7 +141,7 @@ class Evaluation:
     def verdict(self) -> str:
         """What it comes to, in a sentence: by the doubly robust estimate, unless that cannot be trusted."""
         e, percent = self["DR"], f"{100 * self.level:g} %"
-        if self.warned:
+        if self.notes:
             return "So the log cannot tell."
         if e.gain_low <= 0.0 <= e.gain_high:
             return f"By DR, it cannot be told from what was logged ({e.gain_low:.3g} to {e.gain_high:.3g}, {percent})."
@@ -247,7 +248,7 @@ def evaluate(
         )
     report = Evaluation(
         label or label_of(policy), n, level, estimate_of("logged", logged, logged, groups, level, n),
-        estimates, ess, largest, unsupported, calibration, (*notes, *remarks), bool(notes),
+        estimates, ess, largest, unsupported, calibration, tuple(notes), tuple(remarks),
     )  # fmt: skip
     for note in notes:
         warnings.warn(note, OverlapWarning, stacklevel=2)

@@ -9,10 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rolin
 from rolin import policies
+from test_offline import open_bandit_files
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -171,6 +173,26 @@ def test_the_studies_run(study: str, tmp_path: Path) -> None:
     kept = (ROOT / f"docs/how-to/runs/{study}.md").read_text().splitlines()
     # the tables in the documentation have the rows that the study has now
     assert [row.split("|")[1:3] for row in table] == [row.split("|")[1:3] for row in kept]
+
+
+def test_the_offline_studies_run(tmp_path: Path) -> None:
+    """With few logs, and on made files of the format; the kept tables have the same rows."""
+    open_bandit_files(tmp_path / "obd/random/all", np.random.default_rng(1))
+    open_bandit_files(tmp_path / "obd/bts/all", np.random.default_rng(2))
+    for study, options in (
+        ("known", ["--runs", "2", "--jobs", "1"]),
+        ("obd", ["--data", tmp_path / "obd"]),
+    ):
+        run = subprocess.run(
+            [sys.executable, ROOT / "examples/offline.py", study, "--out", tmp_path, *options],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert run.returncode == 0, run.stderr
+        made = (tmp_path / f"offline-{study}.md").read_text().splitlines()
+        kept = (ROOT / f"docs/how-to/runs/offline-{study}.md").read_text().splitlines()
+        assert [line.split("|")[:3] for line in made if "|" in line] == [
+            line.split("|")[:3] for line in kept if "|" in line
+        ]
 
 
 def test_the_demo_runs(tmp_path: Path) -> None:

@@ -610,6 +610,125 @@ def test_a_reward_for_what_is_being_erased(tmp_path: Path) -> None:
     journal.close()
 
 
+def test_an_erased_decision_does_not_come_back(tmp_path: Path) -> None:
+    """Not even for somebody who asked for it again at that very moment."""
+    journal = SQLiteJournal(tmp_path / "j.db")
+    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=journal)
+    first = bandit.decide(QUESTION, id="visit", person="ann")
+    find = journal.decision
+
+    def late(id: str) -> Any:
+        found = find(id)
+        journal.decision = find  # type: ignore[method-assign]
+        bandit.erase(person="ann")
+        return found
+
+    journal.decision = late  # type: ignore[method-assign]
+    assert bandit.decide(QUESTION, id="visit").arm == first.arm
+    assert list(journal.read()) == []
+    journal.close()
+
+
+def test_loading_while_another_process_writes(tmp_path: Path) -> None:
+    """What comes between two readings is noted once; what cannot be read changes no setting."""
+    path = tmp_path / "j.db"
+    one = Bandit(rolin.RoLinTS(n_features=0, seed=1), journal=path, floor=0.1)
+    one.reward(one.decide({"a": []}).id, 1.0)
+    one.decide({"a": []}, id="late")
+    one.remove_arm("a")
+    journal = SQLiteJournal(path)
+    lasting = journal.lasting
+
+    def slow() -> Any:
+        journal.lasting = lasting  # type: ignore[method-assign]
+        one.restore_arm("a", with_past=False)
+        return lasting()
+
+    journal.lasting = slow  # type: ignore[method-assign]
+    two = Bandit(journal=journal)
+    two.reward("late", 1.0)
+    assert journal.outcomes("late")[0].arm == PastArm("a", 1)
+    one.refresh()
+    assert packed(one.policy) == packed(two.policy)
+
+    def broken() -> Any:
+        journal.lasting = lasting  # type: ignore[method-assign]
+        raise JournalError("for a moment")
+
+    journal.lasting = broken  # type: ignore[method-assign]
+    one.erase(older_than=0.0)
+    with pytest.raises(JournalError, match="for a moment"):
+        two.refresh()
+    assert two.decide({"a": [], "b": []}).propensity == pytest.approx(0.5)
+    assert "floor=0.1" in repr(two)
+    one.close()
+    journal.close()
+
+
+def test_settings_of_two_processes_add_up(tmp_path: Path) -> None:
+    """Each changes what it was given, and nothing else."""
+    path = tmp_path / "j.db"
+    one = Bandit(rolin.Greedy(n_features=0, seed=1), journal=path)
+    two = Bandit(journal=path, floor=0.1)
+    three = Bandit(journal=path, control_share=0.2)
+    one.refresh()
+    for bandit in (one, three):
+        assert "floor=0.1, control_share=0.2" in repr(bandit)
+    with pytest.raises(ParameterError, match="floor is for propensities"):
+        Bandit(journal=path, propensities=False)
+    for bandit in (one, two, three):
+        bandit.close()
+
+
+def test_a_journal_with_past_lives_can_be_imported(tmp_path: Path) -> None:
+    """There they are the arm itself, and the new journal can be opened again, whatever follows."""
+    source = Bandit(rolin.RoLinTS(n_features=0, seed=1))
+    source.decide({"a": []}, id="late")
+    source.reward(source.decide({"a": []}).id, 1.0)
+    source.remove_arm("a")
+    source.restore_arm("a", with_past=False)
+    source.reward("late", 2.0)
+    bandit = Bandit(rolin.RoLinTS(n_features=0, seed=1), journal=tmp_path / "j.db")
+    bandit.import_log(source.journal)  # type: ignore[arg-type]
+    assert bandit.policy._model.names == ["a"]
+    bandit.remove_arm("a")
+    bandit.restore_arm("a", with_past=False)
+    bandit.snapshot()
+    bandit.close()
+    assert Bandit(journal=tmp_path / "j.db").policy._model.names == [PastArm("a", 1)]
+
+
+def test_expiry_is_not_stopped_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who finds that others have closed the oldest goes on with the next."""
+    monkeypatch.setattr("rolin.bandit._AT_ONCE", 10)
+    bandit = Bandit(rolin.Uniform(n_features=0, seed=1))
+    ids = [d.id for d in bandit.decide_many([{"a": [], "b": []}] * 30)]
+    live, plans = bandit._live, []
+    submit = live.submit
+    live.submit = lambda plan: plans.append(plan) or (1, 0)  # type: ignore[method-assign,func-returns-value]
+    bandit.reward_many(dict.fromkeys(ids[:10], 1.0))
+    live.submit = submit  # type: ignore[method-assign]
+
+    def together(pending: Any) -> Any:
+        events, _ = plans[0](pending)
+        for event in events:
+            pending.add(event)
+        more, answer = expiry(pending)
+        return [*events, *more], answer
+
+    expiry: Any = None
+
+    def first(plan: Any) -> Any:
+        nonlocal expiry
+        expiry = plan
+        live.submit = submit  # type: ignore[method-assign]
+        return submit(together)
+
+    live.submit = first  # type: ignore[method-assign]
+    assert bandit.expire(0.0) == 20
+    assert bandit.waiting() == []
+
+
 def test_a_process_that_often_starts_again_keeps_its_state(tmp_path: Path) -> None:
     """Also if it never writes many events in one life."""
     for i in range(12):
@@ -824,8 +943,13 @@ def test_a_forked_bandit_says_so() -> None:
     """Its ids and its connection belong to another process."""
     bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1))
     bandit._live._process += 1
-    with pytest.raises(JournalError, match="open one in each process"):
-        bandit.decide(QUESTION)
+    calls: list[Callable[[], object]] = [
+        lambda: bandit.decide(QUESTION), lambda: bandit.decay(0.5), bandit.snapshot, bandit.refresh,
+        lambda: bandit.erase(older_than=0.0),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(JournalError, match="open one in each process"):
+            call()
 
 
 def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:

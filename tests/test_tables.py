@@ -111,6 +111,7 @@ def test_a_table_of_past_rewards_warms_up(tmp_path: Path) -> None:
     bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1))
     assert bandit.import_log(frame, features=["price", "age"]) == 50
     assert bandit.import_log(frame, features=["price", "age"]) == 0  # the same table again
+    assert bandit.import_log(frame, features=["price", "age"], person="note") == 0  # nor so
     assert bandit.import_log(frame.iloc[::-1], features=["price", "age"]) == 50  # another one
     bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1))
     renamed = frame.rename(columns={"arm": "item", "reward": "spend"}).assign(

@@ -167,6 +167,8 @@ class ArmIndex:
         """Give a new canonical name the next row."""
         self.names.append(name)
         row = self.row_of[name] = len(self.names)
+        if isinstance(name, PastArm):  # a reward for a life that ended before this index began
+            self._lives[name.name] = max(name.life, self._lives.get(name.name, 0))
         self._forget_last()
         return row
 

@@ -163,11 +163,16 @@ class Bandit:
 
     def _settle(self, given: dict[str, Any]) -> None:
         """Go on with the journal's settings, or record others."""
-        new = self._live.settings._replace(**given)
-        self._explorer = Explorer(self.policy.seed, *new[1:])
         self._settings = self._live.settings
-        if new != self._settings:
-            self._live.change(lambda: new._replace(time=self._now()))
+        self._explorer = Explorer(self.policy.seed, *self._settings[1:])
+
+        def changed() -> Event:
+            new = self._live.settings._replace(**given, time=self._now())
+            Explorer(self.policy.seed, *new[1:])  # refuses settings that do not go together
+            return new
+
+        if self._settings._replace(**given) != self._settings:
+            self._live.change(changed)
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -247,10 +252,15 @@ class Bandit:
         excluded = as_excluded(exclude) or ()
         answers: list[LoggedDecision] = []
         given_ids = set()  # which somebody else may store meanwhile
+        known = (
+            set()
+        )  # places of answers from the journal: whatever becomes of them, they are not written
         for contexts, arms, given, person in questions:
             whom = None if person is None else text_of("person", person)
             id = self._new_id() if given is None else text_of("id", given)
             stored = None if given is None else self.journal.decision(id)
+            if stored is not None:
+                known.add(len(answers))
             answers.append(stored or self._answer(contexts, arms, id, whom, top_k, excluded))
             if given is not None:
                 given_ids.add(id)
@@ -258,8 +268,10 @@ class Bandit:
         def plan(pending: Pending) -> tuple[list[Event], list[LoggedDecision]]:
             events: list[Event] = []
             final = []
-            for answer in answers:
-                stored = pending.decision(answer.id) if answer.id in given_ids else None
+            for i, answer in enumerate(answers):
+                stored = answer if i in known else None
+                if stored is None and answer.id in given_ids:
+                    stored = pending.decision(answer.id)
                 if stored is None:
                     events.append(answer)
                     pending.add(answer)
@@ -358,12 +370,7 @@ class Bandit:
         checked = []
         for id, value, arm, weight in rewards:
             r = self._reward_of("reward", value)
-            h = finite_number_of("weight", weight)
-            if not 1.0 / _LARGEST <= h <= _LARGEST:
-                raise InputError(
-                    f"weight={weight!r}, expected a positive number up to {_LARGEST:g}"
-                )
-            checked.append((text_of("id", id), r, arm, h))
+            checked.append((text_of("id", id), r, arm, _weight_of(weight)))
         now = self._now()
 
         def plan(pending: Pending) -> tuple[list[Event], None]:
@@ -425,19 +432,22 @@ class Bandit:
         )
         now = self._now()
         before = math.nextafter(now - age, math.inf)
-        expired = 0
+        expired: int = 0
 
-        def plan(pending: Pending) -> tuple[list[Event], int]:
+        def plan(pending: Pending) -> tuple[list[Event], tuple[int, int]]:
             events: list[Event] = []
-            for id, place in self.journal.waiting(before, _AT_ONCE):
+            places = self.journal.waiting(before, _AT_ONCE)
+            for id, place in places:
                 decision = pending.decision(id)
                 if decision is not None and place not in pending.outcomes(id):
                     events.append(self._outcome(decision, place, now, value, expired=True))
-            return events, len(events)
+            return events, (len(places), len(events))
 
-        while closed := self._live.submit(plan):
+        while True:
+            seen, closed = self._live.submit(plan)
             expired += closed
-        return expired
+            if not seen:
+                return expired
 
     def export_log(self, path: str | PathLike[str]) -> int:
         """Write all decisions with their rewards to a table, one row each; return how many.
@@ -487,7 +497,12 @@ class Bandit:
                 if stored is None:
                     here = decision._replace(version=self.version)
                     pending.add(here)
-                    events += [here, *outcomes.values()]
+                    events.append(here)
+                    events += [
+                        # of another journal it may be an earlier life of the arm
+                        outcome._replace(id=here.id, place=place, arm=here.ranking[place])
+                        for place, outcome in outcomes.items()
+                    ]
                     new += 1
             return events, new
 
@@ -504,9 +519,12 @@ class Bandit:
             raise ShapeError(f"it has {x.shape[1]} features, expected {d}, as the policy")
         if x.size and not np.abs(x).max() <= _LARGEST:
             raise first_not_finite("contexts", x)
-        for outcome in past.outcomes.values():
+        for place, outcome in past.outcomes.items():
+            if place not in range(len(past.decision.chosen)):
+                raise InputError(f"it has an outcome for place {place} of its ranking")
             if outcome.value is not None:
                 self._reward_of("reward", outcome.value)
+            _weight_of(outcome.weight)
 
     # -- arms and age ------------------------------------------------------------------------
 
@@ -675,6 +693,14 @@ def _contradiction(known: Outcome, value: float, weight: float) -> str:
             f"came with weight {weight}"
         )
     return f"decision {known.id!r} has a reward of {known.value}, and now {value} came"
+
+
+def _weight_of(value: object) -> float:
+    """Return a weight that can be learned from."""
+    weight = finite_number_of("weight", value)
+    if not 1.0 / _LARGEST <= weight <= _LARGEST:
+        raise InputError(f"weight={value!r}, expected a positive number up to {_LARGEST:g}")
+    return weight
 
 
 def _check_names(names: Sequence[Name]) -> None:

@@ -82,7 +82,7 @@ def run(
         if value is not None
     }
     if features is not None:
-        columns["features"] = [name.strip() for name in features.split(",")]
+        columns["features"] = [name.strip() for name in features.split(",") if name.strip()]
     targets = {name: _target(name) for name in policy}
     level = level_of(level)
     if figure is not None and all(isinstance(target, type) for target in targets.values()):
@@ -120,7 +120,10 @@ def run(
         except RolinError as error:  # the others may fare better
             failed.append(f"{name}: {error}")
     if read.control.any() and not read.control.all():
-        typer.echo(f"Lift over the control group: {offline.lift(read, level=level)}")
+        try:
+            typer.echo(f"Lift over the control group: {offline.lift(read, level=level)}")
+        except RolinError as error:
+            failed.append(f"lift: {error}")
     try:
         if json is not None:
             json.write_text(json_.dumps(reports, indent=2) + "\n", encoding="utf-8")
@@ -136,6 +139,8 @@ def _arm_features(path: Path) -> dict[Any, Any]:
     """Return the features of every arm, from a table whose first column is the arm."""
     table = read_table(path, None)
     arm, *features = table.columns
+    if not features or table[arm].duplicated().any():
+        raise DataError(f"{path} is not a table of arms, each once, with their features")
     columns = [numbers(path, table, name) for name in features]
     return dict(zip(table[arm].tolist(), np.column_stack(columns).tolist(), strict=True))
 

@@ -111,7 +111,11 @@ def import_(
 ) -> None:
     """Learn from past decisions, and record them in a journal; repeating it is harmless."""
     if log.name.endswith(TABLES):
-        listed = None if features is None else [name.strip() for name in features.split(",")]
+        listed = (
+            None
+            if features is None
+            else [name.strip() for name in features.split(",") if name.strip()]
+        )
         pasts = past_decisions(
             log, arm=arm or "arm", reward=reward, propensity=propensity, features=listed, id=id,
             time=time, person=person, now=clock(),

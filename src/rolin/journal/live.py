@@ -119,10 +119,14 @@ class LiveState:
     def _load(self) -> None:
         """Take the state from the journal."""
         with self.lock:
-            self.policy, self.version, self._kept = replayed(self.journal, kind=self._kind)
+            self._stale = True  # until all is there
+            policy, version, kept = replayed(self.journal, kind=self._kind)
+            lasting = self.journal.lasting()
+            self.policy, self.version, self._kept = policy, version, kept
             self._new_lives, self.settings = [], SettingsChanged(0.0)
-            for seq, event in self.journal.lasting():
-                self._note(seq, event)
+            for seq, event in lasting:
+                if seq <= version:  # what came since is noted when it is folded
+                    self._note(seq, event)
             self._stale = False
 
     def _note(self, seq: int, event: Event) -> None:
@@ -140,6 +144,7 @@ class LiveState:
 
     def refresh(self) -> None:
         """Fold what others have written."""
+        self._check_process()
         with self._commits.lock:
             _, version = self.current()
             header = self._header()
@@ -161,11 +166,14 @@ class LiveState:
 
     def submit(self, plan: Plan) -> Any:
         """Write what a plan says, together with what others write now; return its answer."""
+        self._check_process()
+        return self._commits.submit(plan)
+
+    def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise JournalError(
                 "this bandit was opened by another process, before a fork: open one in each process"
             )
-        return self._commits.submit(plan)
 
     def _write(self, batch: list[Request[Plan]]) -> None:
         """Write what queued, fold it, and settle every request; one thread at a time."""
@@ -268,6 +276,7 @@ class LiveState:
 
     def snapshot(self) -> int:
         """Keep the state in the journal; return its version."""
+        self._check_process()
         with self._commits.lock:  # while which nothing is folded
             with self.lock:
                 policy, version = self.current()

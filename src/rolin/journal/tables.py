@@ -70,11 +70,12 @@ def read_decisions(
         Time of decisions that have none, in seconds since 1970.
     """
     where, columns, n = _columns_of(source)
+    digest = _digest(columns)  # before columns get their own names
     for own, given in (("id", id), ("time", time), ("person", person), ("weight", weight)):
         if given != own:
             _require(where, columns, [given])
             columns[own] = columns[given]
-    table = _Table(where, columns, now)
+    table = _Table(where, columns, now, digest)
     whole = "offered" in columns and "contexts" in columns
     _require(where, columns, [reward, *(["chosen"] if whole else [arm]), *(features or ())])
     if not whole and features is None:
@@ -98,6 +99,12 @@ def read_decisions(
         rows_of[name] = i + 1
         pasts.append(past)
     return pasts
+
+
+def _digest(columns: dict[str, list[Any]]) -> str:
+    """Return what names the rows of this table that have no id, so that it can be imported again."""
+    content = repr(sorted(columns.items(), key=lambda column: column[0]))
+    return hashlib.blake2b(content.encode(errors="replace"), digest_size=6).hexdigest()
 
 
 def _require(where: str, columns: dict[str, list[Any]], names: Sequence[str]) -> None:
@@ -130,11 +137,8 @@ def _columns_of(source: str | Path | pd.DataFrame) -> tuple[str, dict[str, list[
 class _Table:
     """Columns of anything, read one cell at a time; errors name the row and the column."""
 
-    def __init__(self, where: str, columns: dict[str, list[Any]], now: float) -> None:
-        self._where, self._columns, self._now = where, columns, now
-        # Rows without an id are named by what is in the table, so that it can be imported again.
-        content = repr(sorted((name, column) for name, column in columns.items()))
-        self._digest = hashlib.blake2b(content.encode(errors="replace"), digest_size=6).hexdigest()
+    def __init__(self, where: str, columns: dict[str, list[Any]], now: float, digest: str) -> None:
+        self._where, self._columns, self._now, self._digest = where, columns, now, digest
 
     @contextmanager
     def row(self, i: int) -> Iterator[None]:

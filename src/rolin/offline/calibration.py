@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Calibration", "Group", "check_propensities"]
 
 Floats = NDArray[np.float64]
+_STAKES = (0.003, 0.01, 0.03, 0.1, 0.3, 0.9)
 _FEW = 20.0  # variance that a count must have, to be nearly normal
 
 
@@ -82,9 +84,8 @@ def check_propensities(log: Log, *, bins: int = 10) -> Calibration:
     Two tests share the error: one of all arms (the largest difference of any, with Bonferroni's
     correction), and one of groups of alike propensity (a chi-squared test with the exact covariance).
     Where only the propensities of chosen arms are known, an arm's choices count 1/p each, which
-    should add up to the number of times it was offered. How far that may be off is judged by its
-    least logged propensity, so that this test errs on the side of belief; propensities that are too
-    small altogether are found, those that are too large only if no arm is rare.
+    add up to the number of times it was offered, or less; so arms whose propensities are too small are found,
+    and of those that are too large only what it makes of the others.
 
     Parameters
     ----------
@@ -95,8 +96,8 @@ def check_propensities(log: Log, *, bins: int = 10) -> Calibration:
     """
     bins = count_of("bins", bins, least=2)
     if log.propensities is None:
-        by_arm = _arms_by_inverse(log)
-        return Calibration(min(1.0, 2.0 * min(_bonferroni(by_arm), _too_small(log))), [], by_arm)
+        by_arm, p_value = _by_inverse(log)
+        return Calibration(p_value, [], by_arm)
     by_arm = _arms(log)
     by_propensity, p_value = _bins(log, log.propensities, bins)
     return Calibration(min(1.0, 2.0 * min(p_value, _bonferroni(by_arm))), by_propensity, by_arm)
@@ -120,37 +121,37 @@ def _arms(log: Log) -> list[Group]:
     return [Group(name, int(a), b, c, d**0.5) for name, (a, b, c, d) in sums.items()]
 
 
-def _arms_by_inverse(log: Log) -> list[Group]:
-    """Weigh an arm's choices by 1/p: then they should add up to how often it was offered.
+def _by_inverse(log: Log) -> tuple[list[Group], float]:
+    """Weigh an arm's choices by 1/p: then they add up to how often it was offered, or less.
 
-    Their variance, Σ (1 - p)/p over all offers, is known of the offers that were taken only, and what
-    is missing is the largest part of it. With the least p for all of them it is not underestimated.
+    Less, because offers at which p was tiny are hardly ever taken, and never seen. More is a sign that
+    propensities are too small, and is tested as a bet is won: a player who stakes the share λ of what he has
+    on every offer has Π (1 + λ (1{chosen}/p - 1)) in the end, which is hardly ever large if the propensities
+    are true (Ville 1939), however they came about.
     """
-    sums: dict[Name, list[float]] = {}
+    offers: dict[Name, int] = {}
+    taken: dict[Name, list[float]] = {}
     for names, p, k in zip(log.arms, log.propensity, log.chosen, strict=True):
         for name in names:
-            sums.setdefault(name, [0.0, 0.0, 1.0])[0] += 1.0
-        s = sums[names[k]]
-        s[1] += 1.0 / p
-        s[2] = min(s[2], p)
-    return [
-        Group(name, int(offered), offered, weighted, (offered * (1.0 / least - 1.0)) ** 0.5)
-        for name, (offered, weighted, least) in sums.items()
-        if offered * least * (1.0 - least) >= _FEW
-    ]
-
-
-def _too_small(log: Log) -> float:
-    """Return how likely it is that 1/p, which adds up to the number of arms, is on average so large.
-
-    Rare and tiny propensities make such a mean too small most of the time, so only the other side tells.
-    """
+            offers[name] = offers.get(name, 0) + 1
+        taken.setdefault(names[k], []).append(float(p))
+    groups, p_values = [], []
+    for name, chosen in taken.items():
+        p, n = np.array(chosen), offers[name]
+        spread = float((1.0 / p.min() - 1.0) * n) ** 0.5
+        groups.append(Group(name, n, float(n), float((1.0 / p).sum()), spread))
+        missed = n - len(p)
+        p_values.append(_bet(np.concatenate([1.0 / p - 1.0, np.full(missed, -1.0)])))
     sizes = np.array([len(names) for names in log.arms])
-    surplus = 1.0 / log.propensity / sizes - 1.0
-    error = surplus.std(ddof=1) / len(log) ** 0.5 if len(log) > _FEW else 0.0
-    if error < 1e-9:  # all alike, as in a uniform log: then they are right, or impossible
-        return 0.0 if len(log) > _FEW and abs(surplus[0]) > 1e-3 else 1.0
-    return float(ndtr(-surplus.mean() / error))
+    p_values.append(_bet(1.0 / log.propensity / sizes - 1.0))
+    return groups, min(1.0, len(p_values) * min(p_values))
+
+
+def _bet(gains: Floats) -> float:
+    """Return how likely it is to win as much, staking some share each time, if nothing can be won."""
+    logs = np.array([np.log1p(share * gains).sum() for share in _STAKES])
+    largest = float(logs.max())
+    return min(1.0, math.exp(-min(largest + math.log(np.exp(logs - largest).mean()), 700.0)))
 
 
 def _bins(log: Log, tables: list[Floats], bins: int) -> tuple[list[Group], float]:

@@ -52,7 +52,7 @@ _FEW = 50.0
 _SHARE = 0.1
 _UNSUPPORTED = 0.01
 _FAR = 4.0
-_REPEATED = 5.0  # rewards of an arm whose mean is hardly the same by chance
+_REPEATED = 5  # rewards of an arm whose mean is hardly the same by chance
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,8 @@ class Evaluation:
         e, percent = self["DR"], f"{100 * self.level:g} %"
         if self.notes:
             return "So the log cannot tell."
-        if e.gain_low <= 0.0 <= e.gain_high:
+        nothing = 1e-9 * max(abs(self.logged.value), abs(e.value))
+        if e.gain_low <= nothing and e.gain_high >= -nothing:
             return f"By DR, it cannot be told from what was logged ({e.gain_low:.3g} to {e.gain_high:.3g}, {percent})."
         low, high = sorted((abs(e.gain_low), abs(e.gain_high)))
         better = "better" if e.gain > 0.0 else "worse"
@@ -256,25 +257,25 @@ def evaluate(
 
 
 def _has_learned_from(policy: Policy[Any] | Bandit, log: Log) -> bool:
-    """Return whether a policy's evidence on some arm is exactly what the log holds of it."""
+    """Return whether a policy's evidence on the arms is exactly what the log holds of them."""
     moments = getattr(policy.policy if isinstance(policy, Bandit) else policy, "moments", None)
     if not isinstance(moments, Moments):
         return False
-    known = {arm: i for i, arm in enumerate(moments.arms)}
-    sums: dict[Any, list[float]] = {}
-    for names, k, reward, weight in zip(
-        log.arms, log.chosen.tolist(), log.rewards, log.weights, strict=True
-    ):
-        total = sums.setdefault(names[k], [0.0, 0.0])
-        total[0] += weight
-        total[1] += weight * reward
-    for arm, (weight, total_reward) in sums.items():
-        if weight >= _REPEATED and arm in known:
-            i = known[arm]
-            same_mean = math.isclose(total_reward / weight, moments.mean_reward[i], rel_tol=1e-9)
-            if same_mean and math.isclose(weight, moments.weight[i], rel_tol=1e-9):
-                return True
-    return False
+    own = {arm: i for i, arm in enumerate(moments.arms)}
+    rows: dict[Any, list[int]] = {}
+    for i, (names, k) in enumerate(zip(log.arms, log.chosen.tolist(), strict=True)):
+        rows.setdefault(names[k], []).append(i)
+    often = {arm: places for arm, places in rows.items() if len(places) >= _REPEATED}
+    for arm, places in often.items():
+        if arm not in own:
+            return False
+        h, x = log.weights[places], np.array([log.contexts[i][log.chosen[i]] for i in places])
+        theirs = [h.sum(), h @ log.rewards[places] / h.sum(), *(h @ x / h.sum())]
+        k = own[arm]
+        ours = [moments.weight[k], moments.mean_reward[k], *moments.mean_context[k]]
+        if len(ours) != len(theirs) or not np.allclose(theirs, ours, rtol=1e-9, atol=1e-12):
+            return False
+    return bool(often)
 
 
 def _expected(means: list[Floats], targets: list[Floats]) -> Floats:

@@ -59,6 +59,8 @@ def lift(log: Log, *, level: float = 0.95) -> Lift:
         part = log.take(rows)
         terms = mean_of(part.rewards, part.weights / part.weights.mean())
         error, groups = standard_error(terms.each, groups_of(part.people, len(part)))
+        if groups < 2:
+            raise DataError(f"all decisions {name} are for one person, expected at least 2 people")
         means.append(terms.value)
         variances.append(error**2)
         sizes.append(len(part))

@@ -131,7 +131,11 @@ def replay(
     terms = mean_of(rewards, weights / weights.mean())
     people = None if log.people is None else [log.people[i] for i in kept]
     error, groups = standard_error(terms.each, groups_of(people, n))
-    reach = float(stdtrit(max(groups - 1, 1), 0.5 + 0.5 * level))
+    if groups < 2:
+        raise DataError(
+            "all decisions that replay kept are for one person, expected at least 2 people"
+        )
+    reach = float(stdtrit(groups - 1, 0.5 + 0.5 * level))
     low, high = terms.value - reach * error, terms.value + reach * error
     if people is None and np.isin(log.rewards, (0.0, 1.0)).all() and (weights == 1.0).all():
         low, high = _wilson(terms.value, n, reach)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+from rolin.cli import main
 
 # Deadlines measure the machine, not the code; the first call of a kernel compiles it.
 settings.register_profile(
@@ -29,3 +34,20 @@ def seed() -> int:
 def rng(seed: int) -> np.random.Generator:
     """A generator for the data of a test."""
     return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def rolin_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str]]:
+    """Runs the command line in this process; returns the exit code and what went to the error stream."""
+
+    def run(*arguments: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["rolin", *map(str, arguments)])
+        monkeypatch.setattr(signal, "signal", lambda *_: None)  # the tests' own handlers stay
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0), capsys.readouterr().err
+
+    return run

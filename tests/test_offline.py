@@ -480,15 +480,15 @@ def test_propensities_of_a_log_that_learned_are_believed() -> None:
 
 @pytest.mark.parametrize(("floor", "n"), [(0.0005, 50), (0.0005, 200), (0.002, 1000), (0.02, 1000)])
 def test_nearly_certain_propensities_are_believed(floor: float, n: int) -> None:
-    """A greedy policy with a floor: in at most 4 of 1000 logs they are called wrong, at 0.1 %."""
+    """A greedy policy with a floor: in at most 2 of 300 logs they are called wrong, at 0.1 %."""
     rng = np.random.default_rng(8)
     p = np.tile([1.0 - 2 * floor, floor, floor], (n, 1))
     wrong = 0
-    for _ in range(1000):
+    for _ in range(300):
         chosen = (rng.random((n, 1)) < p.cumsum(axis=1)).argmax(axis=1)
         log = Log([0, 1, 2], np.zeros((n, 3, 0)), chosen, np.zeros(n), p)
         wrong += not offline.check_propensities(log).ok
-    assert wrong <= 4
+    assert wrong <= 2
 
 
 # -- reading ---------------------------------------------------------------------------------
@@ -802,7 +802,7 @@ def test_a_logistic_reward_model(rng: np.random.Generator) -> None:
 # -- the command line ------------------------------------------------------------------------
 
 
-def test_the_command_line_evaluates(bandit: Bandit, tmp_path: Path) -> None:
+def test_the_command_line_evaluates(bandit: Bandit, tmp_path: Path, rolin_command: Any) -> None:
     """States, uniform and learning policies, in one call; errors are one line."""
     bandit.policy.save(tmp_path / "state.safetensors")
     bandit.close()
@@ -860,7 +860,6 @@ def test_the_command_line_evaluates(bandit: Bandit, tmp_path: Path) -> None:
         [tmp_path / "j.db", "--policy", "uniform", "--missing", "maybe"],
         [tmp_path / "j.db", "--policy", "uniform", "--json", tmp_path],
     ):
-        run = cli(*wrong)
-        assert run.returncode == 2
-        assert run.stderr.splitlines()[-1].startswith("rolin: ")
-        assert "Traceback" not in run.stderr
+        code, said = rolin_command("evaluate", *wrong)
+        assert code == 2
+        assert said.splitlines()[-1].startswith("rolin: ")

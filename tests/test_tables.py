@@ -459,7 +459,7 @@ def test_lines_that_are_not_json(tmp_path: Path) -> None:
 # -- the command line ------------------------------------------------------------------------
 
 
-def test_the_command_line_moves_journals(tmp_path: Path) -> None:
+def test_the_command_line_moves_journals(tmp_path: Path, rolin_command: Any) -> None:
     """Show, export, import and erase, as a user would; errors are one line."""
     path = tmp_path / "j.db"
     with Bandit(POLICIES["learned scales"](), journal=path) as bandit:
@@ -497,8 +497,8 @@ def test_the_command_line_moves_journals(tmp_path: Path) -> None:
         ["erase", path],
         ["erase", tmp_path / "none.db", "--person", "p"],
     ):
-        run = cli("journal", *wrong)
-        assert run.returncode == 2
-        assert run.stderr.startswith("rolin: ")
-        assert run.stderr.count("\n") == 1
+        code, said = rolin_command("journal", *wrong)
+        assert code == 2
+        assert said.startswith("rolin: ")
+        assert said.count("\n") == 1
     assert not (tmp_path / "x.db").exists()

@@ -98,7 +98,7 @@ def check_propensities(log: Log, *, bins: int = 10) -> Calibration:
     if log.propensities is None:
         by_arm, p_value = _by_inverse(log)
         return Calibration(p_value, [], by_arm)
-    by_arm = _arms(log)
+    by_arm = _arms(log, log.propensities)
     by_propensity, p_value = _bins(log, log.propensities, bins)
     return Calibration(min(1.0, 2.0 * min(p_value, _bonferroni(by_arm))), by_propensity, by_arm)
 
@@ -108,17 +108,39 @@ def _bonferroni(groups: list[Group]) -> float:
     return min(1.0, len(large) * 2.0 * float(ndtr(-max(large)))) if large else 1.0
 
 
-def _arms(log: Log) -> list[Group]:
-    sums: dict[Name, list[float]] = {}
-    assert log.propensities is not None
-    for names, p, k in zip(log.arms, log.propensities, log.chosen, strict=True):
-        for i, name in enumerate(names):
-            s = sums.setdefault(name, [0.0, 0.0, 0.0, 0.0])
-            s[0] += 1.0
-            s[1] += p[i]
-            s[2] += i == k
-            s[3] += p[i] * (1.0 - p[i])
-    return [Group(name, int(a), b, c, d**0.5) for name, (a, b, c, d) in sums.items()]
+def _codes(log: Log) -> tuple[list[Name], NDArray[np.int64]]:
+    """Return the names of all arms, and which of them each offer is of, decision after decision."""
+    names: dict[Name, int] = {}
+    parts: list[NDArray[np.int64]] = []
+    last: list[Name] | None = None
+    for offered in log.arms:
+        if offered is not last:  # mostly they are the same
+            last = offered
+            own = np.array([names.setdefault(name, len(names)) for name in offered], dtype=np.int64)
+        parts.append(own)
+    return list(names), np.concatenate(parts)
+
+
+def _arms(log: Log, tables: list[Floats]) -> list[Group]:
+    names, codes = _codes(log)
+    p = np.concatenate(tables)
+    chosen = np.zeros(len(p))
+    chosen[_places_chosen(log)] = 1.0
+    sums = [
+        np.bincount(codes, weights=weights, minlength=len(names))
+        for weights in (np.ones(len(p)), p, chosen, p * (1.0 - p))
+    ]
+    return [
+        Group(name, int(a), float(b), float(c), float(d) ** 0.5)
+        for name, a, b, c, d in zip(names, *sums, strict=True)
+    ]
+
+
+def _places_chosen(log: Log) -> NDArray[np.int64]:
+    """Return where the chosen arms are among all offers."""
+    sizes = np.array([len(names) for names in log.arms])
+    places: NDArray[np.int64] = np.cumsum(sizes) - sizes + log.chosen
+    return places
 
 
 def _by_inverse(log: Log) -> tuple[list[Group], float]:
@@ -162,15 +184,13 @@ def _bins(log: Log, tables: list[Floats], bins: int) -> tuple[list[Group], float
     edges = np.searchsorted(mass, np.linspace(0.0, mass[-1], bins + 1)[1:-1])
     limits = np.unique(p[order][edges])  # equal propensities are in one group
     n_bins = len(limits) + 1
-    observed, expected = np.zeros(n_bins), np.zeros(n_bins)
-    covariance, offered = np.zeros((n_bins, n_bins)), np.zeros(n_bins)
-    for table, k in zip(tables, log.chosen, strict=True):
-        place = np.searchsorted(limits, table, side="left")
-        share = np.bincount(place, weights=table, minlength=n_bins)
-        offered += np.bincount(place, minlength=n_bins)
-        observed[place[k]] += 1.0
-        expected += share
-        covariance += np.diag(share) - np.outer(share, share)
+    place = np.searchsorted(limits, p, side="left")
+    row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    share = np.bincount(row * n_bins + place, weights=p, minlength=len(tables) * n_bins)
+    share = share.reshape(len(tables), n_bins)
+    offered, expected = np.bincount(place, minlength=n_bins), share.sum(axis=0)
+    observed = np.bincount(place[_places_chosen(log)], minlength=n_bins).astype(np.float64)
+    covariance = np.diag(expected) - share.T @ share
     groups = []
     for b in range(n_bins):
         low = 0.0 if b == 0 else float(limits[b - 1])

@@ -21,7 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-__all__ = ["Estimate", "Terms", "estimate_of", "groups_of", "standard_error"]
+__all__ = [
+    "Estimate",
+    "Terms",
+    "estimate_of",
+    "groups_of",
+    "mean_of",
+    "ratio_of",
+    "standard_error",
+]
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.bandit import Bandit
 from rolin.checks import count_of, level_of, number_of
 from rolin.errors import DataError, OverlapWarning, ParameterError
 from rolin.extras import needs
@@ -35,7 +34,7 @@ from rolin.offline.reward_model import (
     mean_rewards,
     value_variance,
 )
-from rolin.offline.targets import Target, label_of, target_probabilities
+from rolin.offline.targets import Target, label_of, resolved, target_probabilities
 from rolin.policies import LinearPolicy, Policy
 
 if TYPE_CHECKING:
@@ -170,8 +169,8 @@ def evaluate(
     log
         The log; see [`read`][rolin.offline.read].
     policy
-        A policy or a bandit as it is now, or the file of its state; a function of contexts and arms that returns the probability of every
-        arm; `"uniform"`; or these probabilities for each decision, as a list or an (n, K) array.
+        A policy or a bandit as it is now, or the file of its state; a function of contexts and arms that
+        returns the probability of every arm; `"uniform"`; or these probabilities for each decision, as a list or an (n, K) array.
     label
         What to call it.
     reward_model
@@ -200,6 +199,7 @@ def evaluate(
         raise ParameterError(f"clip={clip!r}, expected a positive number")
     model = default_model(log) if reward_model is None else reward_model
     check_model(model, log)
+    label, policy = label or label_of(policy), resolved(policy)
     targets = target_probabilities(log, policy, progress)
     h = log.weights / log.weights.mean()
     w = np.array([p[k] for p, k in zip(targets, log.chosen, strict=True)]) / log.propensity
@@ -232,7 +232,6 @@ def evaluate(
     largest = float((h * w).max() / (h * w).sum()) if w.any() else 1.0
     unsupported = _unsupported(log, targets, h)
     weights = mean_of(w, h)
-    learned = isinstance(policy, Policy | Bandit) and _has_learned_from(policy, log)
     notes = _notes(
         ess, largest, unsupported, weights, standard_error(weights.each, groups)[0], calibration
     )
@@ -243,12 +242,12 @@ def evaluate(
         remarks.append(
             f"clipped IPS leaves out {100 * cut / weights.value:.2g} % of the weight, which biases it"
         )
-    if learned:
+    if isinstance(policy, Policy) and _has_learned_from(policy, log):
         notes.append(
             "the policy has learned from these very decisions, so that they flatter it: evaluate it on others"
         )
     report = Evaluation(
-        label or label_of(policy), n, level, estimate_of("logged", logged, logged, groups, level, n),
+        label, n, level, estimate_of("logged", logged, logged, groups, level, n),
         estimates, ess, largest, unsupported, calibration, tuple(notes), tuple(remarks),
     )  # fmt: skip
     for note in notes:
@@ -256,9 +255,9 @@ def evaluate(
     return report
 
 
-def _has_learned_from(policy: Policy[Any] | Bandit, log: Log) -> bool:
+def _has_learned_from(policy: Policy[Any], log: Log) -> bool:
     """Return whether a policy's evidence on the arms is exactly what the log holds of them."""
-    moments = getattr(policy.policy if isinstance(policy, Bandit) else policy, "moments", None)
+    moments = getattr(policy, "moments", None)
     if not isinstance(moments, Moments):
         return False
     own = {arm: i for i, arm in enumerate(moments.arms)}

@@ -18,7 +18,7 @@ from rolin.errors import InputError, RolinError, ShapeError
 from rolin.offline.log import Log
 from rolin.policies import Policy, load
 
-__all__ = ["Target", "label_of", "target_probabilities"]
+__all__ = ["Resolved", "Target", "label_of", "resolved", "target_probabilities"]
 
 Floats = NDArray[np.float64]
 Target = (
@@ -27,6 +27,10 @@ Target = (
 )  # fmt: skip
 """A policy, as it is, or the file of its state; a function of contexts and arms that returns the probability of every arm; `"uniform"`;
 or these probabilities themselves, for each decision."""
+
+
+Resolved = Policy[Any] | Callable[[Floats, Sequence[Name]], Any] | str | Sequence[Any] | Floats
+"""The same, without bandits and files."""
 
 
 def label_of(target: Target) -> str:
@@ -40,21 +44,26 @@ def label_of(target: Target) -> str:
     return getattr(target, "__name__", "given probabilities") if callable(target) else "given"
 
 
-def target_probabilities(
-    log: Log, target: Target, progress: Callable[[int], None] = lambda _: None
-) -> list[Floats]:
-    """Return, for each decision, the probability with which the target would choose each arm."""
+def resolved(target: Target) -> Resolved:
+    """Return the policy of a bandit or of a file; anything else as it is."""
     if isinstance(target, Bandit):
-        target = target.policy
-    if isinstance(target, (str, PathLike)):
-        if target == "uniform":
-            progress(len(log))
-            return [np.full(len(names), 1.0 / len(names)) for names in log.arms]
+        return target.policy
+    if isinstance(target, (str, PathLike)) and target != "uniform":
         if not Path(target).is_file():
             raise InputError(
                 f"policy={target!r}, expected 'uniform', the file of a state, a policy, or probabilities"
             )
-        target = load(target)
+        return load(target)
+    return target
+
+
+def target_probabilities(
+    log: Log, target: Resolved, progress: Callable[[int], None] = lambda _: None
+) -> list[Floats]:
+    """Return, for each decision, the probability with which the target would choose each arm."""
+    if isinstance(target, str):  # which `resolved` has left
+        progress(len(log))
+        return [np.full(len(names), 1.0 / len(names)) for names in log.arms]
     if isinstance(target, type):
         raise InputError(f"policy={target!r} is a class, expected a policy: replay one that learns")
     if isinstance(target, Policy):

@@ -56,6 +56,14 @@ from rolin.journal.events import (
 )
 from rolin.journal.export import export
 from rolin.journal.importing import past_decisions
+from rolin.journal.limits import (
+    LARGEST,
+    check_names,
+    contradiction,
+    listed,
+    place_of,
+    weight_of,
+)
 from rolin.journal.live import LiveState, Pending, Plan
 from rolin.journal.past import PastDecision
 from rolin.journal.replay import adaptive_of
@@ -69,9 +77,6 @@ if TYPE_CHECKING:
 __all__ = ["Bandit"]
 
 _AT_ONCE = 1000  # decisions that expire in one transaction
-# Larger rewards, weights and features are refused, so that whatever is recorded can be learned from.
-_LARGEST = 1e50
-_INTEGERS = 2**63
 
 
 class Bandit:
@@ -234,11 +239,11 @@ class Bandit:
         exclude
             As for `decide`, the same for all questions.
         """
-        questions = _listed("contexts", contexts)
+        questions = listed("contexts", contexts)
         n = len(questions)
         whose = []
         for name, given in (("ids", ids), ("people", people)):
-            whose.append([None] * n if given is None else _listed(name, given))
+            whose.append([None] * n if given is None else listed(name, given))
             if len(whose[-1]) != n:
                 raise ShapeError(
                     f"{name} has {len(whose[-1])} items, expected {n}, one per question"
@@ -307,10 +312,10 @@ class Bandit:
             question = ask(policy._model, contexts, arms, excluded)
             x, (names, _) = question
             if names is not self._names[0]:  # callers mostly ask about the same arms again
-                _check_names(names)
+                check_names(names)
                 self._names = (names, tuple(names))
             offered = self._names[1]
-            if x.size and not np.abs(x).max() <= _LARGEST:  # so that its reward can be learned from
+            if x.size and not np.abs(x).max() <= LARGEST:  # so that its reward can be learned from
                 raise first_not_finite("contexts", x)
             if top_k is not None:
                 check_top_k(top_k, question)
@@ -370,7 +375,7 @@ class Bandit:
         checked = []
         for id, value, arm, weight in rewards:
             r = self._reward_of("reward", value)
-            checked.append((text_of("id", id), r, arm, _weight_of(weight)))
+            checked.append((text_of("id", id), r, arm, weight_of(weight)))
         now = self._now()
 
         def plan(pending: Pending) -> tuple[list[Event], None]:
@@ -379,13 +384,13 @@ class Bandit:
                 decision = pending.decision(id)
                 if decision is None:
                     raise UnknownDecision(f"no decision has the id {id!r}")
-                place = _place_of(decision, arm)
+                place = place_of(decision, arm)
                 known = pending.outcomes(id).get(place)
                 if known is None:
                     events.append(self._outcome(decision, place, now, value, weight))
                     pending.add(events[-1])
                 elif (known.value, known.weight) != (value, weight):
-                    raise Contradiction(_contradiction(known, value, weight))
+                    raise Contradiction(contradiction(known, value, weight))
             return events, None
 
         return plan
@@ -393,9 +398,9 @@ class Bandit:
     def _reward_of(self, name: str, value: object) -> float:
         """Return a reward that can be learned from."""
         r = finite_number_of(name, value)
-        if not abs(r) <= _LARGEST:
+        if not abs(r) <= LARGEST:
             raise InputError(
-                f"{name} is {r:g}, too large to learn from: expected at most {_LARGEST:g}"
+                f"{name} is {r:g}, too large to learn from: expected at most {LARGEST:g}"
             )
         if self.policy.yes_or_no and r not in (0.0, 1.0):
             raise InputError(f"{name}={value!r}, expected 0 or 1: no or yes")
@@ -514,17 +519,17 @@ class Bandit:
         if not isinstance(past, PastDecision):
             raise InputError(f"{past!r} is not a past decision")
         x, d = past.decision.offered_contexts, self.policy.n_features
-        _check_names(past.decision.offered)
+        check_names(past.decision.offered)
         if x.shape[1] != d:
             raise ShapeError(f"it has {x.shape[1]} features, expected {d}, as the policy")
-        if x.size and not np.abs(x).max() <= _LARGEST:
+        if x.size and not np.abs(x).max() <= LARGEST:
             raise first_not_finite("contexts", x)
         for place, outcome in past.outcomes.items():
             if place not in range(len(past.decision.chosen)):
                 raise InputError(f"it has an outcome for place {place} of its ranking")
             if outcome.value is not None:
                 self._reward_of("reward", outcome.value)
-            _weight_of(outcome.weight)
+            weight_of(outcome.weight)
 
     # -- arms and age ------------------------------------------------------------------------
 
@@ -609,7 +614,7 @@ class Bandit:
             )
         return self._live.remove(
             Removal(
-                [text_of("id", id) for id in _listed("ids", () if ids is None else ids)],
+                [text_of("id", id) for id in listed("ids", () if ids is None else ids)],
                 [] if person is None else [text_of("person", person)],
                 None if older_than is None else self._time_of(older_than),
             )
@@ -669,57 +674,3 @@ class Bandit:
             f"Bandit({self.policy!r}, floor={floor:g}, control_share={control_share:g}, "
             f"propensities={propensities}, version={self.version})"
         )
-
-
-def _place_of(decision: LoggedDecision, arm: Name | None) -> int:
-    """Return which arm of the ranking is meant."""
-    if arm is None:
-        return 0
-    ranking = decision.ranking
-    name = canonical(arm)
-    for place, shown in enumerate(ranking):
-        if shown == name and type(shown) is type(name):
-            return place
-    raise ArmError(f"decision {decision.id!r} did not choose arm {arm!r}, only {list(ranking)!r}")
-
-
-def _contradiction(known: Outcome, value: float, weight: float) -> str:
-    if known.expired:
-        was = "nothing" if known.value is None else f"a reward of {known.value}"
-        return f"decision {known.id!r} has expired with {was}, and now {value} came"
-    if known.value == value:
-        return (
-            f"decision {known.id!r} has its reward of {value} with weight {known.weight}, and now it "
-            f"came with weight {weight}"
-        )
-    return f"decision {known.id!r} has a reward of {known.value}, and now {value} came"
-
-
-def _weight_of(value: object) -> float:
-    """Return a weight that can be learned from."""
-    weight = finite_number_of("weight", value)
-    if not 1.0 / _LARGEST <= weight <= _LARGEST:
-        raise InputError(f"weight={value!r}, expected a positive number up to {_LARGEST:g}")
-    return weight
-
-
-def _check_names(names: Sequence[Name]) -> None:
-    """Refuse names that a journal, a table or JSON could not hold."""
-    if not {str, int}.issuperset(map(type, names)):
-        raise ArmError(f"arms are {list(names)!r}, expected names that are texts or integers")
-    try:
-        "".join([name for name in names if type(name) is str]).encode()
-    except UnicodeEncodeError:
-        raise ArmError("the name of an arm holds letters that cannot be stored") from None
-    if any(type(name) is int and not -_INTEGERS <= name < _INTEGERS for name in names):
-        raise ArmError("the name of an arm is an integer of more than 64 bits")
-
-
-def _listed(name: str, values: Any) -> list[Any]:
-    """Return several things as a list; one text is not several."""
-    if isinstance(values, (str, bytes, Mapping)):
-        raise ShapeError(f"{name}={values!r} is one, expected a list of them")
-    try:
-        return list(values)
-    except TypeError:
-        raise ShapeError(f"{name}={values!r}, expected a list") from None

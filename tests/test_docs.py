@@ -92,7 +92,12 @@ def test_documented_parameters_exist() -> None:
                   rolin.Bandit, rolin.Bandit.decide, rolin.Bandit.decide_many, rolin.Bandit.reward,
                   rolin.Bandit.expire, rolin.Bandit.import_log, rolin.Bandit.erase,
                   rolin.offline.read, rolin.offline.evaluate, rolin.offline.replay, rolin.offline.Log,
-                  rolin.offline.check_propensities, rolin.theory.bayes_regret_bound):  # fmt: skip
+                  rolin.offline.check_propensities, rolin.theory.bayes_regret_bound,
+                  rolin.FeatureMap, rolin.FeatureMap.infer, rolin.FeatureMap.with_fields,
+                  rolin.FeatureMap.contexts, rolin.FeatureMap.transform, rolin.features.Number,
+                  rolin.features.Category, rolin.features.Tags, rolin.features.Boolean,
+                  rolin.features.HashedFeatures, rolin.features.Transformed, rolin.Bandit.explain,
+                  rolin.Bandit.change_features, rolin.Policy.change_features):  # fmt: skip
         doc = inspect.cleandoc(thing.__doc__ or "")
         if "Parameters\n---" not in doc:
             assert "options are those of" in doc

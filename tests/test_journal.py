@@ -107,7 +107,7 @@ def test_rows_lose_nothing(value: float, text: str, number: int) -> None:
         LoggedDecision(text, value, (text, number), x, (1,), x[:, 0], None, text),
         Outcome(text, value, 0, number, x[0], value, value),
     ):
-        assert same(event_of(row_of(event)), event)
+        assert same(event_of(row_of(event), {}), event)
 
 
 def test_decisions_are_found_by_id(journal: Journal) -> None:

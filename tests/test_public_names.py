@@ -14,10 +14,10 @@ from rolin import policies
 def test_public_names() -> None:
     """Adding or removing a name is a decision, not an accident."""
     assert rolin.__all__ == [
-        "ArmEffects", "Bandit", "BayesRoLinTS", "Coefficients", "Decision", "Greedy", "HLinUCB", "LinTS", "LinUCB",
+        "ArmEffects", "Bandit", "BayesRoLinTS", "Coefficients", "Decision", "Explanation", "FeatureMap", "Greedy", "HLinUCB", "LinTS", "LinUCB",
         "LinearPolicy", "LoggedDecision", "LogisticRoLinTS", "LogisticRoLinUCB", "Moments", "NaiveRoLinTS", "Policy", "Posterior", "Prediction", "Result",
         "RoLinTS", "RoLinUCB", "RolinError", "SafeFALCON", "Scales", "Uniform", "__version__",
-        "diagnose", "environments", "errors", "journal", "load", "merge", "offline", "scales", "simulate", "theory",
+        "diagnose", "environments", "errors", "features", "journal", "load", "merge", "offline", "scales", "simulate", "theory",
     ]  # fmt: skip
     for name in rolin.__all__:
         assert hasattr(rolin, name)

@@ -1,9 +1,11 @@
 """Robust contextual linear bandits: one linear model, plus one learned effect per arm."""
 
-from rolin import diagnose, environments, errors, journal, offline, scales, theory
+from rolin import diagnose, environments, errors, features, journal, offline, scales, theory
 from rolin.bandit import Bandit
 from rolin.errors import RolinError
 from rolin.estimates import ArmEffects, Coefficients, Prediction
+from rolin.explanation import Explanation
+from rolin.features import FeatureMap
 from rolin.journal import LoggedDecision
 from rolin.model import Scales
 from rolin.moments import Moments
@@ -31,6 +33,8 @@ __all__ = [
     "BayesRoLinTS",
     "Coefficients",
     "Decision",
+    "Explanation",
+    "FeatureMap",
     "Greedy",
     "HLinUCB",
     "LinTS",
@@ -55,6 +59,7 @@ __all__ = [
     "diagnose",
     "environments",
     "errors",
+    "features",
     "journal",
     "load",
     "merge",

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, SupportsFloat
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,7 +43,11 @@ from rolin.errors import (
     ShapeError,
     UnknownDecision,
 )
+from rolin.explanation import Explanation, explain
 from rolin.exploration import Explorer
+from rolin.features import Features, RawContexts, Transformed
+from rolin.features.base import arms_of
+from rolin.features.rows import row_of
 from rolin.journal import Journal, open_journal
 from rolin.journal.base import Removal
 from rolin.journal.events import (
@@ -51,6 +55,7 @@ from rolin.journal.events import (
     ArmRestored,
     Decayed,
     Event,
+    FeaturesChanged,
     LoggedDecision,
     Outcome,
 )
@@ -61,12 +66,13 @@ from rolin.journal.limits import (
     check_names,
     contradiction,
     listed,
+    offered_place,
     place_of,
     weight_of,
 )
 from rolin.journal.live import LiveState, Pending, Plan
-from rolin.journal.past import PastDecision
-from rolin.journal.replay import adaptive_of
+from rolin.journal.past import PastDecision, reread
+from rolin.journal.replay import adaptive_of, replay
 from rolin.moments import check_factor
 from rolin.policies import Policy
 from rolin.policies.question import ask, check_top_k
@@ -87,6 +93,10 @@ class Bandit:
     policy
         What decides and learns. The bandit works on a copy, `bandit.policy`. With a journal that
         has begun, the settings must be those of its policy (the seed is the journal's), and it may be left out.
+    features
+        What makes vectors of raw features: a [`FeatureMap`][rolin.FeatureMap],
+        [`HashedFeatures`][rolin.features.HashedFeatures], or a fitted transformer of scikit-learn. It is
+        recorded, and by default that of the journal, or else of the policy; without one, contexts are vectors.
     journal
         Where everything is recorded: the path of an SQLite file, a
         [`Journal`][rolin.journal.Journal], or by default the memory of this process.
@@ -129,6 +139,7 @@ class Bandit:
         self,
         policy: Policy[Any] | None = None,
         *,
+        features: Features | Any = None,
         journal: Journal | str | PathLike[str] | None = None,
         floor: float | None = None,
         control_share: float | None = None,
@@ -138,6 +149,10 @@ class Bandit:
     ) -> None:
         if policy is not None and not isinstance(policy, Policy):
             raise ParameterError(f"policy={policy!r}, expected a policy of rolin, or None")
+        if features is not None and not isinstance(features, Features):
+            features = Transformed(features)
+        if features is not None and policy is not None:
+            _check_size(policy, features)
         given: dict[str, Any] = {}
         if floor is not None:
             given["floor"] = share_of("floor", floor)
@@ -158,6 +173,7 @@ class Bandit:
         try:
             self._live = LiveState(self.journal, policy, self._now, snapshot_every)
             self._settle(given)
+            self._settle_features(features)
         except BaseException:
             self.close()
             raise
@@ -179,13 +195,49 @@ class Bandit:
         if self._settings._replace(**given) != self._settings:
             self._live.change(changed)
 
+    def _settle_features(self, features: Features | None) -> None:
+        """Go on with the journal's features, or record the first."""
+        self._given = features
+        known = self.policy.features
+        if features is None or known == features:
+            return
+        if known is not None:
+            raise JournalError(
+                f"the journal goes on with {known!r}, and was given {features!r}: leave it out to go on; "
+                "change_features adds fields"
+            )
+        _check_size(self.policy, features)
+        self._live.change(lambda: FeaturesChanged(self._now(), features))
+
+    @property
+    def features(self) -> Features | None:
+        """What makes vectors of raw features; `None` if contexts are vectors."""
+        known = self.policy.features
+        return self._given if self._given == known else known  # which may be a transformer
+
+    def change_features(self, features: Features) -> None:
+        """Go on with a map that has more fields, as `bandit.features.with_fields(…)` makes it.
+
+        Coefficients of the new features have their prior, and what is known of the others stays. Rewards of
+        earlier decisions count as if the new features had been 0.
+
+        Parameters
+        ----------
+        features
+            The new map.
+        """
+        if not isinstance(features, Features):
+            raise ParameterError(f"features={features!r}, expected a feature map")
+        self._live.change(lambda: FeaturesChanged(self._now(), features))
+
     # -- deciding ----------------------------------------------------------------------------
 
     def decide(
         self,
-        contexts: Mapping[Any, ArrayLike] | ArrayLike,
+        contexts: Mapping[Any, Any] | ArrayLike | None = None,
         arms: Iterable[Name] | None = None,
         *,
+        situation: Any = None,
         id: str | None = None,
         person: str | None = None,
         top_k: int | None = None,
@@ -196,9 +248,12 @@ class Bandit:
         Parameters
         ----------
         contexts
-            A mapping from arm to its vector of d features, or a (K, d) array.
+            A mapping from arm to its vector of d features, or a (K, d) array. With a feature map, a mapping
+            from arm to its raw features, a list of them, or a table of K rows.
         arms
-            With an array, the K names; by default 0 … K - 1. Strings or integers.
+            With an array, list or table, the K names; by default 0 … K - 1. Strings or integers.
+        situation
+            With a feature map, the raw features that all arms share.
         id
             What the reward will be joined by; by default a new one. The same id asked again
             returns the stored answer, whatever else is asked.
@@ -210,13 +265,14 @@ class Bandit:
         exclude
             Arms that must not be chosen now.
         """
-        return self._decide([(contexts, arms, id, person)], top_k, exclude)[0]
+        return self._decide([(contexts, arms, situation, id, person)], top_k, exclude)[0]
 
     def decide_many(
         self,
-        contexts: Iterable[Mapping[Any, ArrayLike] | ArrayLike],
+        contexts: Iterable[Mapping[Any, Any] | ArrayLike],
         arms: Iterable[Name] | None = None,
         *,
+        situations: Sequence[Any] | None = None,
         ids: Sequence[str] | None = None,
         people: Sequence[str | None] | None = None,
         top_k: int | None = None,
@@ -230,6 +286,8 @@ class Bandit:
             A (B, K, d) array, or a list of what `decide` takes.
         arms
             With arrays, the K names, the same for all questions.
+        situations
+            As for `decide`, one per question.
         ids
             As for `decide`, one per question.
         people
@@ -242,7 +300,7 @@ class Bandit:
         questions = listed("contexts", contexts)
         n = len(questions)
         whose = []
-        for name, given in (("ids", ids), ("people", people)):
+        for name, given in (("situations", situations), ("ids", ids), ("people", people)):
             whose.append([None] * n if given is None else listed(name, given))
             if len(whose[-1]) != n:
                 raise ShapeError(
@@ -260,13 +318,15 @@ class Bandit:
         known = (
             set()
         )  # places of answers from the journal: whatever becomes of them, they are not written
-        for contexts, arms, given, person in questions:
+        for contexts, arms, situation, given, person in questions:
             whom = None if person is None else text_of("person", person)
             id = self._new_id() if given is None else text_of("id", given)
             stored = None if given is None else self.journal.decision(id)
             if stored is not None:
                 known.add(len(answers))
-            answers.append(stored or self._answer(contexts, arms, id, whom, top_k, excluded))
+            if stored is None:
+                stored = self._answer(contexts, arms, situation, id, whom, top_k, excluded)
+            answers.append(stored)
             if given is not None:
                 given_ids.add(id)
 
@@ -297,6 +357,7 @@ class Bandit:
         self,
         contexts: Any,
         arms: Any,
+        situation: Any,
         id: str,
         person: str | None,
         top_k: int | None,
@@ -309,6 +370,18 @@ class Bandit:
                 self._settings = self._live.settings
                 self._explorer = Explorer(policy.seed, *self._settings[1:])
             control = self._explorer.in_control(person or id)
+            features = self.features
+            rows: list[dict[str, Any]] = []
+            if features is not None:
+                rows, arms = arms_of(contexts, arms)
+                if excluded:
+                    kept = [k for k, name in enumerate(arms) if canonical(name) not in excluded]
+                    if kept:  # or else `ask` will say so
+                        rows, arms = [rows[k] for k in kept], [arms[k] for k in kept]
+                situation = row_of("the situation", situation)
+                contexts = features.encode(rows, situation, arms)
+            elif situation is not None:
+                raise ParameterError("situation is given, but the bandit has no feature map")
             question = ask(policy._model, contexts, arms, excluded)
             x, (names, _) = question
             if names is not self._names[0]:  # callers mostly ask about the same arms again
@@ -320,11 +393,13 @@ class Bandit:
             if top_k is not None:
                 check_top_k(top_k, question)
             chosen, p = self._explorer.choose(policy, question, id, top_k or 1, control=control)
-        x = x.copy()
-        for array in (x, p):
+        given: Any = x.copy()
+        for array in (given, p):
             if array is not None:
                 array.flags.writeable = False  # a record: neither the caller nor we change it
-        return LoggedDecision(id, self._now(), offered, x, chosen, p, version, person, control)
+        if features is not None:
+            given = RawContexts.of(features, offered, rows, situation, given)
+        return LoggedDecision(id, self._now(), offered, given, chosen, p, version, person, control)
 
     def _now(self) -> float:
         now = number_of("the clock's time", self._clock(), ParameterError)
@@ -412,7 +487,9 @@ class Bandit:
     ) -> Outcome:  # fmt: skip
         chosen = decision.chosen[place]
         arm = self._live.life_of(decision, decision.offered[chosen])
-        x = decision.offered_contexts[chosen]
+        x = decision.context_of(chosen)
+        if more := self.policy.n_features - len(x):  # which came later, and were 0 then
+            x = np.pad(x, (0, more))
         return Outcome(decision.id, now, place, arm, x, value, weight, expired)
 
     def expire(
@@ -482,7 +559,9 @@ class Bandit:
             Which columns mean what: see [`read_decisions`][rolin.journal.tables.read_decisions] and
             [`read_dsjson`][rolin.journal.dsjson.read_dsjson].
         """
-        pasts = past_decisions(source, now=self._now(), **columns)
+        pasts = past_decisions(source, now=self._now(), feature_map=self.features, **columns)
+        if self.features is None:
+            pasts = [reread(past, None) for past in pasts]
         for i, past in enumerate(pasts, start=1):
             try:
                 self._check_past(past)
@@ -647,6 +726,49 @@ class Bandit:
         places = self.journal.waiting(math.inf, count_of("limit", limit, least=1))
         return list(dict.fromkeys(id for id, _ in places))
 
+    def explain(
+        self,
+        decision: LoggedDecision | str,
+        arm: Name | None = None,
+        *,
+        against: Name | None = None,
+        as_of: Literal["decision", "now"] = "decision",
+    ) -> Explanation:
+        """Say why an arm was scored as it was: what each feature adds, by name, and how sure that is.
+
+        Parameters
+        ----------
+        decision
+            A decision, or its id.
+        arm
+            One of the arms that were offered; by default the one that was chosen.
+        against
+            Another arm that was offered, to say how the two differ.
+        as_of
+            What the model knows: what it knew when it decided, for which the journal is read again
+            if it has learned since, or what it knows `"now"`.
+        """
+        if isinstance(decision, str):
+            found = self.journal.decision(decision)
+            if found is None:
+                raise UnknownDecision(f"no decision has the id {decision!r}")
+            decision = found
+        k = decision.chosen[0] if arm is None else offered_place(decision, arm)
+        other = None if against is None else offered_place(decision, against)
+        if as_of not in ("decision", "now"):
+            raise ParameterError(f"as_of={as_of!r}, expected 'decision' or 'now'")
+        with self._live.lock:
+            policy, version = self._live.current()
+            if as_of == "now" or decision.version == version:
+                same = decision.version == version
+                return explain(policy, decision, k, other, as_it_was=same)
+        if decision.version is None:
+            raise CannotTell(
+                f"decision {decision.id!r} was imported, so what decided it is not known: as_of='now'"
+            )
+        before, _ = replay(self.journal, kind=type(policy), upto=decision.version)
+        return explain(before, decision, k, other)
+
     @property
     def policy(self) -> Policy[Any]:
         """What decides, in its present state: to be read, not to be changed."""
@@ -673,4 +795,13 @@ class Bandit:
         return (
             f"Bandit({self.policy!r}, floor={floor:g}, control_share={control_share:g}, "
             f"propensities={propensities}, version={self.version})"
+        )
+
+
+def _check_size(policy: Policy[Any], features: Features) -> None:
+    """Refuse a policy whose vectors have another size."""
+    if policy.n_features != features.n_features:
+        raise ParameterError(
+            f"the policy has n_features={policy.n_features}, and {features!r} makes vectors of "
+            f"{features.n_features}: expected n_features=features.n_features"
         )

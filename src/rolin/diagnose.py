@@ -39,6 +39,7 @@ _MATTERS = 0.1
 # The same, beside the noise: for features that explain next to nothing themselves.
 _MATTERS_BESIDE_NOISE = 0.01
 _SIGNIFICANT = 0.05
+_SHOWN, _WIDEST = 20, 40  # coefficients in a text, and letters of their names
 # Below this share of a reward's variance, noise is the rounding of a perfect fit.
 _PERFECT = 1e-12
 
@@ -105,16 +106,26 @@ class Diagnosis:
         if self.log_scores:
             lines += ["", "log score per reward, one step ahead (higher is better)"]
             lines += [f"  {name:<24} {score:9.4f}" for name, score in self.log_scores.items()]
-        lines += ["", "coefficient      value  95 % interval"]
+        shown = self.largest_coefficients(_SHOWN)
+        width = max([12, *(min(len(str(c.name)), _WIDEST) for c in shown)])
+        lines += ["", f"{'coefficient':<{width + 2}} {'value':>8}  95 % interval"]
         lines += [
-            f"  {_short(c.name):<12} {c.value:8.3g}  {c.low:.3g} to {c.high:.3g}"
-            for c in self.coefficients
+            f"  {_short(c.name, width):<{width}} {c.value:8.3g}  {c.low:.3g} to {c.high:.3g}"
+            for c in shown
         ]
+        if len(shown) < len(self.coefficients):
+            lines.append(f"  … {len(self.coefficients) - len(shown)} smaller ones")
         lines += ["", "arm            effect  95 % interval          weight  shrinkage"]
         rows = [_row(arm) for arm in self.arms]
         if len(rows) > 20:
             rows[10:-10] = [f"  … {len(rows) - 20} more"]
         return "\n".join([*lines, *rows])
+
+    def largest_coefficients(self, n: int) -> list[Effect]:
+        """Return the n largest coefficients, in their order; all, if there are no more."""
+        by_size = sorted(self.coefficients, key=lambda c: -abs(c.value))
+        kept = {id(c) for c in by_size[:n]}
+        return [c for c in self.coefficients if id(c) in kept]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain numbers, texts and lists; what cannot be told is `None`."""
@@ -149,7 +160,8 @@ def diagnose(
         The evidence: `policy.moments`, or `Moments.of` a log.
     prior
         The model: the scales kept where the data are too few, and the prior of the coefficients. If it
-        has no intercept, one is added: a level that all arms share is no arm effect.
+        has no intercept, one is added: a level that all arms share is no arm effect. Where features add up
+        to others, as those of categories do, coefficients are told apart by a prior of the coef_std that fits best.
     feature_names
         Names of the d features, for the report.
     yes_or_no
@@ -180,7 +192,10 @@ def diagnose(
     evidence, variances = Evidence(moments, prior), learn - {"coef_std"}
     if "arm_std" not in found.kept:
         statistic, p_value = _test(evidence, variances)
-    weak = replace(scales, coef_std=_any_slope(moments), coef_mean=0.0)
+    # Of features that add up to others, as categories do, coefficients can only be told by a prior.
+    weak = replace(scales, coef_mean=0.0)
+    if evidence.has_full_rank:
+        weak = replace(weak, coef_std=_any_slope(moments))
     posterior = Posterior.of(weak, moments)
     shares = _shares(moments, posterior)
     answer, because = _verdict(found.kept, found.arm_std, p_value, shares, scales)
@@ -360,7 +375,7 @@ def _effects(
             moments.arms, ends[:k], moments.weight.tolist(), shrinkage, strict=True
         )
     ]
-    slopes = zip([*names, "intercept"], ends[k:], strict=True)
+    slopes = zip([*names, "level" if "intercept" in names else "intercept"], ends[k:], strict=True)
     return {
         "arms": tuple(sorted(found, key=lambda effect: -effect.value)),
         "coefficients": tuple(Effect(name, *end) for name, end in slopes),
@@ -373,9 +388,9 @@ def _row(arm: Effect) -> str:
     return f"  {_short(arm.name):<12} {numbers}"
 
 
-def _short(name: Name) -> str:
+def _short(name: Name, width: int = 12) -> str:
     text = str(name)
-    return text if len(text) <= 12 else f"{text[:11]}…"
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _plain(value: Any) -> Any:

@@ -21,7 +21,7 @@ from rolin.checks import (
     first_not_finite,
     number_of,
 )
-from rolin.errors import InputError, NotFiniteError, ShapeError
+from rolin.errors import CannotTell, InputError, NotFiniteError, ShapeError
 
 __all__ = ["Learner"]
 
@@ -87,6 +87,10 @@ class Learner(ABC):
             if given.shape != own.shape or not np.isfinite(given).all():
                 raise ShapeError(f"{name} has shape {given.shape}, expected {own.shape}, finite")
             own[...] = given
+
+    def extend(self, n_features: int) -> None:
+        """Have more features, behind those that there are, of which nothing is known but the prior."""
+        raise CannotTell(f"{type(self).__name__} cannot have more features than it began with")
 
     def _reserve(self, last_row: int) -> int:
         """Make room for rows up to `last_row`, of models that keep one per arm; return it."""

@@ -108,6 +108,12 @@ class Evidence:
         self.varies = square > 0.0
         self.least_noise = max(1e-14 * square / max(self.count, 1.0), 1e-200)
 
+    @property
+    def has_full_rank(self) -> bool:
+        """Whether no feature, nor the level, follows from others."""
+        values = self.total.values
+        return not len(values) or bool(values[0] > _RANK * values[-1])
+
     @cached_property
     def total(self) -> Spectrum:
         """The regression of all rewards, without arm effects."""

@@ -149,6 +149,17 @@ class Mixture(Learner):
             self._numbers[g, kernels.QUADRATIC] = new.quadratic
         self._share()
 
+    def extend(self, n_features: int) -> None:
+        """Have more features, behind those that there are, of which nothing is known but the prior."""
+        for part in self.parts:
+            part.extend(n_features)
+        self.n_features, self._shape = n_features, (n_features,)
+        first = self.parts[0]
+        self._arms, self._tails, self._scatter = first._arms, first._tails, first._scatter
+        self._coef = np.stack([part._coef for part in self.parts])
+        self._factor = np.stack([part._factor for part in self.parts])
+        self._share()
+
     def decay(self, factor: float) -> None:
         """Multiply all evidence by a factor of at most 1; the prior stays."""
         factor = check_factor(factor)

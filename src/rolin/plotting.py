@@ -94,15 +94,19 @@ def draw_effects(report: Diagnosis) -> Figure:
     left_out = len(arms) - _DRAWN
     if left_out > 0:
         arms = [*arms[: _DRAWN // 2], *arms[-(_DRAWN // 2) :]]
-    rows = max(len(arms), len(report.coefficients))
+    # without the level, beside which the others might not be seen
+    slopes = [
+        c for c in report.largest_coefficients(_DRAWN + 1) if c.name not in ("intercept", "level")
+    ][:_DRAWN]
+    rows = max(len(arms), len(slopes))
     with plt.rc_context(STYLE):
         figure = Figure(figsize=(7.2, min(1.6 + 0.16 * rows, 11.0)), layout="constrained")
         left, right = figure.subplots(1, 2)
         _draw_intervals(left, arms, 0)
-        # without the intercept, beside which the others might not be seen
-        _draw_intervals(right, [c for c in report.coefficients if c.name != "intercept"], 1)
+        _draw_intervals(right, slopes, 1)
         left.set(title="arm effects", xlabel="effect on the reward, 95 %")
-        right.set(title="coefficients", xlabel="coefficient, 95 %")
+        few = "" if len(slopes) + 2 >= len(report.coefficients) else f", the {len(slopes)} largest"
+        right.set(title=f"coefficients{few}", xlabel="coefficient, 95 %")
         if left_out > 0:
             left.axhline(_DRAWN // 2 - 0.5, color="0.7", linestyle=":", linewidth=0.8)
             left.text(
@@ -126,7 +130,7 @@ def _draw_intervals(ax: Axes, effects: list[Effect], place: int) -> None:
     ends = [[e.value - e.low for e in effects], [e.high - e.value for e in effects]]
     ax.axvline(0.0, color="0.7", linewidth=0.8)
     ax.errorbar(values, at, xerr=ends, fmt="o", color=colour, markersize=3, linewidth=1)
-    ax.set_yticks(at, [str(effect.name)[:20] for effect in effects], fontsize=7)
+    ax.set_yticks(at, [str(effect.name)[:32] for effect in effects], fontsize=7)
     ax.set_ylim(len(effects) - 0.5, -0.5)
 
 

@@ -25,7 +25,7 @@ from rolin.checks import (
     first_not_finite,
     number_of,
 )
-from rolin.errors import InputError, NotFiniteError, ShapeError
+from rolin.errors import InputError, NotFiniteError, ParameterError, ShapeError
 from rolin.estimates import ArmEffects, Coefficients, Prediction
 from rolin.learner import Learner
 from rolin.model import Scales
@@ -111,6 +111,29 @@ class Posterior(Learner):
         self._numbers[kernels.LOG_DETERMINANTS] = rebuilt.log_determinants
         self._numbers[kernels.QUADRATIC] = rebuilt.quadratic
         self._coef, self._factor = rebuilt.coef, rebuilt.factor
+
+    def extend(self, n_features: int) -> None:
+        """Have more features, behind those that there are, of which nothing is known but the prior.
+
+        All that was seen had 0 there, so the rest of the state stays as it is, to the bit.
+        """
+        for scales in (self.scales, getattr(self, "guess", self.scales)):
+            if isinstance(scales.coef_std, tuple) or isinstance(scales.coef_mean, tuple):
+                raise ParameterError(
+                    "coef_std or coef_mean has one number per feature, so there is no prior for more features"
+                )
+        d, more = self.n_features, n_features - self.n_features
+        mean, std = self.scales.prior(n_features)
+        new, old = np.arange(d, d + more), np.delete(np.arange(len(mean)), np.s_[d : d + more])
+        coef, factor = mean, np.zeros((len(mean), len(mean)))
+        coef[old] = self._coef  # an intercept stays the last
+        factor[np.ix_(old, old)] = self._factor
+        factor[new, new] = std[new]
+        self._coef, self._factor = coef, factor
+        self._arms = np.pad(self._arms, ((0, 0), (0, more)))
+        self._tails = np.pad(self._tails, ((0, 0), (0, more)))
+        self._scatter = np.pad(self._scatter, ((0, 0), (0, more), (0, more)))
+        self.n_features, self._shape = n_features, (n_features,)
 
     def decay(self, factor: float) -> None:
         """Multiply all evidence by a factor of at most 1; the prior stays. O(K d² + d³)."""

@@ -40,6 +40,8 @@ class State(NamedTuple):
     removed: Sequence[Name]
     decisions: int
     arrays: Mapping[str, NDArray[Any]]
+    features: str | None = None
+    """What makes vectors of raw features, as JSON."""
 
 
 def pack(state: State) -> bytes:
@@ -54,6 +56,8 @@ def pack(state: State) -> bytes:
         "settings": state.settings,
         "decisions": state.decisions,
     }
+    if state.features is not None:
+        tensors["features"] = np.frombuffer(state.features.encode("ascii"), dtype=np.uint8)
     header["digest"] = _digest(header, tensors)
     return save(tensors, {FORMAT: json.dumps(header)})
 
@@ -109,6 +113,7 @@ def unpack(data: bytes, source: str) -> State:
         if header.pop("digest") != _digest(header, tensors):
             raise StateFileError(f"{source} is damaged: its content does not match its digest")
         names, removed = json.loads(tensors.pop("names").tobytes())
+        features = tensors.pop("features", None)
         return State(
             header["policy"],
             header["settings"],
@@ -116,6 +121,7 @@ def unpack(data: bytes, source: str) -> State:
             [decode(name) for name in removed],
             header["decisions"],
             tensors,
+            None if features is None else features.tobytes().decode("ascii"),
         )
     except (
         SafetensorError, KeyError, TypeError, AttributeError, ValueError, RecursionError

@@ -2,7 +2,7 @@
 
 A feature is a number under its name, or a text, which becomes a feature of its own that is 1; names
 are joined by dots, and what begins with an underscore is not a feature. An arm has its own features
-and those of the situation.
+and those of the situation; a feature map can tell them apart, and cross them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import numpy as np
 
 from rolin.arms import Name
 from rolin.checks import text_of
-from rolin.errors import DataError, RolinError
+from rolin.errors import DataError, ParameterError, RolinError
+from rolin.features import Features, RawContexts
 from rolin.journal.events import LoggedDecision, Outcome
 from rolin.journal.past import PastDecision
 
@@ -45,7 +46,11 @@ class Imported(NamedTuple):
 
 
 def read_dsjson(
-    path: str | Path, *, features: Sequence[str] | None = None, arm: str | None = None
+    path: str | Path,
+    *,
+    features: Sequence[str] | None = None,
+    arm: str | None = None,
+    feature_map: Features | None = None,
 ) -> Imported:
     """Read decisions, costs and probabilities as Vowpal Wabbit logs them.
 
@@ -58,7 +63,11 @@ def read_dsjson(
     arm
         Name of the feature of an action that names the arm, such as `"i.id"`; by default its `_tag`,
         or else its features.
+    feature_map
+        What makes vectors of raw features, in place of a list of their names.
     """
+    if feature_map is not None and features is not None:
+        raise ParameterError("both features and feature_map are given, expected one")
     known = None if features is None else {name: i for i, name in enumerate(features)}
     lines: list[tuple[int, dict[str, Any], list[dict[str, float]]]] = []
     skipped = 0
@@ -68,6 +77,8 @@ def read_dsjson(
                 skipped += 1
                 continue
             lines.append((number, event, _features_of(event)))
+    if known is None and feature_map is not None:
+        known = {}
     if known is None:
         names = sorted({name for _, _, actions in lines for x in actions for name in x})
         if len(names) > _MOST:
@@ -78,12 +89,14 @@ def read_dsjson(
     decisions, seen = [], dict[str, int]()
     for number, event, actions in lines:
         with _line(path, number):
-            past = _past(event, actions, known, arm, f"{Path(path).name}-line-{number}")
+            given = _Given(feature_map, actions, known)
+            past = _past(event, given, arm, f"{Path(path).name}-line-{number}")
             first = seen.setdefault(past.decision.id, number)
             if first != number:
                 raise DataError(f"EventId {past.decision.id!r} is that of line {first} too")
             decisions.append(past)
-    return Imported(decisions, list(known), skipped)
+    names = list(known) if feature_map is None else feature_map.names
+    return Imported(decisions, names, skipped)
 
 
 def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -156,10 +169,39 @@ def _flatten(prefix: str, value: Any, out: dict[str, float]) -> None:
         out[f"{prefix}={value}"] = 1.0
 
 
+class _Given(NamedTuple):
+    """How contexts are made: by a map of raw features, or from named features that are known."""
+
+    feature_map: Features | None
+    actions: list[dict[str, float]]
+    known: dict[str, int]
+
+    def contexts(self, event: dict[str, Any], offered: tuple[Name, ...]) -> Any:
+        if self.feature_map is not None:
+            context = dict(event["c"])
+            rows = [_plain(action) for action in context.pop("_multi")]
+            situation = _plain(context)
+            return RawContexts.read(self.feature_map, offered, rows, situation)
+        x = np.zeros((len(self.actions), len(self.known)))
+        for k, action in enumerate(self.actions):
+            for name, value in action.items():
+                if name in self.known:
+                    x[k, self.known[name]] = value
+        return x
+
+
+def _plain(value: Any) -> Any:
+    """Return raw features as a map takes them: a list of objects, as Vowpal Wabbit has them, is one object."""
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        value = {name: inner for item in value for name, inner in item.items()}
+    if isinstance(value, dict):
+        return {n: _plain(inner) for n, inner in value.items() if not n.startswith("_")}
+    return value
+
+
 def _past(
     event: dict[str, Any],
-    actions: list[dict[str, float]],
-    known: dict[str, int],
+    given: _Given,
     arm: str | None,
     default_id: str,
 ) -> PastDecision:
@@ -168,24 +210,22 @@ def _past(
         raise DataError(
             f"two actions have the same name, of {list(offered)!r}: say which feature is the arm"
         )
-    x = np.zeros((len(actions), len(known)))
-    for k, action in enumerate(actions):
-        for name, value in action.items():
-            if name in known:
-                x[k, known[name]] = value
     chosen = event["_labelIndex"]
     if type(chosen) is not int or not 0 <= chosen < len(offered):
         raise DataError(f"_labelIndex is {chosen!r}, expected one of {len(offered)} actions")
     p = _propensities(event, chosen, len(offered))
-    given = event.get("EventId")
-    id = text_of("EventId", default_id if given is None else str(given))
+    own_id = event.get("EventId")
+    id = text_of("EventId", default_id if own_id is None else str(own_id))
     time = _time(event.get("Timestamp"))
+    x = given.contexts(event, offered)
     decision = LoggedDecision(id, time, offered, x, (chosen,), p, None)
     cost, drop = float(event["_label_cost"]), float(event.get("pdrop", 0.0))
     if not np.isfinite(cost) or not 0.0 <= drop < 1.0:
         raise DataError(f"_label_cost is {cost} and pdrop {drop}, expected numbers")
     # Of a log that was thinned out, a line stands for as many as were dropped.
-    outcome = Outcome(id, time, 0, offered[chosen], x[chosen], -cost + 0.0, 1.0 / (1.0 - drop))
+    outcome = Outcome(
+        id, time, 0, offered[chosen], decision.context, -cost + 0.0, 1.0 / (1.0 - drop)
+    )
     return PastDecision(decision, {0: outcome})
 
 

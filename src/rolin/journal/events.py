@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.arms import Name
+from rolin.features import Features, RawContexts
 from rolin.model import Scales
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "ArmRestored",
     "Decayed",
     "Event",
+    "FeaturesChanged",
     "Lasting",
     "LoggedDecision",
     "Outcome",
@@ -38,8 +40,8 @@ class LoggedDecision(NamedTuple):
     """When it was made, in seconds since 1970."""
     offered: tuple[Name, ...]
     """The K arms that could have been chosen."""
-    offered_contexts: Floats
-    """(K, d): their contexts."""
+    given: Floats | RawContexts
+    """What was known of them: (K, d) contexts, or raw features."""
     chosen: tuple[int, ...]
     """Places, among those offered, of the arms that were chosen, the first one first."""
     propensities: Floats | None
@@ -52,6 +54,23 @@ class LoggedDecision(NamedTuple):
     """Whether it belongs to the control group, for which arms are drawn uniformly."""
 
     @property
+    def offered_contexts(self) -> Floats:
+        """(K, d): the contexts of the arms that were offered."""
+        return self.given.contexts() if isinstance(self.given, RawContexts) else self.given
+
+    def context_of(self, k: int) -> Floats:
+        """Return the (d,) context of the arm at a place among those offered."""
+        if isinstance(self.given, RawContexts):
+            return self.given.context(k)
+        row: Floats = self.given[k]
+        return row
+
+    @property
+    def raw(self) -> RawContexts | None:
+        """The raw features of the situation and the arms; `None` if there were only vectors."""
+        return self.given if isinstance(self.given, RawContexts) else None
+
+    @property
     def arm(self) -> Name:
         """The chosen arm."""
         return self.offered[self.chosen[0]]
@@ -59,8 +78,7 @@ class LoggedDecision(NamedTuple):
     @property
     def context(self) -> Floats:
         """(d,): its context."""
-        row: Floats = self.offered_contexts[self.chosen[0]]
-        return row
+        return self.context_of(self.chosen[0])
 
     @property
     def ranking(self) -> tuple[Name, ...]:
@@ -70,7 +88,7 @@ class LoggedDecision(NamedTuple):
     @property
     def contexts(self) -> Floats:
         """(top_k, d): the contexts of the ranking."""
-        return self.offered_contexts[list(self.chosen)]
+        return np.array([self.context_of(k) for k in self.chosen])
 
     @property
     def propensity(self) -> float | None:
@@ -139,8 +157,13 @@ class SettingsChanged(NamedTuple):
     """Whether they are recorded."""
 
 
-Lasting = ArmRestored | SettingsChanged
+class FeaturesChanged(NamedTuple):
+    """How vectors are made of raw features from now on; further features are behind those known."""
+
+    time: float
+    features: Features
+
+
+Lasting = ArmRestored | SettingsChanged | FeaturesChanged
 """Events that are never removed: they are about nobody, and needed for ever."""
-Event = (
-    LoggedDecision | Outcome | SettingsChanged | Decayed | ScalesLearned | ArmRemoved | ArmRestored
-)
+Event = LoggedDecision | Outcome | Decayed | ScalesLearned | ArmRemoved | Lasting

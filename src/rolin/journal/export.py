@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["as_frame", "check_target", "export"]
 
-_LISTS = {"offered", "contexts", "propensities", "chosen", "rewards", "weights", "outcomes"}
+_RAW = ("situation", "features")
+_LISTS = {*_RAW, "offered", "contexts", "propensities", "chosen", "rewards", "weights", "outcomes"}
 _GROUP = 10_000  # rows written at a time
 
 
@@ -77,7 +78,7 @@ def _row_of(past: PastDecision) -> dict[str, Any]:
     all_ = [outcomes.get(place) for place in range(len(decision.chosen))]
     kinds = ["open" if o is None else OUTCOMES[o.expired] for o in all_]
     rewards, weights = ([getattr(o, name, None) for o in all_] for name in ("value", "weight"))
-    p = decision.propensities
+    p, raw = decision.propensities, decision.raw
     return {
         "id": decision.id,
         "time": _datetime(decision.time),
@@ -91,6 +92,8 @@ def _row_of(past: PastDecision) -> dict[str, Any]:
         "version": decision.version,
         "control": decision.control,
         "offered": decision.offered,
+        "situation": None if raw is None else raw.situation,
+        "features": None if raw is None else raw.rows,
         "contexts": decision.offered_contexts.tolist(),
         "propensities": None if p is None else p.tolist(),
         "chosen": list(decision.chosen),
@@ -163,6 +166,7 @@ def _write_parquet(
     with pq.ParquetWriter(path, schema) as writer:
         for past in read_journal(journal):
             row = _row_of(past)
+            row |= {name: json.dumps(row[name]) for name in _RAW if row[name] is not None}
             if not plain:
                 row["arm"], row["offered"] = str(row["arm"]), json.dumps(row["offered"])
             rows.append(row)

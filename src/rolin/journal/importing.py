@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from rolin.datasets.log import SUFFIXES as TABLES
 from rolin.errors import DataError, InputError, UnknownOption
+from rolin.features import Features
 from rolin.journal.base import Journal
 from rolin.journal.dsjson import SUFFIXES as DSJSON
 from rolin.journal.dsjson import read_dsjson
-from rolin.journal.past import PastDecision, read_journal
+from rolin.journal.past import PastDecision, read_journal, reread
 from rolin.journal.sqlite import SQLiteJournal
 from rolin.journal.tables import read_decisions
 
@@ -27,6 +28,7 @@ def past_decisions(
     source: Journal | str | PathLike[str] | Iterable[PastDecision] | pd.DataFrame,
     *,
     now: float = 0.0,
+    feature_map: Features | None = None,
     **columns: Any,
 ) -> list[PastDecision]:
     """Return the decisions of a journal, a table, or a log of Vowpal Wabbit's.
@@ -37,9 +39,18 @@ def past_decisions(
         A journal or its file, a CSV or Parquet file, a data frame, a `.dsjson` file, or a list.
     now
         Time of decisions that have none, in seconds since 1970.
+    feature_map
+        What makes vectors of raw features, also of those that were read by another map.
     columns
         What the reader of that kind of source takes.
     """
+    if feature_map is not None:
+        found = _past_decisions(source, now, {**columns, "feature_map": feature_map})
+        return [reread(past, feature_map) for past in found]
+    return _past_decisions(source, now, columns)
+
+
+def _past_decisions(source: Any, now: float, columns: dict[str, Any]) -> list[PastDecision]:
     if isinstance(source, Journal):
         _takes(read_journal, columns)
         return list(read_journal(source))
@@ -71,8 +82,8 @@ def past_decisions(
 
 
 def _takes(reader: Callable[..., Any], columns: Mapping[str, Any]) -> None:
-    """Refuse options that this kind of source has no use for."""
+    """Refuse options that this kind of source has no use for; raw features are read in any case."""
     known = set(inspect.signature(reader).parameters) - {"source", "path", "journal", "now"}
-    if unknown := sorted(set(columns) - known):
+    if unknown := sorted(set(columns) - known - {"feature_map"}):
         said = f"only {', '.join(sorted(known))}" if known else "none"
         raise UnknownOption(f"this kind of log takes no {unknown[0]}, {said}")

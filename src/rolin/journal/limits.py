@@ -10,7 +10,15 @@ from rolin.checks import finite_number_of
 from rolin.errors import ArmError, InputError, ShapeError
 from rolin.journal.events import LoggedDecision, Outcome
 
-__all__ = ["LARGEST", "check_names", "contradiction", "listed", "place_of", "weight_of"]
+__all__ = [
+    "LARGEST",
+    "check_names",
+    "contradiction",
+    "listed",
+    "offered_place",
+    "place_of",
+    "weight_of",
+]
 
 # Larger rewards, weights and features are refused, so that whatever is recorded can be learned from.
 LARGEST = 1e50
@@ -27,6 +35,17 @@ def place_of(decision: LoggedDecision, arm: Name | None) -> int:
         if shown == name and type(shown) is type(name):
             return place
     raise ArmError(f"decision {decision.id!r} did not choose arm {arm!r}, only {list(ranking)!r}")
+
+
+def offered_place(decision: LoggedDecision, arm: Name) -> int:
+    """Return where an arm is among those offered."""
+    name = canonical(arm)
+    for k, offered in enumerate(decision.offered):
+        if offered == name and type(offered) is type(name):
+            return k
+    raise ArmError(
+        f"decision {decision.id!r} was not offered arm {arm!r}, only {list(decision.offered)!r}"
+    )
 
 
 def contradiction(known: Outcome, value: float, weight: float) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from rolin.features import Features, RawContexts
 from rolin.journal.base import Journal
 from rolin.journal.events import LoggedDecision, Outcome
 
-__all__ = ["COLUMNS", "OUTCOMES", "PastDecision", "read_journal"]
+__all__ = ["COLUMNS", "OUTCOMES", "PastDecision", "read_journal", "reread"]
 
 COLUMNS = {
     "id": "what rewards are joined by",
@@ -23,6 +24,8 @@ COLUMNS = {
     "version": "last event that the model knew",
     "control": "whether it belongs to the control group",
     "offered": "the K arms to choose from",
+    "situation": "raw features of the situation",
+    "features": "their K raw features",
     "contexts": "their K contexts",
     "propensities": "their K probabilities",
     "chosen": "places, among those offered, of the ranking",
@@ -40,6 +43,32 @@ class PastDecision(NamedTuple):
 
     decision: LoggedDecision
     outcomes: dict[int, Outcome]
+
+
+def reread(past: PastDecision, features: Features | None) -> PastDecision:
+    """Return a past decision with the vectors that other features make of its raw ones.
+
+    Parameters
+    ----------
+    past
+        The decision; one without raw features stays as it is.
+    features
+        What makes the vectors; `None` for those that it has, without the raw features.
+    """
+    raw = past.decision.raw if isinstance(past, PastDecision) else None
+    if raw is None or raw.features == features:
+        return past
+    decision = past.decision
+    if features is None:
+        decision = decision._replace(given=raw.contexts())
+    else:
+        own = RawContexts.read(features, decision.offered, raw.rows, raw.situation)
+        decision = decision._replace(given=own)
+    outcomes = {
+        place: outcome._replace(context=decision.context_of(decision.chosen[place]))
+        for place, outcome in past.outcomes.items()
+    }
+    return PastDecision(decision, outcomes)
 
 
 def read_journal(journal: Journal) -> Iterator[PastDecision]:

@@ -16,6 +16,7 @@ from rolin.journal.events import (
     ArmRestored,
     Decayed,
     Event,
+    FeaturesChanged,
     Outcome,
     ScalesLearned,
 )
@@ -44,6 +45,8 @@ def fold(policy: Policy[Any], event: Event) -> None:
             policy.remove_arm(event.arm)
         case ArmRestored():
             policy.restore_arm(event.arm, with_past=event.with_past)
+        case FeaturesChanged():
+            policy.change_features(event.features)
 
 
 def replay(

@@ -6,6 +6,7 @@ One form for every database. Numbers are little-endian doubles, so that nothing 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -13,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.errors import JournalError, RolinError
+from rolin.features import Features, RawContexts, Transformed, from_json
 from rolin.journal.events import (
     ArmRemoved,
     ArmRestored,
     Decayed,
     Event,
+    FeaturesChanged,
     LoggedDecision,
     Outcome,
     ScalesLearned,
@@ -33,7 +36,7 @@ _DOUBLES = np.dtype("<f8")
 
 DECISION = -1
 """The place of a row that is a decision; those of its outcomes are 0, 1, …"""
-LASTING = ("restored", "settings")
+LASTING = ("restored", "settings", "features")
 """Kinds of rows that are never removed."""
 
 
@@ -64,7 +67,13 @@ def row_of(event: Event) -> Row:
                 control=event.control,
                 propensities=p is not None,
             )
-            numbers = _bytes(event.offered_contexts) + (b"" if p is None else _bytes(p))
+            raw = event.given
+            if isinstance(raw, RawContexts):  # which are JSON already
+                body = f'{body[:-1]},"map":"{raw.features.version}","raw":{raw.to_json()}}}'
+                x = raw.vectors
+            else:
+                x = raw
+            numbers = b"".join(_bytes(part) for part in (x, p) if part is not None)
             return Row(event.time, "decision", body, event.id, DECISION, event.person, numbers)
         case Outcome():
             kind = "expiry" if event.expired else "reward"
@@ -84,16 +93,18 @@ def row_of(event: Event) -> Row:
         case SettingsChanged():
             body = _json(**dict(zip(_SETTINGS, event[1:], strict=True)))
             return Row(event.time, "settings", body)
+        case FeaturesChanged():
+            return Row(event.time, "features", event.features.to_json())
 
 
-def event_of(row: Row) -> Event:
-    """Return the event of a row."""
+def event_of(row: Row, maps: Mapping[str, Features]) -> Event:
+    """Return the event of a row; raw features refer to one of the maps, by its version."""
     time, kind, text, decision, place, person, numbers = row
     try:
         body = json.loads(text)
         match kind:
             case "decision":
-                return _decision(str(decision), time, person, body, _floats(numbers))
+                return _decision(str(decision), time, person, body, _floats(numbers), maps)
             case "reward" | "expiry":
                 return Outcome(
                     str(decision), time, int(place or 0), decode(body["arm"]), _floats(numbers),
@@ -110,20 +121,33 @@ def event_of(row: Row) -> Event:
                 return ArmRestored(time, decode(body["arm"]), body["with_past"])
             case "settings":
                 return SettingsChanged(time, *(body[name] for name in _SETTINGS))
+            case "features":
+                return FeaturesChanged(time, from_json(text))
     except (KeyError, TypeError, ValueError, RolinError) as error:
         raise JournalError(f"a row of kind {kind!r} is damaged: {error!r}") from error
     raise JournalError(f"a row is of kind {kind!r}, which this version of rolin does not know")
 
 
 def _decision(
-    id: str, time: float, person: str | None, body: dict[str, Any], numbers: Floats
+    id: str,
+    time: float,
+    person: str | None,
+    body: dict[str, Any],
+    numbers: Floats,
+    maps: Mapping[str, Features],
 ) -> LoggedDecision:
     offered = tuple(decode(name) for name in body["offered"])
     k = len(offered)
     p = numbers[-k:] if body["propensities"] else None
     x = numbers if p is None else numbers[:-k]
+    vectors = x.reshape(k, -1) if x.size else np.empty((k, 0))
+    given: Floats | RawContexts = vectors
+    if "map" in body:
+        features = maps[body["map"]]
+        known = vectors if isinstance(features, Transformed) else None
+        given = RawContexts(features, offered, body["raw"], known)
     return LoggedDecision(
-        id, time, offered, x.reshape(k, -1) if x.size else np.empty((k, 0)),
+        id, time, offered, given,
         tuple(body["chosen"]), p, body["version"], person, body["control"],
     )  # fmt: skip
 

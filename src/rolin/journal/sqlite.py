@@ -21,8 +21,9 @@ from typing import Any
 from urllib.parse import quote
 
 from rolin.errors import JournalError
+from rolin.features import Features
 from rolin.journal.base import Behind, Header, Journal, Removal, reached
-from rolin.journal.events import Event, Lasting, LoggedDecision, Outcome
+from rolin.journal.events import Event, FeaturesChanged, Lasting, LoggedDecision, Outcome
 from rolin.journal.rows import DECISION, LASTING, Row, event_of, row_of
 
 __all__ = ["FORMAT", "SQLiteJournal"]
@@ -57,6 +58,23 @@ CREATE INDEX oldest ON waiting (time);
 CREATE TABLE states (seq INTEGER PRIMARY KEY, state BLOB NOT NULL);
 """
 _COLUMNS = "time, kind, body, decision, place, person, numbers"
+_LASTING = str(LASTING)
+
+
+class _Maps(dict[str, Features]):
+    """The feature maps of a journal by version, read when one is asked for that is not known."""
+
+    def __init__(self, journal: SQLiteJournal) -> None:
+        super().__init__()
+        self._journal = journal
+
+    def __missing__(self, version: str) -> Features:
+        for _, event in self._journal.lasting():
+            if isinstance(event, FeaturesChanged):
+                self[event.features.version] = event.features
+        if version not in self:
+            raise JournalError(f"the feature map {version} is not in the journal")
+        return self[version]
 
 
 class SQLiteJournal(Journal):
@@ -88,6 +106,7 @@ class SQLiteJournal(Journal):
         if not self.path.parent.is_dir():
             raise JournalError(f"{path} cannot be made: there is no folder {self.path.parent}")
         self._writing, self._reading = threading.Lock(), threading.Lock()
+        self._maps = _Maps(self)
         with self._errors():
             self._writer = self._connect()
             try:
@@ -275,8 +294,8 @@ class SQLiteJournal(Journal):
         before = db.total_changes
         if what.before is not None:
             db.execute(
-                "DELETE FROM events WHERE decision IS NULL AND kind NOT IN (?, ?) AND time < ?",
-                (*LASTING, what.before),
+                f"DELETE FROM events WHERE decision IS NULL AND kind NOT IN {_LASTING} AND time < ?",
+                (what.before,),
             )
         db.execute("DELETE FROM events WHERE decision IN (SELECT decision FROM gone)")
         if db.total_changes == before:
@@ -313,14 +332,14 @@ class SQLiteJournal(Journal):
     def lasting(self) -> list[tuple[int, Lasting]]:
         """Return the events that are never removed, with their numbers, in order."""
         rows = self._query(
-            f"SELECT seq, {_COLUMNS} FROM events WHERE decision IS NULL AND kind IN (?, ?) ORDER BY seq",
-            LASTING,
+            f"SELECT seq, {_COLUMNS} FROM events WHERE decision IS NULL AND kind IN {_LASTING} ORDER BY seq"
         )
         return [(seq, self._event(row)) for seq, *row in rows]  # type: ignore[misc]  # by its kind
 
     def _event(self, row: Iterable[object]) -> Event:
+        found = Row(*row)  # type: ignore[arg-type]  # as the table says
         try:
-            return event_of(Row(*row))  # type: ignore[arg-type]  # as the table says
+            return event_of(found, self._maps)
         except JournalError as error:
             raise JournalError(f"journal {self.path}: {error}") from error
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from rolin.arms import Name, canonical
 from rolin.checks import LAST_TIME, text_of
 from rolin.datasets.log import read_table
 from rolin.errors import DataError, InputError, RolinError
+from rolin.features import Boolean, FeatureMap, Features, Number, RawContexts, Tags
 from rolin.journal.events import LoggedDecision, Outcome
 from rolin.journal.past import COLUMNS, OUTCOMES, PastDecision
 
@@ -42,6 +43,8 @@ def read_decisions(
     time: str = "time",
     person: str = "person",
     weight: str = "weight",
+    feature_map: Features | None = None,
+    situation: Sequence[str] | None = None,
     now: float = 0.0,
 ) -> list[PastDecision]:
     """Read past decisions from a table: an exported one, or any with an arm, a reward and features.
@@ -66,6 +69,11 @@ def read_decisions(
         Column of whom the decision was for; it may be missing.
     weight
         Column of how much the reward counts; it may be missing.
+    feature_map
+        What makes vectors of raw features: then `features` are columns of those of the arm, by default all
+        that the map has as fields of the arm.
+    situation
+        Columns of the raw features of the situation, by default all that the map has as such.
     now
         Time of decisions that have none, in seconds since 1970.
     """
@@ -78,7 +86,13 @@ def read_decisions(
     table = _Table(where, columns, now, digest)
     whole = "offered" in columns and "contexts" in columns
     _require(where, columns, [reward, *(["chosen"] if whole else [arm]), *(features or ())])
-    if not whole and features is None:
+    raw = None
+    if feature_map is not None:
+        sides = _raw_columns(where, columns, feature_map, features, situation)
+        raw = _Raw(feature_map, *sides) if "features" in columns or not whole else None
+    elif situation is not None:
+        raise DataError("situation names raw features, expected a feature_map that uses them")
+    if not whole and features is None and raw is None:
         taken = {*COLUMNS, arm, reward, propensity, id, time, person, weight}
         numeric = [name for name in columns if name not in taken and table.is_numeric(name)]
         raise DataError(
@@ -90,9 +104,9 @@ def read_decisions(
     for i in range(n):
         with table.row(i):
             if whole:
-                past = table.whole(i, reward)
+                past = table.whole(i, reward, raw)
             else:
-                past = table.plain(i, arm, reward, propensity, features or ())
+                past = table.plain(i, arm, reward, propensity, features or (), raw)
         name = past.decision.id
         if name in rows_of:
             raise DataError(f"{where}, row {i + 1}: id {name!r} is that of row {rows_of[name]} too")
@@ -134,6 +148,32 @@ def _columns_of(source: str | Path | pd.DataFrame) -> tuple[str, dict[str, list[
         ) from None
 
 
+class _Raw(NamedTuple):
+    """How raw features are read."""
+
+    features: Features
+    arm: Sequence[str]
+    """Columns of the arm's."""
+    situation: Sequence[str]
+    """Columns of the situation's."""
+
+
+def _raw_columns(
+    where: str,
+    columns: dict[str, list[Any]],
+    feature_map: Features,
+    features: Sequence[str] | None,
+    situation: Sequence[str] | None,
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the columns of raw features of the arm and of the situation."""
+    if isinstance(feature_map, FeatureMap):
+        features = [n for n in feature_map.arm if n in columns] if features is None else features
+        known = feature_map.situation
+        situation = [n for n in known if n in columns] if situation is None else situation
+    _require(where, columns, [*(features or ()), *(situation or ())])
+    return features or (), situation or ()
+
+
 class _Table:
     """Columns of anything, read one cell at a time; errors name the row and the column."""
 
@@ -169,14 +209,16 @@ class _Table:
             raise DataError(f"{name} is missing, expected a number")
         return _number(name, value)
 
-    def items(self, i: int, name: str) -> list[Any]:
-        """Return a cell that holds a list, as such or as JSON."""
+    def items(self, i: int, name: str, *, alone: bool = False) -> list[Any]:
+        """Return a cell that holds a list, as such or as JSON; or a single thing."""
         value = self.get(i, name)
         if isinstance(value, str):
             try:
                 value = json.loads(value)
             except (ValueError, RecursionError):
                 raise DataError(f"{name} is {value[:60]!r}, expected a list") from None
+        if alone:
+            return [value]
         if isinstance(value, np.ndarray):
             value = value.tolist()
         if not isinstance(value, (list, tuple)):
@@ -184,29 +226,82 @@ class _Table:
         return list(value)
 
     def plain(
-        self, i: int, arm: str, reward: str, propensity: str, features: Sequence[str]
+        self,
+        i: int,
+        arm: str,
+        reward: str,
+        propensity: str,
+        features: Sequence[str],
+        raw: _Raw | None,
     ) -> PastDecision:
         """Return a decision of which only the chosen arm is known."""
         given = self.get(i, arm)
         if given is None:
             raise DataError(f"{arm} is empty, expected the name of an arm")
         name = _name(arm, given)
-        x = np.array([[self.number(i, feature) for feature in features]]).reshape(1, -1)
+        x: Any
+        if raw is not None:
+            x = self._raw(
+                raw, (name,), self._cells(i, raw, "situation"), [self._cells(i, raw, "arm")]
+            )
+        else:
+            x = np.array([[self.number(i, feature) for feature in features]]).reshape(1, -1)
         p = self.get(i, propensity)
         propensities = None if p is None else np.array([_propensity(propensity, p)])
         return self._past(i, (name,), x, (0,), propensities, reward)
 
-    def whole(self, i: int, reward: str) -> PastDecision:
+    def _cells(self, i: int, raw: _Raw, side: str) -> dict[str, Any]:
+        """Return raw features from their columns; texts of a CSV file become what the field is."""
+        fields = getattr(raw.features, side, {}) if isinstance(raw.features, FeatureMap) else {}
+        found: dict[str, Any] = {}
+        for name in getattr(raw, side):
+            value, field = self.get(i, name), fields.get(name)
+            if isinstance(value, str) and isinstance(field, Number):
+                value = _number(name, value)
+            elif isinstance(value, str) and isinstance(field, Boolean):
+                value = _flag(name, value)
+            elif value is not None and isinstance(field, Tags):
+                value = self.items(i, name)
+            found[name] = value
+        return found
+
+    @staticmethod
+    def _raw(raw: _Raw, arms: tuple[Name, ...], situation: Any, rows: list[Any]) -> RawContexts:
+        """Return raw features as they are recorded, from which vectors can be made."""
+        for what, row in (("situation", situation), *(("features", row) for row in rows)):
+            if not isinstance(row, dict):
+                raise DataError(f"{what} holds {row!r}, expected fields with their values")
+        return RawContexts.read(raw.features, arms, rows, situation)
+
+    def whole(self, i: int, reward: str, raw: _Raw | None) -> PastDecision:
         """Return a decision with the whole question."""
         offered = tuple(_name("offered", name) for name in self.items(i, "offered"))
         k = len(offered)
         if len(set(offered)) != k or not offered:
             raise DataError(f"offered is {list(offered)!r}, expected at least one arm, each once")
+        if raw is not None and self.get(i, "features") is not None:
+            given = self.items(i, "features")
+            if len(given) != k:
+                raise DataError(
+                    f"features has {len(given)} items, expected {k}, one per arm offered"
+                )
+            (situation,) = self.items(i, "situation", alone=True)
+            return self._past(
+                i,
+                offered,
+                self._raw(raw, offered, situation or {}, given),
+                self._chosen(i, k),
+                self._all_propensities(i, k),
+                reward,
+            )
         rows = self.items(i, "contexts")
         listed = all(isinstance(row, (list, tuple, np.ndarray)) for row in rows)
         if len(rows) != k or not listed or len({len(row) for row in rows}) != 1:
             raise DataError(f"contexts is not a table with {k} rows, one per arm offered")
         x = np.array([[_number("contexts", v) for v in row] for row in rows]).reshape(k, -1)
+        return self._past(i, offered, x, self._chosen(i, k), self._all_propensities(i, k), reward)
+
+    def _chosen(self, i: int, k: int) -> tuple[int, ...]:
         chosen = tuple(self.items(i, "chosen"))
         whole = all(type(place) is int for place in chosen)
         if (
@@ -216,12 +311,15 @@ class _Table:
             or len(set(chosen)) < len(chosen)
         ):
             raise DataError(f"chosen is {list(chosen)!r}, expected places among {k} arms")
+        return chosen
+
+    def _all_propensities(self, i: int, k: int) -> Any:
         p = None
         if self.get(i, "propensities") is not None:
             p = np.array([_number("propensities", v) for v in self.items(i, "propensities")])
-            if len(p) != len(offered) or not ((p >= 0) & (p <= 1)).all() or abs(p.sum() - 1) > 1e-6:
+            if len(p) != k or not ((p >= 0) & (p <= 1)).all() or abs(p.sum() - 1) > 1e-6:
                 raise DataError("propensities are not probabilities of the arms that sum to 1")
-        return self._past(i, offered, x, chosen, p, reward)
+        return p
 
     def _past(
         self,
@@ -247,7 +345,14 @@ class _Table:
             k = chosen[place]
             if kind != "open":
                 outcomes[place] = Outcome(
-                    id, came, place, offered[k], x[k], value, weight, kind == "expired"
+                    id,
+                    came,
+                    place,
+                    offered[k],
+                    decision.context_of(k),
+                    value,
+                    weight,
+                    kind == "expired",
                 )
         return PastDecision(decision, outcomes)
 

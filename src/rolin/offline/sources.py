@@ -59,7 +59,8 @@ def read(
         those of the table, and nothing but their effects tells them apart.
     columns
         What the reader of that kind of source takes: of a table `arm`, `reward`, `propensity`, `features`,
-        `id`, `time`, `person` and `weight`, which name its columns; see
+        `id`, `time`, `person` and `weight`, which name its columns; of raw features, the `feature_map` that
+        makes vectors of them, which may be another than the one that decided; see
         [`read_decisions`][rolin.journal.tables.read_decisions].
     """
     if isinstance(source, Bandit):
@@ -109,6 +110,11 @@ def read(
     people = [decision.person for decision in decisions]
     arms: list[Any] = [list(decision.offered) for decision in decisions]
     contexts: Any = [decision.offered_contexts for decision in decisions]
+    most = max(x.shape[1] for x in contexts)
+    # features that a map got later were 0 before
+    contexts = [
+        np.pad(x, ((0, 0), (0, most - x.shape[1]))) if x.shape[1] < most else x for x in contexts
+    ]
     chosen = np.array([decision.chosen[0] for decision in decisions])
     # Alone, but not certain: what else was offered is not in the table.
     if all(len(names) == 1 for names in arms) and any(

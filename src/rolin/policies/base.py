@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from rolin import snapshot
 from rolin.arms import Name
 from rolin.checks import count_of
-from rolin.errors import CannotTell, RolinError, StateFileError, UnknownOption
+from rolin.errors import CannotTell, ParameterError, RolinError, StateFileError, UnknownOption
+from rolin.features import FeatureMap, Features, from_json
 from rolin.learner import Learner
 from rolin.policies.decision import Decision
 from rolin.policies.question import Question, ask, ask_many, check_top_k
@@ -302,6 +303,40 @@ class Policy(ABC, Generic[Model]):
         """Number d of features."""
         return self._model.n_features
 
+    features: Features | None = None
+    """What makes vectors of raw features, if it is known; saved with the policy."""
+
+    def change_features(self, features: Features) -> None:
+        """Go on with a feature map: the first one, or one with more fields than before.
+
+        Coefficients of features that are new have their prior, and what is known of the others stays, to
+        the bit. In all that was learned from, the new features count as 0.
+
+        Parameters
+        ----------
+        features
+            A map of as many features as the policy has, or one that extends the policy's.
+        """
+        before = self.features
+        if before is None or before.version == features.version:
+            if features.n_features != self.n_features:
+                raise ParameterError(
+                    f"the feature map has {features.n_features} features, and the policy "
+                    f"n_features={self.n_features}"
+                )
+        elif isinstance(features, FeatureMap) and features.extends(before):
+            self._model.extend(features.n_features)
+        else:
+            raise ParameterError(
+                f"the policy has learned with {before!r}, which {features!r} does not extend: make it with "
+                "with_fields, so that every feature stays where it is"
+            )
+        self.features = features
+
+    def _names_of(self, given: Sequence[str] | None) -> Sequence[str] | None:
+        """Return the names of the features: those given, or those of the map."""
+        return self.features.names if given is None and self.features is not None else given
+
     yes_or_no = False
     """Whether rewards must be 0 or 1."""
     exact = True
@@ -343,6 +378,7 @@ class Policy(ABC, Generic[Model]):
             removed=self._model.removed_arms,
             decisions=self._decisions,
             arrays=self._model.arrays(),
+            features=None if self.features is None else self.features.to_json(),
         )
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -356,6 +392,8 @@ class Policy(ABC, Generic[Model]):
             self = cls(**state.settings)
             self._decisions = count_of("decisions", state.decisions)
             self._model.restore(state.names, state.removed, state.arrays)
+            if state.features is not None:
+                self.change_features(from_json(state.features, "the map in the state"))
         except (KeyError, TypeError, ValueError, MemoryError) as error:
             raise StateFileError(f"the file's parts do not fit together: {error}") from error
         return self

@@ -137,9 +137,10 @@ class BayesRoLinTS(Policy[Mixture]):
         Parameters
         ----------
         feature_names
-            Names of the d features, for the report.
+            Names of the d features, for the report; by default those of the feature map.
         """
-        return diagnose(self.moments, prior=self._model.guess, feature_names=feature_names)
+        names = self._names_of(feature_names)
+        return diagnose(self.moments, prior=self._model.guess, feature_names=names)
 
     def decay(self, factor: float) -> None:
         """Forget: multiply all evidence by a factor above 0 and at most 1."""

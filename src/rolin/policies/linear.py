@@ -150,12 +150,12 @@ class LinearPolicy(Policy[Posterior]):
         Parameters
         ----------
         feature_names
-            Names of the d features, for the report.
+            Names of the d features, for the report; by default those of the feature map.
         """
         return diagnose(
             self.moments,
             prior=self.scales,
-            feature_names=feature_names,
+            feature_names=self._names_of(feature_names),
             yes_or_no=self.yes_or_no,
         )
 

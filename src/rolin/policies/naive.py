@@ -16,6 +16,7 @@ from rolin.arms import ArmIndex, Name, canonical
 from rolin.checks import as_batch, as_floats, first_not_finite, number_of
 from rolin.errors import NotFiniteError, ParameterError
 from rolin.estimates import ArmEffects, Coefficients
+from rolin.learner import Learner
 from rolin.model import Scales
 from rolin.moments import Moments
 from rolin.policies.question import Question
@@ -75,6 +76,8 @@ class DensePosterior(Posterior):
         self._sums = np.array(
             [moments.count, moments.sum_log_weight, moments.reward_scatter + h @ r**2]
         )
+
+    extend = Learner.extend  # this is for comparisons: it has what it began with
 
     def _renew(self, scales: Scales, age: float) -> None:
         """Go on with these scales, and with all evidence times `age`."""

@@ -1,0 +1,25 @@
+"""From raw features to vectors, and back to names: dicts, JSON, pandas, polars and Arrow."""
+
+from rolin.features.base import Features, Part
+from rolin.features.fields import Boolean, Category, Ignored, Number, Tags
+from rolin.features.files import from_json, load
+from rolin.features.hashed import HashedFeatures
+from rolin.features.map import FeatureMap
+from rolin.features.raw import RawContexts
+from rolin.features.transformed import Transformed
+
+__all__ = [
+    "Boolean",
+    "Category",
+    "FeatureMap",
+    "Features",
+    "HashedFeatures",
+    "Ignored",
+    "Number",
+    "Part",
+    "RawContexts",
+    "Tags",
+    "Transformed",
+    "from_json",
+    "load",
+]

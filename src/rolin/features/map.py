@@ -1,0 +1,394 @@
+"""The feature map: declared fields of the situation and of the arm, and which of them are crossed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.arms import Name
+from rolin.checks import as_names, count_of
+from rolin.errors import InputError, ParameterError, ShapeError
+from rolin.features import kernels
+from rolin.features.base import ARM, Features, Part, whose
+from rolin.features.columns import Values
+from rolin.features.fields import Field, field_of
+from rolin.features.infer import inferred
+from rolin.features.rows import table_of
+from rolin.features.side import Side, Slots
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["Cross", "FeatureMap", "Fields"]
+
+Floats = NDArray[np.float64]
+Fields = Mapping[str, Any]
+"""Fields by name; a mapping within is an object within."""
+Cross = Literal["all"] | Iterable[tuple[str, str]]
+Term = tuple[str | None, str | None]
+_MOST = 100_000  # features
+INTERCEPT = "intercept"
+
+
+class FeatureMap(Features):
+    """From fields to vectors of a fixed size, and back to names.
+
+    A vector has the constant 1, the features of the situation, those of the arm, and the products of the
+    two: without these the situation could not change the order of the arms.
+
+    Parameters
+    ----------
+    situation
+        Fields that all arms of a decision share, by name.
+    arm
+        Fields of an arm. The field `_arm` is its name: with it, every arm that is listed has coefficients of
+        its own.
+    cross
+        Which fields of the situation are multiplied with which of the arm: `"all"`, or a list of pairs
+        `(field of the situation, field of the arm)`.
+    intercept
+        Whether there is the constant 1.
+    strict
+        Whether a field that was not declared is an error; by default it is recorded and not used.
+
+    Examples
+    --------
+    >>> from rolin.features import Category, Number
+    >>> features = FeatureMap(
+    ...     situation={"device": Category(["phone", "desktop"])}, arm={"price": Number(scale=10.0)}
+    ... )
+    >>> features.contexts({"red": {"price": 5.0}}, {"device": "phone"}).tolist()
+    [[1.0, 1.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.0]]
+    >>> features.names[-3:]
+    ['device=phone × price', 'device=desktop × price', 'device is unseen × price']
+    """
+
+    def __init__(
+        self,
+        situation: Fields | None = None,
+        arm: Fields | None = None,
+        *,
+        cross: Cross = "all",
+        intercept: bool = True,
+        strict: bool = False,
+    ) -> None:
+        left, right = _flat(situation or {}), _flat(arm or {})
+        terms = _terms(left, right, _pairs(cross, left, right), [(None, None)] if intercept else [])
+        self._build(left, right, terms, bool(strict))
+
+    def _build(
+        self, left: dict[str, Field], right: dict[str, Field], terms: list[Term], strict: bool
+    ) -> None:
+        self._situation, self._arm = Side("situation", left), Side("arm", right)
+        self.strict = strict
+        """Whether a field that was not declared is an error."""
+        self._terms = tuple(terms)
+        place = np.full((self._situation.width, self._arm.width), -1, dtype=np.int32)
+        at = 0
+        for s, a in terms:
+            rows = self._situation.place_range(s) if s else range(1)
+            columns = self._arm.place_range(a) if a else range(1)
+            block = np.arange(at, at + len(rows) * len(columns), dtype=np.int32)
+            place[np.ix_(rows, columns)] = block.reshape(len(rows), len(columns))
+            at += block.size
+            if at > _MOST:
+                raise ParameterError(
+                    f"the map has more than {_MOST} features: cross fewer fields, or hash categories"
+                )
+        self._place = place
+        self.n_features = at
+
+    # -- how it is made ----------------------------------------------------------------------
+
+    @classmethod
+    def infer(
+        cls,
+        arms: Any,
+        situations: Any = None,
+        *,
+        situation: Fields | None = None,
+        arm: Fields | None = None,
+        cross: Cross = "all",
+        intercept: bool = True,
+        strict: bool = False,
+        others: bool = True,
+        most_values: int = 20,
+        most_features: int = 1000,
+    ) -> FeatureMap:
+        """Return the map that suits a sample: numbers are standardised, texts become categories.
+
+        What is found out from the sample is frozen: the map does not change with what it sees later.
+
+        Parameters
+        ----------
+        arms
+            A sample of arms: rows, or a table of pandas, polars or Arrow.
+        situations
+            A sample of situations.
+        situation
+            Fields that are declared all the same, such as a category whose values are numbers; what is
+            left open in them (`Category()`, `Number(standardise=True)`) is found in the sample.
+        arm
+            The same, of the arm.
+        cross
+            As for `FeatureMap`.
+        intercept
+            As for `FeatureMap`.
+        strict
+            As for `FeatureMap`.
+        others
+            Whether fields of the sample that are not declared are inferred, rather than left out.
+        most_values
+            Number of values of a category that get a place of their own: the most frequent.
+        most_features
+            Number of features that is an error to exceed, since an update takes its square.
+        """
+        most = count_of("most_values", most_values, least=1)
+        left = inferred("situation", situations, _flat(situation or {}), others, most)
+        right = inferred("arm", arms, _flat(arm or {}), others, most)
+        found = cls(left, right, cross=cross, intercept=intercept, strict=strict)
+        if found.n_features > count_of("most_features", most_features, least=1):
+            raise ParameterError(
+                f"the map would have {found.n_features} features, from {found._situation.width - 1} of the "
+                f"situation and {found._arm.width - 1} of the arm: choose what to cross, take fewer values "
+                f"(most_values={most_values}), or allow more (most_features={most_features})"
+            )
+        return found
+
+    def with_fields(
+        self,
+        situation: Fields | None = None,
+        arm: Fields | None = None,
+        *,
+        cross: Cross = "all",
+    ) -> FeatureMap:
+        """Return this map with more fields, whose features come behind those that there are.
+
+        [`Bandit.change_features`][rolin.Bandit.change_features] goes on with it.
+
+        Parameters
+        ----------
+        situation
+            Further fields of the situation.
+        arm
+            Further fields of the arm.
+        cross
+            What the new fields are crossed with: `"all"` of the other side, or a list of pairs.
+        """
+        added = {"situation": _flat(situation or {}), "arm": _flat(arm or {})}
+        sides = {"situation": self._situation.fields, "arm": self._arm.fields}
+        for what, new in added.items():
+            if twice := sorted(new.keys() & sides[what].keys()):
+                raise ParameterError(f"the {what} has a field {twice[0]!r} already")
+        left, right = ({**sides[what], **added[what]} for what in sides)
+        new_pairs = [
+            (s, a) for s, a in _pairs(cross, left, right) if (s, a) not in self._terms
+            and (s in added["situation"] or a in added["arm"] or not isinstance(cross, str))
+        ]  # fmt: skip
+        extended = FeatureMap.__new__(FeatureMap)
+        terms = _terms(added["situation"], added["arm"], new_pairs, list(self._terms))
+        extended._build(left, right, terms, self.strict)
+        return extended
+
+    def extends(self, other: Features) -> bool:
+        """Return whether every feature of another map is here, at the same place."""
+        if not isinstance(other, FeatureMap):
+            return False
+        pairs = ((self._situation, other._situation), (self._arm, other._arm))
+        same = all(ours.fields.get(n) == f for ours, its in pairs for n, f in its.fields.items())
+        return same and self._terms[: len(other._terms)] == other._terms
+
+    # -- vectors -----------------------------------------------------------------------------
+
+    def encode(
+        self, rows: Sequence[dict[str, Any]], situation: dict[str, Any], arms: Sequence[Name]
+    ) -> Floats:
+        """Return the (K, d) vectors of K arms in one situation."""
+        left, right = self._slots(rows, situation, arms)
+        out = np.zeros((len(rows), self.n_features))
+        kernels.cross(*left, *right, self._place, out)
+        return out
+
+    def _slots(
+        self, rows: Sequence[dict[str, Any]], situation: dict[str, Any], arms: Sequence[Name]
+    ) -> tuple[Slots, Slots]:
+        of_arm = whose(arms)
+        if self.strict:
+            self._situation.check_known([situation], _of_situation)
+            self._arm.check_known(rows, of_arm)
+        elif ARM in self._arm.fields and any(ARM in row for row in rows):
+            self._arm.check_known([row for row in rows if ARM in row], of_arm)
+        return (
+            self._situation.encode([situation], _of_situation),
+            self._arm.encode(rows, of_arm, arms),
+        )
+
+    def transform(
+        self,
+        arms: Any,
+        situations: Any = None,
+        *,
+        names: Iterable[Name] | None = None,
+        sparse: bool = False,
+    ) -> Floats | csr_array:
+        """Return the (n, d) contexts of n rows, each with a situation of its own: of a log.
+
+        Parameters
+        ----------
+        arms
+            The fields of n arms: a table of pandas, polars or Arrow, or a list of rows.
+        situations
+            The fields of their n situations; by default they are in the same table.
+        names
+            The names of the n arms, if the map has the field `_arm`.
+        sparse
+            Whether to return a sparse matrix of SciPy's (CSR) rather than an array.
+        """
+        of_row = "row {}".format
+        if situations is None:
+            if both := sorted(self._situation.fields.keys() & self._arm.fields.keys()):
+                raise InputError(
+                    f"situation and arm both have a field {both[0]!r}: give them apart, as situations and arms"
+                )
+            if not hasattr(arms, "columns"):
+                arms = list(arms)
+        table, n_right, unknown = table_of(arms, [n for n in self._arm.fields if n != ARM])
+        if names is not None:
+            table[ARM] = Values(list(as_names(names)))
+        elif ARM in self._arm.fields:
+            raise InputError(f"the map has the field {ARM!r}, expected names, those of the arms")
+        source = arms if situations is None else situations
+        left_table, n_left, unknown_left = table_of(source, list(self._situation.fields))
+        if n_left != n_right:
+            raise ShapeError(f"there are {n_left} situations and {n_right} arms, expected as many")
+        if self.strict:
+            known = {} if situations is not None else {**self._situation.fields, **self._arm.fields}
+            for name in [*unknown_left, *unknown]:
+                if name not in known and not name.startswith("_"):
+                    raise InputError(f"there is a column {name!r} that the map does not know")
+        left = self._situation.encode_table(left_table, n_left, of_row)
+        right = self._arm.encode_table(table, n_right, of_row)
+        if not sparse:
+            out = np.zeros((n_right, self.n_features))
+            kernels.cross(*left, *right, self._place, out)
+            return out
+        from scipy.sparse import csr_array  # only when it is asked for: it takes 0.1 s
+
+        ends = kernels.count_crossed(*left, *right, self._place)
+        columns, values = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1])
+        kernels.cross_sparse(*left, *right, self._place, ends, columns, values)
+        found = csr_array((values, columns, ends), shape=(n_right, self.n_features))
+        found.sort_indices()
+        return found
+
+    # -- names -------------------------------------------------------------------------------
+
+    @cached_property
+    def names(self) -> list[str]:
+        """What the d features are called."""
+        left, right = self._situation.names(), self._arm.names()
+        both = set(left) & set(right)
+        found = [""] * self.n_features
+        for s, a in np.argwhere(self._place >= 0).tolist():
+            own = left[s] if left[s] not in both else f"situation.{left[s]}"
+            their = right[a] if right[a] not in both else f"arm.{right[a]}"
+            parts = [own] * bool(s) + [their] * bool(a)
+            found[self._place[s, a]] = " × ".join(parts) or INTERCEPT
+        return found
+
+    def parts(
+        self, row: dict[str, Any], situation: dict[str, Any], arm: Name, vector: Floats
+    ) -> list[Part]:
+        """Return what an arm's vector consists of, by name, without what is zero."""
+        return [Part(self.names[i], int(i), float(vector[i])) for i in np.flatnonzero(vector)]
+
+    @property
+    def situation(self) -> dict[str, Field]:
+        """The fields of the situation."""
+        return dict(self._situation.fields)
+
+    @property
+    def arm(self) -> dict[str, Field]:
+        """The fields of the arm."""
+        return dict(self._arm.fields)
+
+    def __repr__(self) -> str:
+        """Say which fields there are."""
+        return (
+            f"<FeatureMap {self.version}: {self.n_features} features of "
+            f"{', '.join(self._situation.fields) or 'no situation'} × {', '.join(self._arm.fields) or 'no arm'}>"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything there is to it, as JSON has it."""
+        return {
+            "kind": "map",
+            "situation": {name: field.to_dict() for name, field in self._situation.fields.items()},
+            "arm": {name: field.to_dict() for name, field in self._arm.fields.items()},
+            "terms": [list(term) for term in self._terms],
+            **({"strict": True} if self.strict else {}),
+        }
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> FeatureMap:
+        """Return the map that `to_dict` described."""
+        left, right = (
+            {name: field_of(field) for name, field in given[what].items()}
+            for what in ("situation", "arm")
+        )
+        self = cls.__new__(cls)
+        self._build(left, right, [(s, a) for s, a in given["terms"]], given.get("strict", False))
+        return self
+
+
+def _of_situation(_: int) -> str:
+    return "the situation"
+
+
+def _flat(fields: Fields, prefix: str = "") -> dict[str, Field]:
+    """Return declared fields by their joined names."""
+    if not isinstance(fields, Mapping):
+        raise ParameterError(f"fields are {fields!r}, expected a mapping from name to kind")
+    found: dict[str, Field] = {}
+    for name, field in fields.items():
+        if isinstance(field, Mapping):
+            found |= _flat(field, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}" if prefix else name] = field
+    for name in found:
+        if isinstance(name, str) and any(str(other).startswith(f"{name}.") for other in found):
+            raise ParameterError(f"field {name!r} is declared both as a value and as an object")
+    return found
+
+
+def _pairs(
+    cross: Cross, left: Mapping[str, Field], right: Mapping[str, Field]
+) -> list[tuple[str, str]]:
+    if isinstance(cross, str):
+        if cross != "all":
+            raise ParameterError(f"cross={cross!r}, expected 'all' or a list of pairs")
+        return [(s, a) for s in left for a in right]
+    try:
+        pairs = [(s, a) for s, a in cross]
+    except (TypeError, ValueError):
+        raise ParameterError(f"cross={cross!r}, expected 'all' or a list of pairs") from None
+    for s, a in pairs:
+        if s not in left or a not in right:
+            raise ParameterError(
+                f"cross holds {(s, a)!r}, expected a field of the situation ({', '.join(left)}) and one of "
+                f"the arm ({', '.join(right)})"
+            )
+    return list(dict.fromkeys(pairs))
+
+
+def _terms(
+    left: Mapping[str, Field],
+    right: Mapping[str, Field],
+    pairs: Iterable[tuple[str, str]],
+    before: list[Term],
+) -> list[Term]:
+    return [*before, *((s, None) for s in left), *((None, a) for a in right), *pairs]

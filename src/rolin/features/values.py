@@ -1,0 +1,84 @@
+"""Single values of any origin: what they mean as a number, a text, or nothing at all.
+
+A category is a text. Numbers and booleans are taken as the texts that JSON has for them, so that 18, 18.0 and
+"18" are one category, whichever library a row came from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from functools import lru_cache
+from numbers import Number as AnyNumber
+from typing import Any
+
+import numpy as np
+
+from rolin.checks import number_of
+from rolin.errors import InputError
+
+__all__ = ["MISSING_TYPES", "BadValue", "hash_of", "is_missing", "number", "text", "told", "truth"]
+
+MISSING_TYPES = ("NAType", "NaTType")
+"""What pandas has in place of a value; `None` is everybody's."""
+
+
+class BadValue(Exception):  # caught where the field and the arm are known
+    """A value that a field cannot have."""
+
+    def __init__(self, place: int, value: object, expected: str) -> None:
+        super().__init__(place, value, expected)
+        self.place, self.value, self.expected = place, value, expected
+
+
+def told(value: object) -> str:
+    """Return a value as errors show it."""
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}…"
+
+
+def is_missing(value: object) -> bool:
+    """Return whether there is no value."""
+    return value is None or type(value).__name__ in MISSING_TYPES
+
+
+def number(place: int, value: Any) -> float:
+    """Return a finite number."""
+    try:
+        found = number_of("value", value)
+    except InputError:
+        raise BadValue(place, value, "a number") from None
+    if not math.isfinite(found):
+        hint = "a finite number; what is missing is None, or left out"
+        raise BadValue(place, value, hint if found != found else "a finite number")
+    return found
+
+
+def truth(place: int, value: Any) -> bool:
+    """Return whether a value is true; 0 and 1 are taken for false and true."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, float, np.number)) and value in (0, 1):
+        return bool(value)
+    raise BadValue(place, value, "true or false")
+
+
+def text(place: int, value: Any) -> str:
+    """Return a category."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, AnyNumber) and not isinstance(value, (complex, np.complexfloating)):
+        found = number(place, value)
+        if isinstance(value, (int, np.integer)):
+            return str(int(value))
+        return str(int(found)) if found.is_integer() else repr(found)
+    raise BadValue(place, value, "a text, a number, or true or false")
+
+
+@lru_cache(maxsize=1 << 16)
+def hash_of(token: str) -> int:
+    """Return 64 bits that a text always has, on every machine and in every version."""
+    digest = hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")

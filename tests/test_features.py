@@ -1,0 +1,700 @@
+"""From raw features to vectors and back: every route gives the same vector, and errors say where."""
+
+from __future__ import annotations
+
+import json
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.compose import make_column_transformer
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+from rolin.errors import InputError, NotFiniteError, ParameterError, ShapeError, StateFileError
+from rolin.features import (
+    Boolean,
+    Category,
+    FeatureMap,
+    HashedFeatures,
+    Ignored,
+    Number,
+    Tags,
+    Transformed,
+    from_json,
+    load,
+)
+from rolin.features.rows import DEEPEST
+
+SITUATION = {
+    "device": Category(["phone", "desktop"], missing=True),
+    "hour": Number(center=12.0, scale=6.0),
+    "user": {"age": Number(scale=40.0, missing=True), "new": Boolean()},
+    "interests": Tags(["cars", "music"]),
+}
+ARM = {
+    "price": Number(standardise=True, center=3.0, scale=0.7),
+    "genre": Category(["drama", "comedy", 18], missing=False),
+    "brand": Category(size=5),
+    "tags": Tags(size=4, missing=True),
+    "live": Boolean(missing=True),
+    "note": Ignored(),
+}
+
+
+@pytest.fixture
+def features() -> FeatureMap:
+    """A map with every kind of field."""
+    return FeatureMap(SITUATION, ARM)
+
+
+# -- an oracle: the vector by the definition, one name at a time --------------------------------
+
+
+def side(fields: dict[str, Any], row: dict[str, Any]) -> dict[str, float]:
+    """What a row says of each place, by its name: written without any array."""
+    found: dict[str, float] = {}
+    for name, field in fields.items():
+        value: Any = row
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        places = dict.fromkeys(field.names(name), 0.0)
+        if value is None:
+            if field.missing:
+                places[f"{name} is missing"] = 1.0
+            elif isinstance(field, Category) and field.size is None:
+                places[f"{name} is unseen"] = 1.0
+        elif isinstance(field, Number):
+            center, scale = field.center or 0.0, field.scale or 1.0
+            places[name] = (float(value) - center) / scale
+        elif isinstance(field, Boolean):
+            places[name] = float(value)
+        elif isinstance(field, (Category, Tags)):
+            for item in [value] if isinstance(field, Category) else value:
+                text = item if isinstance(item, str) else json.dumps(item).removesuffix(".0")
+                if field.size is not None:
+                    places[f"{name}#{field.place(text)}"] = 1.0
+                elif text in (field.values or ()):
+                    places[f"{name}={text}"] = 1.0
+                else:
+                    places[f"{name} is unseen"] = 1.0
+        found |= places
+    return found
+
+
+def oracle(features: FeatureMap, row: dict[str, Any], situation: dict[str, Any]) -> list[float]:
+    """The vector of an arm, with every field crossed with every other."""
+    left, right = side(features.situation, situation), side(features.arm, row)
+    named = {"intercept": 1.0} | left | right
+    named |= {f"{s} × {a}": u * v for s, u in left.items() for a, v in right.items()}
+    return [named[name] for name in features.names]
+
+
+TEXTS = st.one_of(
+    st.sampled_from(["phone", "desktop", "drama", "18", "cars", "true", "ö", ""]),
+    st.text(max_size=3),
+)
+NUMBERS = st.one_of(
+    st.floats(-1e6, 1e6), st.integers(-(10**6), 10**6), st.integers(2**53, 2**63 - 1)
+)
+SITUATIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "device": st.none() | TEXTS | st.integers(0, 20) | st.booleans(),
+        "hour": st.none() | NUMBERS,
+        "user": st.fixed_dictionaries(
+            {}, optional={"age": st.none() | NUMBERS, "new": st.none() | st.booleans()}
+        ),
+        "interests": st.none() | st.lists(TEXTS, max_size=4),
+    },
+)
+ARMS = st.fixed_dictionaries(
+    {},
+    optional={
+        "price": st.none() | NUMBERS,
+        "genre": st.none() | TEXTS | st.integers(0, 20),
+        "brand": st.none() | TEXTS,
+        "tags": st.none() | st.lists(TEXTS, max_size=4),
+        "live": st.none() | st.booleans(),
+        "unknown": st.none() | TEXTS | st.lists(st.integers(), max_size=2),
+    },
+)
+
+
+@given(situation=SITUATIONS, arms=st.lists(ARMS, min_size=1, max_size=6))
+def test_vectors_are_what_their_names_say(
+    situation: dict[str, Any], arms: list[dict[str, Any]]
+) -> None:
+    """Whatever is missing, unknown or in another order: the vector is the definition's, to the bit."""
+    features = FeatureMap(SITUATION, ARM)
+    x = features.contexts(arms, situation)
+    assert x.tolist() == [oracle(features, row, situation) for row in arms]
+    assert (features.transform(arms, [situation] * len(arms)) == x).all()
+    for row, vector in zip(arms, x, strict=True):
+        assert (features.contexts([row], situation)[0] == vector).all()
+
+
+def test_a_map_by_hand() -> None:
+    """Two fields of two places each: the constant, both sides, and the products, row by row."""
+    features = FeatureMap({"a": Category(["x"])}, {"b": Category(["y"])})
+    assert features.names == [
+        "intercept", "a=x", "a is unseen", "b=y", "b is unseen",
+        "a=x × b=y", "a=x × b is unseen", "a is unseen × b=y", "a is unseen × b is unseen",
+    ]  # fmt: skip
+    x = features.contexts({"one": {"b": "y"}, "two": {"b": "never"}}, {"a": "x"})
+    assert x.tolist() == [[1, 1, 0, 1, 0, 1, 0, 0, 0], [1, 1, 0, 0, 1, 0, 1, 0, 0]]
+    assert features.named(x[1]) == {
+        "intercept": 1, "a=x": 1, "b is unseen": 1, "a=x × b is unseen": 1,
+    }  # fmt: skip
+
+
+def test_chosen_crossings() -> None:
+    """Only the pairs that were chosen are multiplied, and there need not be an intercept."""
+    features = FeatureMap(
+        {"s": Number(), "t": Number()}, {"a": Number(), "b": Number()},
+        cross=[("s", "b")], intercept=False,
+    )  # fmt: skip
+    assert features.names == ["s", "t", "a", "b", "s × b"]
+    x = features.contexts([{"a": 5.0, "b": 7.0}], {"s": 2.0, "t": 3.0})
+    assert x.tolist() == [[2.0, 3.0, 5.0, 7.0, 14.0]]
+
+
+def test_the_name_of_the_arm_is_a_field() -> None:
+    """Arms without fields have coefficients of their own in every situation."""
+    features = FeatureMap({"hour": Number()}, {"_arm": Category(["red", 7])})
+    x = features.contexts(None, {"hour": 2.0}, names=["red", 7, "blue"])
+    hour = features.names.index
+    assert x[0, hour("hour × _arm=red")] == x[1, hour("hour × _arm=7")] == 2.0
+    assert x[2, hour("hour × _arm is unseen")] == 2.0
+    rows = features.transform([{}] * 3, [{"hour": 2.0}] * 3, names=["red", 7, "blue"])
+    assert (rows == x).all()
+    with pytest.raises(InputError, match="arm 'red' has a field '_arm', which is its name"):
+        features.contexts({"red": {"_arm": "blue"}}, {})
+    with pytest.raises(InputError, match="expected names"):
+        features.transform([{}], [{}])
+
+
+def test_one_name_on_both_sides() -> None:
+    """A field that situation and arm both have keeps its two meanings apart."""
+    features = FeatureMap({"country": Category(["de"])}, {"country": Category(["de"])})
+    assert len(set(features.names)) == features.n_features
+    assert "situation.country=de × arm.country=de" in features.names
+    assert features.contexts([{"country": "de"}], {"country": "de"}).sum() == 4.0
+    with pytest.raises(InputError, match="both have a field 'country': give them apart"):
+        features.transform(pd.DataFrame({"country": ["de"]}))
+
+
+# -- the same row, whoever holds it ---------------------------------------------------------------
+
+ROWS = [
+    {"price": 2.5, "genre": "drama", "brand": "a", "tags": ["x", "y"], "live": True},
+    {"price": 7, "genre": "new", "brand": None, "tags": [], "live": False},
+    {"price": None, "genre": None, "brand": "ü", "tags": ["y", "y", "z"], "live": None},
+    {"price": -1e-300, "genre": "18", "brand": "", "tags": None, "live": True},
+]
+SITUATION_ROWS = [
+    {"device": "phone", "hour": 3, "user": {"age": 31.5, "new": True}, "interests": ["cars"]},
+    {"device": None, "hour": 2**53 + 1, "user": {"age": None, "new": False}, "interests": None},
+    {"device": "tv", "hour": None, "user": {"age": 0.1, "new": None}, "interests": ["q", "p"]},
+    {"device": "phone", "hour": -4, "user": {"age": 1e6, "new": True}, "interests": []},
+]
+
+
+def tables(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The same rows, held by each library in the ways it has."""
+    arrow = pa.Table.from_pylist(rows)
+    dictionary = arrow
+    for name in set(arrow.schema.names) & {"genre", "brand", "device"}:
+        i = arrow.schema.get_field_index(name)
+        dictionary = dictionary.set_column(i, name, arrow[name].dictionary_encode())
+    flat = [
+        {k: v for k, v in row.items() if k != "user"}
+        | {f"user.{k}": v for k, v in row.get("user", {}).items()}
+        for row in rows
+    ]
+    return {
+        "dicts": rows,
+        "flat dicts": flat,
+        "JSON": [json.dumps(row) for row in rows],
+        "Arrow": arrow,
+        "Arrow in chunks": pa.concat_tables([arrow.slice(0, 1), arrow.slice(1)]),
+        "Arrow dictionaries": dictionary,
+        "polars": pl.from_arrow(arrow),
+        "polars categories": pl.from_arrow(dictionary),
+        "pandas": pd.DataFrame(flat),
+        "pandas objects": pd.DataFrame(rows, dtype=object),
+        "pandas objects within": pd.DataFrame(rows),
+        "pandas of Arrow": arrow.to_pandas(types_mapper=pd.ArrowDtype),
+        "pandas, nullable": pd.DataFrame(flat).convert_dtypes(),
+        "pandas categories": pd.DataFrame(flat).astype(
+            {name: "category" for name in ("genre", "brand", "device") if name in flat[0]}
+        ),
+    }
+
+
+@pytest.mark.parametrize("library", tables(ROWS))
+def test_the_same_row_gives_the_same_vector(library: str, features: FeatureMap) -> None:
+    """Dicts, JSON, pandas, polars and Arrow: to the bit, row by row and in one piece."""
+    expected = np.array([
+        oracle(features, row, situation)
+        for row, situation in zip(ROWS, SITUATION_ROWS, strict=True)
+    ])  # fmt: skip
+    arms, situations = tables(ROWS)[library], tables(SITUATION_ROWS)[library]
+    assert (features.transform(arms, situations) == expected).all()
+    sparse = features.transform(arms, situations, sparse=True)
+    assert (sparse.toarray() == expected).all()
+    assert sparse.nnz == np.count_nonzero(expected)
+    for i in range(4):
+        one = situations[i : i + 1] if hasattr(situations, "columns") else situations[i]
+        x = features.contexts(arms, one)
+        assert (x[i] == expected[i]).all()
+
+
+def test_rows_of_each_library(features: FeatureMap) -> None:
+    """A single row of pandas or Arrow is a row as any other."""
+    expected = features.contexts([ROWS[2]], SITUATION_ROWS[0])
+    frame, arrow = pd.DataFrame(ROWS), pa.array(ROWS)
+    assert (features.contexts([frame.iloc[2]], SITUATION_ROWS[0]) == expected).all()
+    assert (features.contexts({"x": arrow[2]}, SITUATION_ROWS[0]) == expected).all()
+    assert (features.contexts([pl.DataFrame(ROWS).row(2, named=True)], SITUATION_ROWS[0]) == expected).all()  # fmt: skip
+    as_text = json.dumps({"x": ROWS[2]})
+    assert (features.contexts(as_text, json.dumps(SITUATION_ROWS[0])) == expected).all()
+
+
+@given(st.data())
+def test_columns_of_numbers_are_read_as_single_numbers(data: st.DataObject) -> None:
+    """Whatever type a column has, each of its values is the number that it is alone."""
+    kind = data.draw(st.sampled_from(["int8", "int64", "uint64", "float32", "float64", "bool"]))
+    dtype = np.dtype(kind)
+    element = st.booleans() if kind == "bool" else (
+        st.integers(np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.kind in "iu"
+        else st.floats(-(2.0**60), 2.0**60, width=dtype.itemsize * 8)
+    )  # fmt: skip
+    values = np.array(data.draw(st.lists(element, min_size=1, max_size=8)), dtype=dtype)
+    features = FeatureMap(arm={"n": Number(center=0.3, scale=7.0)}, intercept=False)
+    expected = [[(float(v) - 0.3) / 7.0] for v in values.tolist()]
+    for table in (
+        pd.DataFrame({"n": values}),
+        pl.DataFrame({"n": values}),
+        pa.table({"n": values}),
+        [{"n": v} for v in values],
+        [{"n": v} for v in values.tolist()],
+    ):
+        assert features.transform(table).tolist() == expected
+    assert features.contexts([{"n": v} for v in values]).tolist() == expected
+    assert features.contexts([{"n": v} for v in values.tolist()]).tolist() == expected
+
+
+def test_numbers_that_are_categories() -> None:
+    """18, 18.0 and "18" are one category; True is not 1."""
+    features = FeatureMap(arm={"c": Category([18, 2.5, True])}, intercept=False)
+    assert features.names == ["c=18", "c=2.5", "c=true", "c is unseen"]
+    values = [18, 18.0, "18", np.int8(18), np.float32(18), Decimal(18), 2.5, "2.5", True, 1, "1"]
+    found = features.contexts([{"c": value} for value in values]).argmax(axis=1).tolist()
+    assert found == [0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 3]
+    mixed = pd.DataFrame({"c": pd.Series(values, dtype=object)})
+    assert features.transform(mixed).argmax(axis=1).tolist() == found
+    with_gaps = pd.DataFrame({"c": [18, None, 2.5]})  # a column of floats
+    assert features.transform(with_gaps).argmax(axis=1).tolist() == [0, 3, 1]
+
+
+# -- what nobody declared ---------------------------------------------------------------------------
+
+
+def test_unknown_fields_and_categories_break_nothing(features: FeatureMap) -> None:
+    """A field or a category that comes tomorrow leaves the size and all other numbers as they are."""
+    known = {"price": 1.0, "genre": "drama"}
+    deep: dict[str, Any] = {}
+    for _ in range(50):
+        deep = {"deep": deep}
+    odd = {"x": math.nan, "y": [[1]], "z": object(), "_id": 3, "w": deep, 7: "seven"}
+    before = features.contexts([known], {"device": "phone"})
+    assert (features.contexts([known | odd], {"device": "phone"} | odd) == before).all()
+    unseen = features.contexts([known | {"genre": "never seen"}], {"device": "a new one"})
+    assert unseen.shape == before.shape
+    assert unseen[0, features.names.index("device is unseen × genre is unseen")] == 1.0
+
+
+def test_strictness() -> None:
+    """Where one asks for it, a field that was not declared is an error that names it."""
+    features = FeatureMap(
+        {"user": {"age": Number()}}, {"price": Number(), "id": Ignored()}, strict=True
+    )
+    good = {"price": 1.0, "id": object()}
+    features.contexts({"red": good}, {"user": {"age": 3}})
+    with pytest.raises(InputError, match="arm 'red' has a field 'prize', expected only price, id"):
+        features.contexts({"red": {"prize": 1.0}}, {})
+    with pytest.raises(InputError, match=r"the situation has a field 'user.name', expected only"):
+        features.contexts({"red": good}, {"user": {"age": 3, "name": "ann"}})
+    with pytest.raises(InputError, match="a column 'prize' that the map does not know"):
+        features.transform(pd.DataFrame({"prize": [1.0]}), [{}])
+    both = pd.DataFrame({"price": [1.0], "user.age": [2.0], "id": [3]})
+    assert features.transform(both).shape == (1, features.n_features)
+    assert from_json(features.to_json()).strict  # type: ignore[attr-defined]  # a FeatureMap
+
+
+# -- bad input --------------------------------------------------------------------------------------
+
+BAD_ARMS = [
+    ({"price": "3.5"}, "field 'price' of arm 'red' is '3.5', expected a number"),
+    ({"price": math.nan}, "field 'price' of arm 'red' is nan, expected a finite number; what is"),
+    ({"price": -math.inf}, "field 'price' of arm 'red' is -inf, expected a finite number"),
+    ({"price": [1.0]}, r"field 'price' of arm 'red' is \[1.0\], expected a number"),
+    ({"price": {"a": 1}}, "field 'price' of arm 'red' is {'a': 1}, expected a number"),
+    ({"price": 1j}, "field 'price' of arm 'red' is 1j, expected a number"),
+    ({"price": 1e60}, "field 'price' of arm 'red' is 1e[+]60, expected a number that is at most"),
+    ({"price": 10**400}, "field 'price' of arm 'red' is 1000.*, expected a number"),
+    ({"genre": ["drama"]}, r"field 'genre' of arm 'red' is \['drama'\], expected a text"),
+    ({"genre": math.nan}, "field 'genre' of arm 'red' is nan, expected a finite number"),
+    ({"genre": {"a": 1}}, "field 'genre' of arm 'red' is {'a': 1}, expected a text"),
+    ({"genre": b"drama"}, "field 'genre' of arm 'red' is b'drama', expected a text"),
+    ({"tags": "drama"}, "field 'tags' of arm 'red' is 'drama', expected a list of texts"),
+    ({"tags": [["a"]]}, r"field 'tags' of arm 'red' is \[\['a'\]\], expected a list of texts"),
+    ({"tags": 3}, "field 'tags' of arm 'red' is 3, expected a list of texts"),
+    ({"live": "yes"}, "field 'live' of arm 'red' is 'yes', expected true or false"),
+    ({"live": 2}, "field 'live' of arm 'red' is 2, expected true or false"),
+    ("price", "arm 'red' is a text that is not JSON"),
+    (3, "arm 'red' is 3, expected its fields: a mapping"),
+]
+
+
+@pytest.mark.parametrize(("row", "message"), BAD_ARMS, ids=[repr(row)[:40] for row, _ in BAD_ARMS])
+def test_errors_name_the_field_and_the_arm(row: Any, message: str, features: FeatureMap) -> None:
+    """What is wrong, with which field, of which arm; and the same in a table, with its row."""
+    good = {"price": 1.0, "genre": "drama", "tags": [], "live": True}
+    with pytest.raises(InputError, match=message):
+        features.contexts({"blue": good, "red": row})
+    if isinstance(row, dict):
+        with pytest.raises(InputError, match=message.replace("arm 'red'", "row 1")):
+            features.transform([good, row], [{}, {}])
+
+
+def test_errors_in_tables_name_the_row(features: FeatureMap) -> None:
+    """Columns of every library: the row that is wrong is named."""
+    texts = {"genre": ["drama"] * 3, "price": ["1", "2", "x"]}
+    endless = {"price": [1.0, math.inf, 2.0]}
+    lists = {"tags": [["a"], [["b"]], []]}
+    for make in (pd.DataFrame, pl.DataFrame, pa.table):
+        with pytest.raises(InputError, match="field 'price' of row 0 is '1', expected a number"):
+            features.transform(make(texts), [{}] * 3)
+        with pytest.raises(NotFiniteError, match="field 'price' of row 1 is inf"):
+            features.transform(make(endless), [{}] * 3)
+    for make in (pd.DataFrame, lambda x: pl.DataFrame(x, strict=False)):
+        table = (
+            make({"tags": [["a"], 3, []]}) if make is pd.DataFrame else make({"tags": [1, 2, 3]})
+        )
+        with pytest.raises(InputError, match=r"field 'tags' of row . is ., expected a list"):
+            features.transform(table, [{}] * 3)
+    with pytest.raises(InputError, match=r"field 'tags' of row 1 is .*, expected a list of texts"):
+        features.transform(pd.DataFrame(lists), [{}] * 3)
+    with pytest.raises(InputError, match="two columns of the table have the same name"):
+        features.transform(pd.DataFrame([[1.0, 2.0]], columns=["price", "price"]), [{}])
+    with pytest.raises(NotFiniteError, match="field 'price' of row 1 is nan"):  # not missing there
+        features.transform(pl.DataFrame({"price": [1.0, math.nan]}), [{}] * 2)
+    with pytest.raises(ShapeError, match="1 situations and 2 arms"):
+        features.transform([{}, {}], [{}])
+
+
+BAD_MAPS: list[tuple[dict[str, Any], str]] = [
+    ({"arm": {"_tag": Number()}}, "'_tag' of the arm: names that begin with an underscore"),
+    ({"situation": {"_arm": Category(["a"])}}, "'_arm' of the situation: names that begin"),
+    ({"arm": {"a": {"_b": Number()}}}, "'a._b' of the arm: names that begin with an underscore"),
+    ({"arm": {"a=b": Number()}}, "'a=b' of the arm: '=', '×' and '#' are reserved"),
+    ({"arm": {"": Number()}}, "a field of the arm is named '', expected a text"),
+    ({"arm": {3: Number()}}, "a field of the arm is named 3, expected a text"),
+    ({"arm": {"a": "number"}}, "field 'a' of the arm is 'number', expected Number"),
+    ({"arm": {"a": Category()}}, "has to be learned from a sample: FeatureMap.infer does that"),
+    ({"arm": {"a": Number(standardise=True)}}, "has to be learned from a sample"),
+    ({"arm": {"a": Number(), "a.b": Number()}}, "'a' is declared both as a value and as an object"),
+    ({"arm": {".".join("abcdefghi"): Number()}}, "is nested deeper than 8 levels"),
+    ({"arm": {"_arm": Number()}}, "'_arm' is the name of the arm, expected a Category"),
+    ({"arm": [Number()]}, "expected a mapping from name to kind"),
+    ({"arm": {"a": Number()}, "cross": "some"}, "cross='some', expected 'all' or a list of pairs"),
+    ({"arm": {"a": Number()}, "cross": [("s", "a")]}, "expected a field of the situation"),
+    (
+        {"arm": {"a": Category(size=400)}, "situation": {"s": Category(size=400)}},
+        "more than 100000",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_MAPS)
+def test_declarations_that_cannot_be(options: dict[str, Any], message: str) -> None:
+    """Reserved names, kinds that are none, values that are not known yet."""
+    with pytest.raises(ParameterError, match=message):
+        FeatureMap(**options)
+
+
+def test_fields_that_cannot_be() -> None:
+    """The options of a field are checked where it is made."""
+    for make in (
+        lambda: Category("abc"), lambda: Category([1, "1"]), lambda: Category([None]),
+        lambda: Category(["a"], size=3), lambda: Category(size=0), lambda: Tags(3),  # type: ignore[arg-type, list-item]
+        lambda: Number(scale=0.0), lambda: Number(center="x"),  # type: ignore[arg-type]
+    ):  # fmt: skip
+        with pytest.raises(InputError):
+            make()
+
+
+def test_a_field_given_twice(features: FeatureMap) -> None:
+    """As one name with a dot and as an object: which of them is meant cannot be told."""
+    twice = {"user.age": 3.0, "user": {"age": 4.0}}
+    with pytest.raises(InputError, match=r"the situation: field 'user.age' is given twice"):
+        features.contexts([{}], twice)
+
+
+# -- files ------------------------------------------------------------------------------------------
+
+
+def test_round_trips_are_exact(features: FeatureMap, tmp_path: Path) -> None:
+    """Through JSON and a file: the same version, the same names, the same vectors to the bit."""
+    extended = features.with_fields(arm={"more": Number(center=0.1, scale=1 / 3)})
+    for one in (features, extended, HashedFeatures(37, cross=False, arm_names=True)):
+        one.save(tmp_path / "map.json")
+        for again in (from_json(one.to_json()), load(tmp_path / "map.json")):
+            assert again == one
+            assert hash(again) == hash(one)
+            assert (again.version, again.names) == (one.version, one.names)
+            assert again.to_json() == one.to_json()
+            x = one.contexts(ROWS, SITUATION_ROWS[0])
+            assert (again.contexts(ROWS, SITUATION_ROWS[0]) == x).all()
+    assert features != extended
+
+
+def test_versions_and_hashes_are_for_ever() -> None:
+    """What was written by an earlier version of rolin is read as it was meant."""
+    one = FeatureMap({"s": Category(["ü", "b"])}, {"a": Number(center=0.1), "b": Tags(size=3)})
+    assert one.version == "1c790067002fc8ee"
+    hashed = HashedFeatures(16)
+    x = hashed.contexts([{"a": 2.0, "b": ["x", "y"]}], {"s": "ü"})[0]
+    assert hashed.version == "374f86af3d35ef56"
+    assert x.tolist() == [
+        1.0,
+        0.0,
+        0.0,
+        3.0,
+        2.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        -1.0,
+        0.0,
+        -1.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+    ]
+    assert Category(size=1000).place("drama") == 365
+
+
+def test_maps_of_another_version_are_refused(features: FeatureMap, tmp_path: Path) -> None:
+    """A text that is not ours, not whole, or from the future says so."""
+    text = features.to_json()
+    newer = text.replace('"rolin-features": 1', '"rolin-features": 2')
+    changed = text.replace('"center": 12.0', '"center": 13.0')
+    other = text.replace('"kind": "map"', '"kind": "cube"')
+    odd = text.replace('"kind": "number"', '"kind": "wumber"', 1)
+    more = text.replace('"kind": "number"', '"kind": "number", "unit": 3', 1)
+    for given_, message in (
+        (newer, "another format, expected 1"),
+        (changed, "is damaged: it says version"),
+        (other, "unknown kind 'cube'"),
+        (odd, "not a feature map of rolin, or is damaged"),
+        (more, "has no option 'unit'"),
+        (text[:-9], "not a feature map of rolin, or is damaged"),
+        ("{}", "is not a feature map of rolin"),
+        ("[1]", "is not a feature map of rolin"),
+    ):
+        path = tmp_path / "map.json"
+        path.write_text(given_, encoding="utf-8")
+        with pytest.raises(StateFileError, match=message):
+            load(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(StateFileError, match="is not a feature map"):
+        load(path)
+
+
+# -- from a sample ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["dicts", "polars", "Arrow", "pandas objects within"])
+def test_a_map_from_a_sample(library: str) -> None:
+    """Kinds are found, numbers standardised, values listed; what is an identifier is left out."""
+    rows = [
+        {
+            "id": f"item-{i}", "price": float(i), "kind": "ab"[i % 2], "on": i % 3 == 0,
+            "tags": ["x"] if i % 2 else ["x", "y"], "by": {"name": "z" if i % 4 else None},
+            "never": None,
+        }
+        for i in range(40)
+    ]  # fmt: skip
+    made = tables(rows)[library]
+    features = FeatureMap.infer(made, [{"hour": 3}, {"hour": 5}])
+    assert features.situation == {"hour": Number(standardise=True, center=4.0, scale=1.0)}
+    prices = np.arange(40.0)
+    expected = {
+        "id": Ignored(),
+        "price": Number(standardise=True, center=prices.mean(), scale=prices.std()),
+        "kind": Category(["a", "b"]),
+        "on": Boolean(),
+        "tags": Tags(["x", "y"]),
+        "by.name": Category(["z"], missing=True),
+        "never": Ignored(),
+    }
+    assert features.arm == expected
+    x = features.transform(made, [{"hour": 4}] * 40)
+    prices = x[:, features.names.index("price")]
+    assert prices.mean() == pytest.approx(0.0, abs=1e-12)
+    assert prices.std() == pytest.approx(1.0)
+
+
+def test_declared_fields_of_a_sample() -> None:
+    """What was declared stays; what it left open is found, and others may be left out."""
+    rows = [{"age": 18 + i % 2, "price": float(i), "x": 1.0} for i in range(10)]
+    features = FeatureMap.infer(
+        rows, arm={"age": Category(), "price": Number(standardise=True, missing=True)}, others=False
+    )
+    assert features.arm["age"] == Category([18, 19])
+    assert features.arm["price"].missing
+    assert list(features.arm) == ["age", "price"]
+    most = FeatureMap.infer([{"c": c} for c in "aaabbcde"], most_values=2)
+    assert most.arm["c"] == Category(["a", "b"])
+    constant = FeatureMap.infer([{"n": 0.1}] * 3)
+    assert constant.contexts([{"n": 0.1}, {"n": 1.1}])[:, 1] == pytest.approx([0.0, 1.0])
+
+
+def test_samples_that_tell_nothing() -> None:
+    """An empty sample, one too wide, one with a value that no field can have."""
+    with pytest.raises(InputError, match="the sample of the arm is empty"):
+        FeatureMap.infer([])
+    with pytest.raises(InputError, match="'c' of the arm has no values in the sample"):
+        FeatureMap.infer([{}], arm={"c": Category()})
+    with pytest.raises(InputError, match="row 1 of the sample, is nan, expected a finite number"):
+        FeatureMap.infer([{"n": 1.0}, {"n": math.nan}])
+    wide = [{f"c{j}": "abcdefgh"[i % 8] for j in range(5)} for i in range(40)]
+    with pytest.raises(ParameterError, match="would have 2116 features, from 45 of the situation"):
+        FeatureMap.infer(wide, wide)
+    deep: Any = 1
+    for _ in range(DEEPEST + 1):
+        deep = {"d": deep}
+    with pytest.raises(InputError, match="row 0 of the sample is nested deeper than 8 levels"):
+        FeatureMap.infer([deep])
+
+
+# -- more fields later ----------------------------------------------------------------------------------
+
+
+def test_more_fields_come_behind() -> None:
+    """Every feature keeps its place; the new ones are crossed with what they are told."""
+    features = FeatureMap({"s": Number()}, {"a": Number()})
+    more = features.with_fields({"t": Number()}, {"b": Category(["x"])})
+    assert more.names[: features.n_features] == features.names
+    assert more.names[features.n_features :] == [
+        "t", "b=x", "b is unseen", "s × b=x", "s × b is unseen", "t × a", "t × b=x", "t × b is unseen",
+    ]  # fmt: skip
+    assert more.extends(features)
+    assert more.extends(more)
+    assert not features.extends(more)
+    row, situation = {"a": 3.0, "b": "x"}, {"s": 2.0, "t": 5.0}
+    before, after = (m.contexts([row], situation)[0] for m in (features, more))
+    assert (after[: features.n_features] == before).all()
+    assert more.named(after)["t × b=x"] == 5.0
+    few = features.with_fields(arm={"b": Number()}, cross=[])
+    assert few.names[features.n_features :] == ["b"]
+    late = features.with_fields(cross=[])
+    assert late == features
+    with pytest.raises(ParameterError, match="the arm has a field 'a' already"):
+        features.with_fields(arm={"a": Number()})
+
+
+# -- hashed ---------------------------------------------------------------------------------------------
+
+
+@given(row=ARMS, situation=SITUATIONS)
+def test_hashed_features_are_the_sum_of_their_parts(
+    row: dict[str, Any], situation: dict[str, Any]
+) -> None:
+    """By name, whatever shares a place; in any order of the fields; in every library's row."""
+    features = HashedFeatures(8)
+    x = features.contexts({"red": row}, situation)[0]
+    total, size = np.zeros(8), 1.0
+    for _, place, value in features.parts(row, situation, "red", x):
+        total[place] += value
+        size = max(size, abs(value))
+    assert total == pytest.approx(x, abs=1e-13 * size)
+    turned = dict(reversed(row.items()))
+    assert (features.contexts({"red": turned}, dict(reversed(situation.items())))[0] == x).all()
+    assert x[0] == 1.0
+
+
+def test_hashed_signs_cancel() -> None:
+    """Tokens that share a place have both signs: over many, their products with another average to 0."""
+    features = HashedFeatures(2, intercept=False, cross=False)
+    x = features.contexts([{"word": f"w{i}"} for i in range(4000)])
+    assert (np.abs(x).sum(axis=1) == 1.0).all()
+    for total in (x.sum(), np.abs(x[:, 0]).sum() - 2000.0):  # signs, and places
+        assert abs(total) < 5 * math.sqrt(4000.0)
+
+
+def test_hashed_rows_of_each_library() -> None:
+    """The same row is the same vector here, too."""
+    features = HashedFeatures(64)
+    expected = features.transform(ROWS, SITUATION_ROWS)
+    for library, rows in tables(ROWS).items():
+        if library != "flat dicts" and not library.startswith("pandas"):
+            x = features.transform(rows, tables(SITUATION_ROWS)[library])
+            assert (x == expected).all(), library
+    with pytest.raises(InputError, match="field 'x' of arm 'red' is nan, expected a finite number"):
+        features.contexts({"red": {"x": math.nan}})
+    with pytest.raises(InputError, match=r"field 'x' of the situation is .*, expected a number"):
+        features.contexts({"red": {}}, {"x": object()})
+    deep: Any = 1
+    for _ in range(DEEPEST + 1):
+        deep = {"d": deep}
+    with pytest.raises(InputError, match="of arm 'red' is nested deeper than 8 levels"):
+        features.contexts({"red": deep})
+
+
+# -- scikit-learn ---------------------------------------------------------------------------------------
+
+
+def test_transformers_of_scikit_learn() -> None:
+    """Those fitted on a frame get a frame, those fitted on dicts get dicts; sparse or not."""
+    frame = pd.DataFrame(
+        {"hour": [1.0, 2.0, 3.0], "price": [3.0, 4.0, 8.0], "kind": ["a", "b", "a"]}
+    )
+    columns = make_column_transformer(
+        (StandardScaler(), ["hour", "price"]), (OneHotEncoder(handle_unknown="ignore"), ["kind"])
+    ).fit(frame)
+    features = Transformed(columns)
+    arms = {"x": {"price": 3.0, "kind": "a"}, "y": {"price": 9.0, "kind": "new"}}
+    x = features.contexts(arms, {"hour": 2.0})
+    expected = frame.iloc[[0, 0]].assign(hour=2.0, price=[3.0, 9.0], kind=["a", "new"])
+    assert (x == columns.transform(expected)).all()
+    assert features.names[-2:] == ["onehotencoder__kind_a", "onehotencoder__kind_b"]
+    dicts = Transformed(DictVectorizer().fit(frame.to_dict("records")))
+    assert dicts.contexts(arms, {"hour": 2.0})[0].tolist() == [2.0, 1.0, 0.0, 3.0]
+    piped = make_pipeline(columns, FunctionTransformer(np.tanh)).fit(frame)
+    with pytest.raises(ParameterError, match="does not tell its number of features"):
+        Transformed(piped)
+    told = Transformed(piped, n_features=4)
+    assert (told.contexts(arms, {"hour": 2.0}) == np.tanh(x)).all()
+    with pytest.raises(ShapeError, match=r"returned shape \(2, 4\), expected \(2, 5\)"):
+        Transformed(piped, n_features=5).contexts(arms, {"hour": 2.0})
+    with pytest.raises(InputError, match="both have a field 'price'"):
+        features.contexts(arms, {"price": 2.0})
+    with pytest.raises(InputError, match="the transformer refuses the fields: ValueError"):
+        features.contexts({"x": {"price": "?", "kind": "a"}}, {"hour": 2.0})
+    with pytest.raises(ParameterError, match="expected a map or a transformer"):
+        Transformed(3)

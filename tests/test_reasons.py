@@ -1,0 +1,651 @@
+"""Bandits that take raw features: what is recorded, what is learned later, and why an arm was chosen."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.feature_extraction import DictVectorizer
+
+import rolin
+from oracles import Dense, History
+from rolin import Bandit, FeatureMap, Policy, offline, policies
+from rolin.errors import (
+    ArmError,
+    CannotTell,
+    DataError,
+    InputError,
+    JournalError,
+    MergeError,
+    ParameterError,
+    UnknownDecision,
+)
+from rolin.features import Boolean, Category, HashedFeatures, Number, Tags, Transformed
+from rolin.journal import Journal, MemoryJournal, SQLiteJournal
+from rolin.journal.dsjson import read_dsjson
+from rolin.journal.export import as_frame
+from rolin.journal.past import read_journal
+from rolin.journal.replay import packed, replay
+from rolin.testing.problems import reward_for
+from test_bandit import Clock
+
+FEATURES = FeatureMap(
+    {"device": Category(["phone", "desktop"]), "hour": Number(center=12.0, scale=6.0)},
+    {"price": Number(scale=10.0), "tags": Tags(["new", "sale"]), "own": Boolean()},
+)
+MORE = FEATURES.with_fields(arm={"brand": Category(["x", "y"])})
+D = FEATURES.n_features
+
+POLICIES = {
+    **{
+        name: lambda d, kind=kind: kind(n_features=d, seed=7)
+        for name, kind in policies.find().items()
+        if name not in ("HLinUCB", "SafeFALCON", "NaiveRoLinTS")
+    },
+    "intercept": lambda d: rolin.RoLinTS(n_features=d, intercept_std=2.0, seed=7),
+    "learned": lambda d: rolin.RoLinTS(n_features=d, arm_std="learn", noise_std="learn", seed=7),
+    "half-life": lambda d: rolin.RoLinTS(n_features=d, half_life=9.0, seed=7),
+    "joint": lambda d: rolin.RoLinTS(n_features=d, sampling="joint", seed=7),
+    "logistic that learns": lambda d: rolin.LogisticRoLinTS(n_features=d, arm_std="learn", seed=7),
+}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+    """A journal of every kind."""
+    made = MemoryJournal() if request.param == "memory" else SQLiteJournal(tmp_path / "j.db")
+    with made:
+        yield made
+
+
+def question(rng: np.random.Generator) -> tuple[dict[Any, dict[str, Any]], dict[str, Any]]:
+    """A situation and the raw features of three arms, with gaps and things nobody declared."""
+    arms: dict[Any, dict[str, Any]] = {
+        "red": {"price": rng.uniform(0, 20), "tags": ["new"], "own": bool(rng.random() < 0.5)},
+        "blue": {"price": None, "tags": ["sale", "odd"], "seller": {"id": 3}},
+        7: {"price": int(rng.integers(20)), "own": True, "brand": "x"},
+    }
+    situation = {"device": str(rng.choice(["phone", "tv"])), "hour": float(rng.integers(24))}
+    return arms, situation
+
+
+def play(bandit: Bandit, rounds: int, start: int = 0) -> None:
+    """Decide by raw features and reward, sometimes late."""
+    rng = np.random.default_rng([3, start])
+    for t in range(start, start + rounds):
+        arms, situation = question(rng)
+        decision = bandit.decide(arms, situation=situation, id=f"visit-{t}", person=f"p{t % 3}")
+        if t % 4:
+            mean = float(decision.arm == "red") + 0.1 * situation["hour"]
+            bandit.reward(decision.id, reward_for(bandit.policy, mean + float(rng.normal())))
+
+
+def test_raw_features_are_taken_and_recorded(journal: Journal) -> None:
+    """The journal has the raw features, unknown ones included, and the vectors can be had from them."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    arms, situation = question(np.random.default_rng(1))
+    decision = bandit.decide(arms, situation=situation, id="visit", exclude=["blue"])
+    expected = FEATURES.contexts({name: arms[name] for name in ("red", 7)}, situation)
+    arms["red"]["price"] = -1e9  # the record does not follow
+    situation["device"] = "changed"
+    for found in (decision, bandit.journal.decision("visit")):
+        assert found is not None
+        assert found.offered == ("red", 7)
+        assert (found.offered_contexts == expected).all()
+        assert (found.context == expected[found.chosen[0]]).all()
+        assert (found.contexts == expected[list(found.chosen)]).all()
+        assert found.raw is not None
+        assert found.raw.rows[1] == arms[7]
+        assert found.raw.situation["device"] != "changed"
+    bandit.reward("visit", 1.0)
+    assert bandit.policy.posterior.count == 1.0
+
+
+def test_vectors_and_raw_features_decide_the_same(journal: Journal) -> None:
+    """A bandit with a map is one that gets the map's vectors: decisions, propensities and state."""
+    by_map = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    by_hand = Bandit(rolin.RoLinTS(n_features=D, seed=7))
+    rng = np.random.default_rng(2)
+    for t in range(30):
+        arms, situation = question(rng)
+        one = by_map.decide(arms, situation=situation, id=str(t))
+        two = by_hand.decide(FEATURES.contexts(arms, situation), list(arms), id=str(t))
+        assert (one.arm, one.propensity) == (two.arm, two.propensity)
+        for bandit in (by_map, by_hand):
+            bandit.reward(str(t), float(one.arm == "red"))
+    assert by_map.policy.features == FEATURES
+    plain = copy.deepcopy(by_map.policy)
+    plain.features = None
+    assert packed(plain) == packed(by_hand.policy)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_replay_with_maps_gives_the_same_state(name: str, journal: Journal) -> None:
+    """From the start, from a state that was kept, and with a map that gets more fields on the way."""
+    bandit = Bandit(POLICIES[name](D), features=FEATURES, journal=journal)
+    play(bandit, 20)
+    middle = bandit.version
+    kept = packed(bandit.policy)
+    bandit.change_features(MORE)
+    assert bandit.policy.n_features == MORE.n_features
+    bandit.snapshot()
+    play(bandit, 20, start=20)
+    for from_start in (True, False):
+        again, version = replay(journal, from_start=from_start)
+        assert version == bandit.version
+        assert packed(again) == packed(bandit.policy)
+        assert again.features == MORE
+    assert packed(replay(journal, upto=middle)[0]) == kept
+    opened = Bandit(journal=journal)
+    assert opened.features == MORE
+    play(opened, 5, start=40)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_more_features_begin_with_the_prior(name: str) -> None:
+    """The state is that of a policy which had them from the start, and saw zeros."""
+    short, long = POLICIES[name](4), POLICIES[name](6)
+    rng = np.random.default_rng(4)
+
+    def learn(rounds: int, extended: bool) -> None:
+        for _ in range(rounds):
+            x = rng.normal(size=6)
+            if not extended:
+                x[4:] = 0.0
+            arm, reward = int(rng.integers(3)), reward_for(short, float(x.sum() + rng.normal()))
+            short.update(arm, x if extended else x[:4], reward)
+            long.update(arm, x, reward)
+
+    learn(25, extended=False)
+    short._model.extend(6)
+    learn(25, extended=True)
+    assert short.n_features == 6
+    for key, value in short.state().arrays.items():
+        expected = long.state().arrays[key]
+        assert value.shape == expected.shape, key
+        # scales are searched for, to about 1e-6, on a way that depends on the number of features
+        close = 1e-5 if short.learns_scales else 1e-11
+        assert value == pytest.approx(expected, rel=close, abs=1e-12), key
+    questions = rng.normal(size=(3, 6))
+    assert short.decide(questions, key=3).arm == long.decide(questions, key=3).arm
+
+
+def test_late_rewards_of_earlier_maps(journal: Journal) -> None:
+    """A reward for a decision from before counts as if the new features had been 0."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    arms, situation = question(np.random.default_rng(5))
+    early = bandit.decide(arms, situation=situation, id="early")
+    bandit.change_features(MORE)
+    bandit.decide(arms, situation=situation, id="late")
+    bandit.reward("early", 1.0)
+    (outcome,) = bandit.journal.outcomes("early").values()
+    assert (outcome.context == np.pad(early.context, (0, MORE.n_features - D))).all()
+    again, _ = replay(journal, from_start=True)
+    assert packed(again) == packed(bandit.policy)
+    log = offline.read(bandit, missing=0.0)
+    assert [x.shape[1] for x in log.contexts] == [MORE.n_features] * 2
+    stored = journal.decision("early")
+    assert stored is not None
+    assert stored.context.shape == (D,)
+
+
+def test_maps_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    """Another size, another map, one that is no extension, a policy that cannot grow."""
+    path = tmp_path / "j.db"
+    policy = rolin.RoLinTS(n_features=D, seed=7)
+    with pytest.raises(ParameterError, match=f"n_features={D}, and .* makes vectors of 40"):
+        Bandit(policy, features=HashedFeatures(40))
+    with Bandit(policy, features=FEATURES, journal=path) as bandit:
+        with pytest.raises(ParameterError, match="does not extend: make it with with_fields"):
+            bandit.change_features(HashedFeatures(D))
+        with pytest.raises(ParameterError, match="expected a feature map"):
+            bandit.change_features(DictVectorizer())  # type: ignore[arg-type]  # on purpose
+        assert bandit.version == 1
+    with pytest.raises(JournalError, match=r"the journal goes on with .*, and was given"):
+        Bandit(journal=path, features=HashedFeatures(D))
+    other = FeatureMap(
+        FEATURES.situation, {**FEATURES.arm, "price": Number(scale=9.0)}
+    )  # as large, and different
+    with pytest.raises(JournalError, match="change_features adds fields"):
+        Bandit(policy, features=other, journal=path)
+    with Bandit(policy, journal=path) as bandit:
+        assert bandit.features == FEATURES
+    for kind in (rolin.HLinUCB, rolin.SafeFALCON, rolin.NaiveRoLinTS):
+        fixed = Bandit(kind(n_features=D, seed=7), features=FEATURES)
+        with pytest.raises(CannotTell, match="cannot have more features"):
+            fixed.change_features(MORE)
+        assert fixed.features == FEATURES
+    each = rolin.RoLinTS(n_features=D, coef_std=[1.0] * D, seed=7)
+    with pytest.raises(ParameterError, match="one number per feature"):
+        Bandit(each, features=FEATURES).change_features(MORE)
+
+
+def test_raw_features_that_are_wrong_change_nothing(journal: Journal) -> None:
+    """Errors name the field and the arm; nothing is recorded, and the next decision is as it would have been."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    arms, situation = question(np.random.default_rng(6))
+    version = bandit.version
+    for bad, message in (
+        ({"price": "3"}, "field 'price' of arm 'red' is '3', expected a number"),
+        ({"price": math.nan}, "field 'price' of arm 'red' is nan"),
+        ({"tags": "new"}, "field 'tags' of arm 'red' is 'new', expected a list of texts"),
+        ([1.0, 2.0], r"arm 'red' is \[1.0, 2.0\], expected its fields"),
+    ):
+        with pytest.raises(InputError, match=message):
+            bandit.decide({**arms, "red": bad}, situation=situation)
+    with pytest.raises(InputError, match="field 'hour' of the situation is 'noon'"):
+        bandit.decide(arms, situation={"hour": "noon"})
+    with pytest.raises(InputError, match="expected a mapping from arm to its fields"):
+        bandit.decide(3)
+    with pytest.raises(ArmError, match="all 3 arms are excluded"):
+        bandit.decide(arms, exclude=["red", "blue", 7])
+    with pytest.raises(ArmError):
+        bandit.decide([{}, {}], ["a", "a"])
+    assert bandit.version == version
+    plain = Bandit(rolin.RoLinTS(n_features=2, seed=7))
+    with pytest.raises(ParameterError, match="situation is given, but the bandit has no"):
+        plain.decide({"a": [1.0, 2.0]}, situation={"hour": 3})
+
+
+def test_what_json_cannot_hold_breaks_nothing(journal: Journal) -> None:
+    """Dates, NaN, sets and cycles in fields that nobody declared; NumPy's numbers in those that are."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    cycle: dict[str, Any] = {}
+    cycle["self"] = cycle
+    row = {
+        "price": np.float32(0.1), "own": np.bool_(True), "tags": {"new"},
+        "when": datetime(2026, 1, 1, tzinfo=UTC), "x": math.inf, "y": cycle, 3: object, "z": b"\xff",
+    }  # fmt: skip
+    decision = bandit.decide({"red": row}, situation={"hour": np.int64(3)}, id="visit")
+    stored = journal.decision("visit")
+    assert stored is not None
+    assert (stored.offered_contexts == decision.offered_contexts).all()
+    assert (stored.context == FEATURES.contexts({"red": row}, {"hour": 3})[0]).all()
+    assert stored.raw is not None
+    assert stored.raw.rows[0]["when"] == "2026-01-01 00:00:00+00:00"
+    assert stored.raw.rows[0]["x"] is None
+
+
+def test_tables_and_lists_of_arms() -> None:
+    """Arms as rows of a table, or of a list; JSON; names alone; several decisions at once."""
+    arms, situation = question(np.random.default_rng(8))
+    rows = [{"price": 1.0, "tags": ["new"]}, {"price": 2.0, "tags": ["sale"]}]
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    expected = FEATURES.contexts(rows, situation)
+    for given in (rows, pd.DataFrame(rows), pl.DataFrame(rows), pl.DataFrame(rows).to_arrow()):
+        decision = bandit.decide(given, ["a", "b"], situation=situation)
+        assert (decision.offered_contexts == expected).all()
+        assert decision.raw is not None
+        assert [row["price"] for row in decision.raw.rows] == [1.0, 2.0]
+    text = bandit.decide(json.dumps({"a": rows[0]}), situation=json.dumps(situation))
+    assert (text.context == expected[0]).all()
+    many = bandit.decide_many([arms, arms], situations=[situation, {"hour": 3.0}], ids=["m", "n"])
+    assert (many[0].offered_contexts == FEATURES.contexts(arms, situation)).all()
+    assert (many[1].offered_contexts == FEATURES.contexts(arms, {"hour": 3.0})).all()
+    names = FeatureMap({"hour": Number()}, {"_arm": Category(["a", "b"])})
+    bandit = Bandit(rolin.RoLinTS(n_features=names.n_features, seed=7), features=names)
+    decision = bandit.decide(arms=["a", "b"], situation={"hour": 3.0})
+    assert decision.arm in ("a", "b")
+    with pytest.raises(rolin.errors.ShapeError, match="situations has 1 items, expected 2"):
+        bandit.decide_many([["a"], ["b"]], situations=[{}])
+
+
+def test_maps_are_saved_with_the_policy(tmp_path: Path) -> None:
+    """A state file has the map; a bandit from it has it too; policies of two maps are not merged."""
+    policy = rolin.RoLinTS(n_features=D, seed=7)
+    policy.change_features(FEATURES)
+    policy.save(tmp_path / "state")
+    loaded = rolin.load(tmp_path / "state")
+    assert loaded.features == FEATURES
+    assert Bandit(loaded).features == FEATURES
+    assert rolin.merge(policy, loaded).features == FEATURES
+    with pytest.raises(MergeError, match="features differ"):
+        rolin.merge(policy, rolin.RoLinTS(n_features=D, seed=7))
+    with pytest.raises(ParameterError, match="feature map has 40 features, and the policy n_"):
+        rolin.RoLinTS(n_features=D).change_features(HashedFeatures(40))
+    names = [c.name for c in policy.diagnose().coefficients] if policy.arms else []
+    assert names == []
+
+
+def test_the_report_has_the_names_of_the_map() -> None:
+    """Coefficients of the misspecification report are called what the map calls them."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    play(bandit, 60)
+    assert isinstance(bandit.policy, rolin.RoLinTS)
+    report = bandit.policy.diagnose()
+    assert [c.name for c in report.coefficients] == [*FEATURES.names, "level"]
+    # categories add up to the level, yet every coefficient is told as well as a prior can
+    assert max(c.high - c.low for c in report.coefficients[:-1]) < 20.0
+    assert "hour × price" in str(report) or "smaller ones" in str(report)
+
+
+def test_transformers_are_given_again(tmp_path: Path) -> None:
+    """Vectors are recorded beside the raw features; whoever opens the journal brings the transformer."""
+    path = tmp_path / "j.db"
+    vectorizer = DictVectorizer().fit([{"price": 1.0, "kind": "a", "hour": 1.0}, {"kind": "b"}])
+    policy = rolin.RoLinTS(n_features=4, seed=7)
+    with Bandit(policy, features=vectorizer, journal=path) as bandit:
+        assert isinstance(bandit.features, Transformed)
+        decision = bandit.decide(
+            {"x": {"price": 2.0, "kind": "a"}, "y": {"kind": "b"}}, situation={"hour": 3.0}, id="v"
+        )
+        bandit.reward("v", 1.0)
+        assert bandit.explain("v", "x").contributions[0].name in ("price", "kind=a", "hour")
+    with Bandit(journal=path) as opened:
+        stored = opened.journal.decision("v")
+        assert stored is not None
+        assert (stored.offered_contexts == decision.offered_contexts).all()
+        assert stored.raw is not None
+        assert stored.raw.situation == {"hour": 3.0}
+        with pytest.raises(ParameterError, match="a transformer that is not saved: give it again"):
+            opened.decide({"x": {"price": 2.0}}, situation={})
+    with Bandit(journal=path, features=vectorizer) as opened:
+        opened.decide({"x": {"price": 2.0}}, situation={})
+    other = DictVectorizer().fit([{"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0}])
+    with pytest.raises(JournalError, match="was given"):
+        Bandit(journal=path, features=other)
+
+
+def test_erased_decisions_take_their_raw_features_along(tmp_path: Path) -> None:
+    """No byte of what was said of a person is left in the files; the map is."""
+    path = tmp_path / "j.db"
+    with Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=path) as bandit:
+        bandit.decide({"red": {}}, situation={"diary": "a-secret-word"}, person="ann", id="1")
+        bandit.decide({"red": {}}, situation={}, person="bob", id="2")
+        assert bandit.erase(person="ann") == 1
+        assert bandit.journal.decision("1") is None
+        assert bandit.journal.decision("2") is not None
+    left = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"a-secret-word" not in left
+    with Bandit(journal=path) as bandit:
+        assert bandit.features == FEATURES
+
+
+# -- tables and other people's logs -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet", "frame", "journal"])
+def test_raw_features_are_exported_and_imported(ending: str, tmp_path: Path) -> None:
+    """By the same map: the same state. By another map: what it would have learned. Without: the vectors."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, clock=Clock())
+    play(bandit, 12)
+    source: Any = bandit.journal
+    if ending == "frame":
+        source = as_frame(bandit.journal)
+    elif ending != "journal":
+        source = tmp_path / f"log{ending}"
+        bandit.export_log(source)
+    again = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, clock=Clock())
+    assert again.import_log(source) == 12
+    assert packed(again.policy) == packed(bandit.policy)
+    for old, new in zip(read_journal(bandit.journal), read_journal(again.journal), strict=True):
+        assert old.decision.raw == new.decision.raw
+    hashed = HashedFeatures(32)
+    other = Bandit(rolin.RoLinTS(n_features=32, seed=7), features=hashed)
+    assert other.import_log(source) == 12
+    stored = other.journal.decision("visit-3")
+    first = bandit.journal.decision("visit-3")
+    assert stored is not None
+    assert first is not None
+    assert first.raw is not None
+    expected = hashed.contexts(first.raw.rows, first.raw.situation, names=first.offered)
+    assert (stored.offered_contexts == expected).all()
+    vectors = Bandit(rolin.RoLinTS(n_features=D, seed=7))
+    assert vectors.import_log(source) == 12
+    assert vectors.policy.posterior.coefficients.mean == pytest.approx(
+        bandit.policy.posterior.coefficients.mean, rel=1e-9
+    )
+    log = offline.read(source, missing=0.0, feature_map=hashed)
+    assert log.contexts[3].shape == (3, 32)
+
+
+def test_a_table_of_ones_own(tmp_path: Path) -> None:
+    """Columns that the map has as fields are its fields; texts of a CSV become what the field is."""
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "arm,reward,device,hour,price,tags,own\n"
+        'red,1,phone,3,2.5,"[""new""]",true\n'
+        "blue,0,tv,,,,false\n",
+        encoding="utf-8",
+    )
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    assert bandit.import_log(path) == 2
+    rows = [{"price": 2.5, "tags": ["new"], "own": True}, {"own": False}]
+    shared = [{"device": "phone", "hour": 3.0}, {"device": "tv"}]
+    for past, row, situation in zip(read_journal(bandit.journal), rows, shared, strict=True):
+        assert (past.decision.context == FEATURES.contexts([row], situation)[0]).all()
+    wrong = path.read_text(encoding="utf-8").replace("2.5", "cheap")
+    path.write_text(wrong, encoding="utf-8")
+    with pytest.raises(DataError, match=r"row 1: price is 'cheap', expected a number"):
+        bandit.import_log(path)
+    with pytest.raises(DataError, match="has no column 'colour'"):
+        bandit.import_log(path, features=["colour"])
+    hashed = Bandit(rolin.RoLinTS(n_features=32, seed=7), features=HashedFeatures(32))
+    frame = pd.DataFrame({"arm": ["a"], "reward": [1.0], "hour": [3.0], "price": [2.0]})
+    assert hashed.import_log(frame, features=["price"], situation=["hour"]) == 1
+    (past,) = read_journal(hashed.journal)
+    expected = HashedFeatures(32).contexts([{"price": 2.0}], {"hour": 3.0})
+    assert (past.decision.offered_contexts == expected).all()
+    with pytest.raises(DataError, match="situation names raw features, expected a feature_map"):
+        Bandit(rolin.RoLinTS(n_features=1)).import_log(
+            frame, features=["price"], situation=["hour"]
+        )
+
+
+def test_vowpal_wabbits_logs_through_a_map(tmp_path: Path) -> None:
+    """Situation and actions are told apart, and crossed."""
+    path = tmp_path / "log.dsjson"
+    event = {
+        "EventId": "e1", "_label_cost": -1.0, "_label_probability": 0.6, "_labelIndex": 0, "a": [1, 2],
+        "p": [0.6, 0.4],
+        "c": {
+            "User": {"device": "phone", "_secret": 3},
+            "_multi": [{"_tag": "red", "Item": [{"price": 2.0}, {"kind": "b"}]}, {"_tag": "blue"}],
+        },
+    }  # fmt: skip
+    path.write_text(json.dumps(event) + "\n", encoding="utf-8")
+    features = FeatureMap(
+        {"User.device": Category(["phone"])}, {"Item": {"price": Number(), "kind": Category(["b"])}}
+    )
+    read = read_dsjson(path, feature_map=features)
+    assert read.features == features.names
+    decision = read.decisions[0].decision
+    expected = features.contexts(
+        [{"Item": {"price": 2.0, "kind": "b"}}, {}], {"User": {"device": "phone"}}
+    )
+    assert (decision.offered_contexts == expected).all()
+    bandit = Bandit(rolin.RoLinTS(n_features=features.n_features, seed=7), features=features)
+    assert bandit.import_log(path) == 1
+    with pytest.raises(ParameterError, match="both features and feature_map are given"):
+        read_dsjson(path, feature_map=features, features=["a"])
+
+
+# -- reasons ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_contributions_add_up_to_what_is_predicted(name: str) -> None:
+    """The sum of all parts is the mean, and its uncertainty that of the prediction, for every arm."""
+    bandit = Bandit(POLICIES[name](D), features=FEATURES)
+    play(bandit, 40)
+    arms, situation = question(np.random.default_rng(9))
+    decision = bandit.decide(arms, situation=situation)
+    x = decision.offered_contexts
+    policy: Any = bandit.policy
+    predicted = policy.predict(x, list(decision.offered))
+    mean, std = predicted
+    if policy.yes_or_no:
+        mean, std = predicted.logit_mean, predicted.logit_std
+    for k, arm in enumerate(decision.offered):
+        told = bandit.explain(decision, arm)
+        total = math.fsum(c.contribution for c in told.contributions) + told.effect
+        assert told.mean == pytest.approx(mean[k], rel=1e-9, abs=1e-12)
+        assert total == pytest.approx(told.mean, rel=1e-9, abs=1e-12)
+        assert told.std == pytest.approx(std[k], rel=1e-9)
+        assert told.scale == ("logit" if policy.yes_or_no else "reward")
+        assert told.propensity == decision.propensities[k]  # type: ignore[index]  # it is known
+        values = {c.name: c.value for c in told.contributions}
+        values.pop("intercept of the policy", None)
+        assert values == FEATURES.named(x[k])
+        sizes = [abs(c.contribution) for c in told.contributions]
+        assert sizes == sorted(sizes, reverse=True)
+        for c in told.contributions:
+            assert c.contribution == pytest.approx(c.value * c.coefficient)
+    one, two = (bandit.explain(decision, arm) for arm in ("red", "blue"))
+    apart = bandit.explain(decision, "red", against="blue")
+    assert apart.mean == pytest.approx(one.mean - two.mean, rel=1e-9, abs=1e-12)
+    assert apart.effect == pytest.approx(one.effect - two.effect, rel=1e-9, abs=1e-12)
+    shared = {"intercept", "device=phone", "device is unseen", "hour", "intercept of the policy"}
+    assert not shared & {c.name for c in apart.contributions}  # all arms have them
+
+
+def test_uncertainty_against_a_dense_oracle() -> None:
+    """Of a mean, an effect, a coefficient and a difference: what one big Gaussian says."""
+    policy = rolin.RoLinTS(n_features=D, arm_std=0.7, noise_std=0.9, intercept_std=1.3, seed=7)
+    bandit = Bandit(policy, features=FEATURES)
+    play(bandit, 40)
+    arms, situation = question(np.random.default_rng(10))
+    decision = bandit.decide(arms, situation=situation)
+    events = [e for past in read_journal(bandit.journal) for e in past.outcomes.values()]
+    names = list(arms)
+    history = History(
+        np.array([names.index(e.arm) for e in events]),
+        np.array([e.context for e in events]),
+        np.array([e.value for e in events], dtype=float),
+        np.ones(len(events)),
+    )
+    scales = policy.scales
+    dense = Dense(scales, history, 3)
+    z = dense.z(decision.offered_contexts, np.arange(3), 3)
+    for k, arm in enumerate(names):
+        told = bandit.explain(decision, arm)
+        assert told.mean == pytest.approx(z[k] @ dense.mean)
+        assert told.std == pytest.approx(math.sqrt(z[k] @ dense.covariance @ z[k]))
+        effect = dense.size + k
+        assert told.effect == pytest.approx(dense.mean[effect])
+        assert told.effect_std == pytest.approx(math.sqrt(dense.covariance[effect, effect]))
+        for c in told.contributions:
+            i = (FEATURES.names.index(c.name) if c.name in FEATURES.names else dense.size - 1)  # fmt: skip
+            assert c.coefficient == pytest.approx(dense.mean[i])
+            assert c.std == pytest.approx(abs(c.value) * math.sqrt(dense.covariance[i, i]))
+    apart = bandit.explain(decision, "red", against=7)
+    difference = z[0] - z[2]
+    assert apart.mean == pytest.approx(difference @ dense.mean)
+    assert apart.std == pytest.approx(math.sqrt(difference @ dense.covariance @ difference))
+    effects = np.zeros(len(dense.mean))
+    effects[dense.size], effects[dense.size + 2] = 1.0, -1.0
+    assert apart.effect_std == pytest.approx(math.sqrt(effects @ dense.covariance @ effects))
+
+
+def test_reasons_are_those_of_the_time(journal: Journal) -> None:
+    """What was learned since does not change why something was decided, unless one asks for now."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    play(bandit, 10)
+    arms, situation = question(np.random.default_rng(11))
+    decision = bandit.decide(arms, situation=situation, id="why")
+    then = bandit.explain(decision)
+    play(bandit, 20, start=10)
+    bandit.change_features(MORE)
+    assert bandit.explain("why") == then
+    now = bandit.explain("why", as_of="now")
+    assert now.mean != then.mean
+    assert now.score is None
+    mean, _ = bandit.policy.predict(np.pad(decision.context, (0, MORE.n_features - D))[None], [decision.arm])  # fmt: skip
+    assert now.mean == pytest.approx(mean[0])
+
+
+def test_scores_are_what_was_drawn() -> None:
+    """The score is the one that decided; what was drawn to explore is said to be."""
+    features, rng = FEATURES, np.random.default_rng(12)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=features, floor=0.2)
+    explored = []
+    for t in range(60):
+        arms, situation = question(rng)
+        decision = bandit.decide(arms, situation=situation, id=str(t))
+        told = {arm: bandit.explain(decision, arm) for arm in decision.offered}
+        best = max(told, key=lambda arm: told[arm].score or -math.inf)
+        mine = told[decision.arm]
+        assert mine.explored == (best != decision.arm)
+        assert told[best].explored in (None, False)
+        explored.append(mine.explored)
+        bandit.reward(decision.id, float(rng.normal()))
+    # 60 % are drawn uniformly, of which a third would have been chosen anyway: 0.4 ± 5 s.e.
+    assert abs(np.mean(explored) - 0.4) < 5 * math.sqrt(0.24 / 60)
+    control = Bandit(rolin.RoLinTS(n_features=D), features=features, control_share=1.0)
+    told_control = control.explain(control.decide(arms, situation=situation))
+    assert told_control.explored
+    assert told_control.score is None
+    assert "drawn at random" in str(told_control)
+    ucb = Bandit(rolin.RoLinUCB(n_features=D, seed=7), features=features)
+    top = ucb.explain(ucb.decide(arms, situation=situation))
+    assert top.score is not None
+    assert top.score > top.mean
+    joint = Bandit(rolin.RoLinTS(n_features=D, sampling="joint", seed=7), features=features)
+    drawn = joint.explain(joint.decide(arms, situation=situation))
+    assert (drawn.score, drawn.explored) == (None, None)
+
+
+def test_explanations_as_text_and_frame() -> None:
+    """For colleagues and for notebooks."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    play(bandit, 30)
+    arms, situation = question(np.random.default_rng(13))
+    told = bandit.explain(bandit.decide(arms, situation=situation), "red")
+    text = str(told)
+    assert "arm 'red': mean" in text
+    assert "the arm’s own effect" in text
+    assert "tags=new" in text
+    frame = told.to_frame()
+    assert frame["contribution"].sum() == pytest.approx(told.mean)
+    assert frame["name"].tolist()[-1] == "arm effect"
+    assert json.loads(json.dumps(told.to_dict()))["mean"] == told.mean
+    vectors = Bandit(rolin.RoLinTS(n_features=2, seed=7))
+    plain = vectors.explain(vectors.decide({"a": [1.0, 0.0], "b": [0.0, 1.0]}), "a")
+    assert [c.name for c in plain.contributions] == ["x0"]
+
+
+def test_reasons_of_hashed_features() -> None:
+    """Names are those of the fields, though many may share a coefficient."""
+    features = HashedFeatures(16)
+    bandit = Bandit(rolin.RoLinTS(n_features=16, seed=7), features=features)
+    play(bandit, 30)
+    arms, situation = question(np.random.default_rng(14))
+    decision = bandit.decide(arms, situation=situation)
+    told = bandit.explain(decision, "blue")
+    total = math.fsum(c.contribution for c in told.contributions) + told.effect
+    mean, _ = bandit.policy.predict(decision.offered_contexts, decision.offered)  # type: ignore[attr-defined]
+    assert told.mean == pytest.approx(total)
+    assert told.mean == pytest.approx(mean[decision.offered.index("blue")])
+    assert "tags=sale" in {c.name for c in told.contributions}
+
+
+def test_reasons_that_cannot_be_had(journal: Journal) -> None:
+    """Unknown decisions and arms, policies without coefficients, states that were removed."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    play(bandit, 8)
+    with pytest.raises(UnknownDecision, match="no decision has the id 'never'"):
+        bandit.explain("never")
+    with pytest.raises(ArmError, match="was not offered arm 'green', only"):
+        bandit.explain("visit-1", "green")
+    with pytest.raises(ArmError, match="was not offered arm '7', only"):
+        bandit.explain("visit-1", against="7")
+    with pytest.raises(ParameterError, match="as_of='then', expected 'decision' or 'now'"):
+        bandit.explain("visit-1", as_of="then")  # type: ignore[arg-type]  # on purpose
+    bandit.erase(ids=["visit-0"])
+    with pytest.raises(JournalError, match="have been removed"):
+        bandit.explain("visit-1")
+    assert bandit.explain("visit-1", as_of="now").mean != 0.0
+    for kind in (rolin.HLinUCB, rolin.SafeFALCON, rolin.NaiveRoLinTS):
+        other: Policy[Any] = kind(n_features=D, seed=7)
+        blind = Bandit(other, features=FEATURES)
+        with pytest.raises(CannotTell, match="has no coefficients that could explain it"):
+            blind.explain(blind.decide({"red": {}}, situation={}))

@@ -181,6 +181,8 @@ def test_the_name_of_the_arm_is_a_field() -> None:
         features.contexts({"red": {"_arm": "blue"}}, {})
     with pytest.raises(InputError, match="expected names"):
         features.transform([{}], [{}])
+    with pytest.raises(ShapeError, match="2 names for 1 arms"):
+        features.transform([{}], [{}], names=["a", "b"])
 
 
 def test_one_name_on_both_sides() -> None:
@@ -257,6 +259,7 @@ def test_the_same_row_gives_the_same_vector(library: str, features: FeatureMap) 
         one = situations[i : i + 1] if hasattr(situations, "columns") else situations[i]
         x = features.contexts(arms, one)
         assert (x[i] == expected[i]).all()
+        assert (features.sparse_contexts(arms, one).toarray() == x).all()
 
 
 def test_rows_of_each_library(features: FeatureMap) -> None:

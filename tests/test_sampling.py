@@ -6,14 +6,19 @@ million runs.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.stats import norm
 
 import rolin
 from oracles import Dense, random_history
-from rolin import Posterior, Scales
+from rolin import Posterior, Scales, policies
+from rolin.errors import NotFiniteError, ShapeError
 from rolin.sampling import Sampling
+from rolin.sparse import SparseContexts
 
 SE = 6.0
 N = 40_000
@@ -110,3 +115,47 @@ def test_unseen_arms_have_the_right_prior(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(mean, z @ coef, rtol=1e-12)
     expected = 0.7**2 + np.einsum("ki,ij,kj->k", z, covariance, z)
     np.testing.assert_allclose(std**2, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("policy", [rolin.RoLinTS, rolin.LinTS])
+@pytest.mark.parametrize("intercept", [None, 1.5])
+def test_sparse_contexts_are_drawn_as_dense_ones(
+    policy: type[rolin.RoLinTS], intercept: float | None, rng: np.random.Generator
+) -> None:
+    """Joint sampling by what is not zero: the same scores as with zeros, for seen and unseen arms."""
+    joint = policy(n_features=12, sampling="joint", intercept_std=intercept, seed=3)
+    x = rng.normal(size=(200, 12)) * (rng.random((200, 12)) < 0.2)
+    joint.update_many(rng.integers(0, 5, 200), x, rng.normal(size=200))
+    for key in range(20):
+        contexts = rng.normal(size=(9, 12)) * (rng.random((9, 12)) < 0.2)
+        for kind in (sparse.csr_array, sparse.coo_matrix, sparse.csc_array):
+            given = kind(contexts)
+            draws = rng.normal(size=joint.posterior.size + 9)
+            rows = joint._model.question(contexts, None)[1].rows
+            _, dense = joint.posterior.score_joint(contexts, rows, draws)
+            _, found = joint.posterior.score_joint(SparseContexts(given), rows, draws)
+            assert found == pytest.approx(dense, rel=1e-12, abs=1e-12)
+            one, two = joint.decide(contexts, key=key), joint.decide(given, key=key)
+            assert one.arm == two.arm
+            assert (one.context == two.context).all()
+            ranked = joint.decide(given, top_k=3, exclude=[1], key=key)
+            assert ranked.ranking == joint.decide(contexts, top_k=3, exclude=[1], key=key).ranking
+            assert (ranked.contexts == contexts[list(ranked.ranking)]).all()  # type: ignore[arg-type]
+
+
+def test_sparse_contexts_of_any_policy(rng: np.random.Generator) -> None:
+    """Where zeros do not save anything, a sparse matrix is as good as an array; entries given twice add up."""
+    contexts = np.array([[1.0, 0.0], [0.0, 2.0]])
+    twice = sparse.coo_array(([0.5, 0.5, 2.0], ([0, 0, 1], [0, 0, 1])), shape=(2, 2))
+    for kind in policies.find().values():
+        policy = kind(n_features=2, seed=3)
+        assert (policy.decide(twice, key=1).context == policy.decide(contexts, key=1).context).all()
+    for kind in (rolin.NaiveRoLinTS, rolin.RoLinTS):
+        joint = kind(n_features=2, sampling="joint", seed=3)
+        assert joint.decide(twice, key=1).arm == joint.decide(contexts, key=1).arm
+    with pytest.raises(NotFiniteError):
+        joint.decide(sparse.csr_array([[math.nan, 1.0]]))
+    with pytest.raises(ShapeError, match=r"shape \(1, 3\), expected \(K, 2\)"):
+        joint.decide(sparse.csr_array([[1.0, 1.0, 2.0]]))
+    with pytest.raises(ShapeError, match="expected numbers"):
+        joint.decide(sparse.csr_array([[1j, 1.0]]))

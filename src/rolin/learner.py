@@ -22,6 +22,7 @@ from rolin.checks import (
     number_of,
 )
 from rolin.errors import CannotTell, InputError, NotFiniteError, ShapeError
+from rolin.sparse import SparseContexts
 
 __all__ = ["Learner"]
 
@@ -143,7 +144,7 @@ class Learner(ABC):
         x: Any = contexts
         # Ready for the kernels as it is? Written out: a call would take 0.1 µs.
         if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
-            x = as_floats("contexts", x)
+            x = x if type(x) is SparseContexts else as_floats("contexts", x)
         shape = x.shape
         if len(shape) != 2 or shape[1] != self.n_features:
             raise ShapeError(f"contexts has shape {shape}, expected (K, {self.n_features})")

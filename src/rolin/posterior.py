@@ -32,6 +32,7 @@ from rolin.model import Scales
 from rolin.moments import Moments, check_factor
 from rolin.rebuild import Rebuilt, rebuild
 from rolin.sampling import Sampling, Scores, check_sampling
+from rolin.sparse import SparseContexts
 
 __all__ = ["Posterior"]
 
@@ -406,14 +407,20 @@ class Posterior(Learner):
             for b, n, end in zip(best.tolist(), sizes, ends.tolist(), strict=True)
         ]
 
-    def score_joint(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
+    def score_joint(
+        self, contexts: Floats | SparseContexts, rows: NDArray[np.int64], draws: Floats
+    ) -> Scores:
         """Score each arm by a joint draw, made from D + K standard normal numbers."""
         out = np.empty((1, len(rows)))
-        best = kernels.score_joint(
-            contexts, rows, draws, self._arms, self._coef, self._factor, self._numbers, out
-        )
+        state = (self._arms, self._coef, self._factor, self._numbers)
+        if isinstance(contexts, SparseContexts):
+            ends, columns, values = contexts.ends, contexts.columns, contexts.values
+            best = kernels.score_joint_sparse(ends, columns, values, rows, draws, *state, out)
+        else:
+            values = contexts
+            best = kernels.score_joint(contexts, rows, draws, *state, out)
         if best == kernels.NOT_FINITE:
-            raise first_not_finite("contexts", contexts)
+            raise first_not_finite("contexts", values)
         return best, out
 
     def own_std(self, rows: NDArray[np.int64]) -> Floats:

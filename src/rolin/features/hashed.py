@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from rolin.features.values import BadValue, hash_of, is_missing, number, text, t
 __all__ = ["HashedFeatures"]
 
 Floats = NDArray[np.float64]
-Tokens = list[tuple[str, float]]
-_KINDS = (list, tuple, set, frozenset, np.ndarray)
+Tokens = list[tuple[int, str, float]]
+_LISTS = (list, tuple, set, frozenset, np.ndarray)
 
 
 class HashedFeatures(Features):
@@ -86,7 +87,7 @@ class HashedFeatures(Features):
         if self._arm_names:
             if ARM in row:
                 raise InputError(f"arm {arms[k]!r} has a field {ARM!r}, which is its name")
-            tokens.append((f"a{ARM}={text(0, arms[k])}", 1.0))
+            tokens.append((*_token("a", ARM, text(0, arms[k])), 1.0))
         return tokens
 
     @cached_property
@@ -102,13 +103,13 @@ class HashedFeatures(Features):
         found = [Part("intercept", 0, 1.0)] if self._intercept else []
         left = _tokens("s", situation, lambda _: "the situation", 0)
         right = self._arm_tokens(row, [arm], 0)
-        for token, value in [*left, *right]:
-            found.append(self._part(token[1:], hash_of(token), value))
+        for h, name, value in [*left, *right]:
+            found.append(self._part(name, h, value))
         if self._cross:
-            for own, v in right:
-                for shared, u in left:
-                    h = int(kernels.mixed(np.uint64(hash_of(shared)), np.uint64(hash_of(own))))
-                    found.append(self._part(f"{shared[1:]} × {own[1:]}", h, u * v))
+            for own, name, v in right:
+                for shared, other, u in left:
+                    h = int(kernels.mixed(np.uint64(shared), np.uint64(own)))
+                    found.append(self._part(f"{other} × {name}", h, u * v))
         return found
 
     def _part(self, name: str, h: int, value: float) -> Part:
@@ -141,30 +142,50 @@ class HashedFeatures(Features):
 
 
 def _tokens(side: str, row: dict[str, Any], whose: Callable[[int], str], k: int) -> Tokens:
-    """Return the features of a row, by name, in an order that does not depend on that of the fields."""
-    found: dict[str, float] = {}
-    for path, value in flatten(whose(k), row):
-        try:
-            if value.__class__ is str:
-                found[f"{side}{path}={value}"] = 1.0
-            elif isinstance(value, (bool, np.bool_)):
-                if value:
-                    found[f"{side}{path}"] = 1.0
-            elif isinstance(value, _KINDS):
-                for item in value.tolist() if isinstance(value, np.ndarray) else value:
-                    if not is_missing(item):
-                        found[f"{side}{path}={text(k, item)}"] = 1.0
-            elif isinstance(value, str):
-                found[f"{side}{path}={value!s}"] = 1.0
-            elif not is_missing(value):
-                found[f"{side}{path}"] = number(k, value)
-        except BadValue as bad:
-            raise InputError(
-                f"field {path!r} of {whose(k)} is {told(bad.value)}, expected {bad.expected}"
-            ) from None
-    return sorted(found.items())
+    """Return the features of a row in the order of their hashes, whatever that of the fields."""
+    found: Tokens = []
+    for path, value in row.items():
+        kind = value.__class__
+        if path.__class__ is not str:
+            raise InputError(f"{whose(k)} has a field named {path!r}, expected texts as names")
+        if path[:1] == "_":
+            continue
+        if kind is str:
+            found.append((*_token(side, path, value), 1.0))
+        elif kind is float and -math.inf < value < math.inf:
+            found.append((*_token(side, path, None), value))
+        else:
+            for inner, item in flatten(whose(k), {path: value}):
+                try:
+                    found += _others(side, inner, item, k)
+                except BadValue as bad:
+                    raise InputError(
+                        f"field {inner!r} of {whose(k)} is {told(bad.value)}, expected {bad.expected}"
+                    ) from None
+    found.sort()
+    return found
+
+
+def _others(side: str, path: str, value: Any, k: int) -> Tokens:
+    """Return the features of what is not a text."""
+    if isinstance(value, (bool, np.bool_)):
+        return [(*_token(side, path, None), 1.0)] if value else []
+    if isinstance(value, _LISTS):
+        items = value.tolist() if isinstance(value, np.ndarray) else value
+        texts = {text(k, item) for item in items if not is_missing(item)}
+        return [(*_token(side, path, item), 1.0) for item in texts]
+    if isinstance(value, str):
+        return [(*_token(side, path, str(value)), 1.0)]
+    return [] if is_missing(value) else [(*_token(side, path, None), number(k, value))]
+
+
+@lru_cache(maxsize=1 << 16)
+def _token(side: str, path: str, value: str | None) -> tuple[int, str]:
+    """Return the hash and the name of a feature: of a field, or of a text in it."""
+    name = path if value is None else f"{path}={value}"
+    return hash_of(f"{side}{name}"), name
 
 
 def _arrays(tokens: Tokens) -> tuple[NDArray[np.uint64], Floats]:
-    hashes = np.array([hash_of(token) for token, _ in tokens], dtype=np.uint64)
-    return hashes, np.array([value for _, value in tokens], dtype=np.float64)
+    hashes = np.array([token[0] for token in tokens], dtype=np.uint64)
+    return hashes, np.array([token[2] for token in tokens], dtype=np.float64)

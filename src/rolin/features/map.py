@@ -13,11 +13,11 @@ from rolin.arms import Name
 from rolin.checks import as_names, count_of
 from rolin.errors import InputError, ParameterError, ShapeError
 from rolin.features import kernels
-from rolin.features.base import ARM, Features, Part, whose
+from rolin.features.base import ARM, Features, Part, arms_of, whose
 from rolin.features.columns import Values
 from rolin.features.fields import Field, field_of
 from rolin.features.infer import inferred
-from rolin.features.rows import table_of
+from rolin.features.rows import row_of, table_of
 from rolin.features.side import Side, Slots
 
 if TYPE_CHECKING:
@@ -208,10 +208,43 @@ class FeatureMap(Features):
         self, rows: Sequence[dict[str, Any]], situation: dict[str, Any], arms: Sequence[Name]
     ) -> Floats:
         """Return the (K, d) vectors of K arms in one situation."""
-        left, right = self._slots(rows, situation, arms)
-        out = np.zeros((len(rows), self.n_features))
+        return self._crossed(*self._slots(rows, situation, arms))
+
+    def sparse_contexts(
+        self,
+        arms: Mapping[Any, Any] | Iterable[Any],
+        situation: Any = None,
+        *,
+        names: Iterable[Name] | None = None,
+    ) -> csr_array:
+        """Return what `contexts` does as a sparse matrix of SciPy's: for many arms and joint sampling.
+
+        Parameters
+        ----------
+        arms
+            As for `contexts`.
+        situation
+            As for `contexts`.
+        names
+            As for `contexts`.
+        """
+        rows, found = arms_of(arms, names)
+        return self._crossed_sparse(*self._slots(rows, row_of("the situation", situation), found))
+
+    def _crossed(self, left: Slots, right: Slots) -> Floats:
+        out = np.zeros((len(right.places), self.n_features))
         kernels.cross(*left, *right, self._place, out)
         return out
+
+    def _crossed_sparse(self, left: Slots, right: Slots) -> csr_array:
+        from scipy.sparse import csr_array  # only when it is asked for: it takes 0.1 s
+
+        ends = kernels.count_crossed(*left, *right, self._place)
+        columns, values = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1])
+        kernels.cross_sparse(*left, *right, self._place, ends, columns, values)
+        found = csr_array((values, columns, ends), shape=(len(right.places), self.n_features))
+        found.sort_indices()
+        return found
 
     def _slots(
         self, rows: Sequence[dict[str, Any]], situation: dict[str, Any], arms: Sequence[Name]
@@ -220,8 +253,8 @@ class FeatureMap(Features):
         if self.strict:
             self._situation.check_known([situation], _of_situation)
             self._arm.check_known(rows, of_arm)
-        elif ARM in self._arm.fields and any(ARM in row for row in rows):
-            self._arm.check_known([row for row in rows if ARM in row], of_arm)
+        elif ARM in self._arm.fields:
+            self._arm.check_reserved(rows, of_arm)
         return (
             self._situation.encode([situation], _of_situation),
             self._arm.encode(rows, of_arm, arms),
@@ -258,7 +291,10 @@ class FeatureMap(Features):
                 arms = list(arms)
         table, n_right, unknown = table_of(arms, [n for n in self._arm.fields if n != ARM])
         if names is not None:
-            table[ARM] = Values(list(as_names(names)))
+            listed = list(as_names(names))
+            if len(listed) != n_right:
+                raise ShapeError(f"there are {len(listed)} names for {n_right} arms")
+            table[ARM] = Values(listed)
         elif ARM in self._arm.fields:
             raise InputError(f"the map has the field {ARM!r}, expected names, those of the arms")
         source = arms if situations is None else situations
@@ -272,18 +308,7 @@ class FeatureMap(Features):
                     raise InputError(f"there is a column {name!r} that the map does not know")
         left = self._situation.encode_table(left_table, n_left, of_row)
         right = self._arm.encode_table(table, n_right, of_row)
-        if not sparse:
-            out = np.zeros((n_right, self.n_features))
-            kernels.cross(*left, *right, self._place, out)
-            return out
-        from scipy.sparse import csr_array  # only when it is asked for: it takes 0.1 s
-
-        ends = kernels.count_crossed(*left, *right, self._place)
-        columns, values = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1])
-        kernels.cross_sparse(*left, *right, self._place, ends, columns, values)
-        found = csr_array((values, columns, ends), shape=(n_right, self.n_features))
-        found.sort_indices()
-        return found
+        return self._crossed_sparse(left, right) if sparse else self._crossed(left, right)
 
     # -- names -------------------------------------------------------------------------------
 

@@ -192,11 +192,16 @@ class Side:
             raise _error(name, bad, whose) from None
         return places + np.int32(self.offset[name]), values
 
-    def check_known(self, rows: Sequence[dict[str, Any]], whose: Whose) -> None:
-        """Refuse fields that were not declared."""
+    def check_reserved(self, rows: Sequence[dict[str, Any]], whose: Whose) -> None:
+        """Refuse a field that would be the name of the arm."""
         for i, row in enumerate(rows):
             if ARM in row:
                 raise InputError(f"{whose(i)} has a field {ARM!r}, which is its name and not given")
+
+    def check_known(self, rows: Sequence[dict[str, Any]], whose: Whose) -> None:
+        """Refuse fields that were not declared."""
+        self.check_reserved(rows, whose)
+        for i, row in enumerate(rows):
             if row.keys() <= self._known and "." not in "".join(self.fields):
                 continue
             for path, _ in flatten(whose(i), row):

@@ -55,6 +55,7 @@ from rolin.kernels.predict import (
     predict_fused,
     residuals,
     score_joint,
+    score_joint_sparse,
     spread,
 )
 from rolin.kernels.rebuild import rebuild
@@ -91,5 +92,6 @@ __all__ = [
     "rebuild",
     "residuals",
     "score_joint",
+    "score_joint_sparse",
     "spread",
 ]

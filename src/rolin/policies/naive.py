@@ -23,6 +23,7 @@ from rolin.policies.question import Question
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.posterior import Posterior
 from rolin.sampling import Scores
+from rolin.sparse import SparseContexts
 
 __all__ = ["DensePosterior", "NaiveRoLinTS"]
 
@@ -176,8 +177,12 @@ class DensePosterior(Posterior):
         std = np.sqrt(np.maximum((product * z).sum(axis=1) + unseen, 0.0))
         return _UNRANKED, np.stack([mean, std, mean + draws * std])
 
-    def score_joint(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
+    def score_joint(
+        self, contexts: Floats | SparseContexts, rows: NDArray[np.int64], draws: Floats
+    ) -> Scores:
         """Score each arm by a draw from the joint (K, K) covariance of the question's arms."""
+        if isinstance(contexts, SparseContexts):
+            contexts = contexts[range(len(contexts))]
         mean, z, product, unseen = self._joint(contexts, rows)
         values, axes = np.linalg.eigh(product @ z.T + np.diag(unseen))
         half = axes * np.sqrt(np.maximum(values, 0.0))

@@ -12,6 +12,7 @@ from rolin.arms import Name, Named
 from rolin.checks import as_excluded, as_floats, as_names, count_of
 from rolin.errors import ArmError, ParameterError, RolinError, ShapeError
 from rolin.learner import Learner
+from rolin.sparse import SparseContexts, is_sparse
 
 __all__ = ["Question", "ask", "ask_many", "check_top_k"]
 
@@ -27,10 +28,15 @@ def ask(
     contexts: Mapping[Any, ArrayLike] | ArrayLike,
     arms: Iterable[Name] | None,
     exclude: Iterable[Name],
+    *,
+    sparse: bool = False,
 ) -> Question:
-    """Check a question and find its arms."""
+    """Check a question and find its arms; a sparse matrix becomes an array unless it may stay one."""
     # The type is looked at first because asking an array whether it is a Mapping takes 0.3 µs.
     if type(contexts) is np.ndarray or not isinstance(contexts, Mapping):
+        if is_sparse(contexts):
+            found = SparseContexts(contexts)
+            contexts = found if sparse else found[range(len(found))]  # type: ignore[assignment]  # as good as
         question = learner.question(contexts, arms)
     elif arms is None:
         x = _from_mapping(contexts, learner.n_features)

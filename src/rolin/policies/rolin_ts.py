@@ -101,6 +101,7 @@ class RoLinTS(LinearPolicy):
         )
         check_sampling(sampling)
         self.sampling = sampling
+        self._takes_sparse = sampling == "joint"
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ for _variable in ("OPENBLAS", "OMP", "MKL", "NUMBA"):
     os.environ[f"{_variable}_NUM_THREADS"] = "1"
 
 import compare  # noqa: E402  (after the number of threads)
+import features  # noqa: E402  (the same)
 import footprint  # noqa: E402  (the same)
 import journal  # noqa: E402  (the same)
 import learning  # noqa: E402  (the same)
@@ -41,7 +42,7 @@ def main() -> None:
     """Run the sections that were asked for."""
     parser = argparse.ArgumentParser(description="Time rolin beside its peers.")
     parser.add_argument("--quick", action="store_true", help="few repeats: rough numbers")
-    parser.add_argument("--only", nargs="+", choices="abcdefghijk", help="these sections only")
+    parser.add_argument("--only", nargs="+", choices="abcdefghijkl", help="these sections only")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     parser.add_argument("--markdown", type=Path, help="also write the report to this file")
     options = parser.parse_args()
@@ -91,6 +92,7 @@ def sections(quick: bool) -> list[tuple[str, str, int, Measure]]:
         ("i", "i. learning", few.blocks, lambda s: learning.learning(few, s)),
         ("j", "j. probabilities", few.blocks, lambda s: propensity.probabilities(few, s)),
         ("k", "k. journal", few.blocks, lambda s: journal.journals(few, s)),
+        ("l", "l. features", 3 + 2 * few.blocks, lambda s: features.features(few, s)),
     ]
 
 

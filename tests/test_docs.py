@@ -35,10 +35,30 @@ def blocks(page: Path, language: str) -> list[tuple[int, str]]:
     ]
 
 
+def made_data(folder: Path) -> None:
+    """Small files in the formats of MovieLens 1M and the Open Bandit Dataset."""
+    rng = np.random.default_rng(0)
+    open_bandit_files(folder / "obd/random/all", rng)
+    (folder / "ml-1m").mkdir()
+    files: dict[str, list[str]] = {"movies": [], "users": [], "ratings": []}
+    for movie in range(1, 41):
+        genres = "|".join(rng.choice(["Drama", "Comedy", "Children's", "War"], 2, replace=False))
+        files["movies"].append(f"{movie}::Movie no. {movie}, Le Café ({1950 + movie})::{genres}")
+    for user in range(1, 31):
+        age = rng.choice([1, 18, 25])
+        files["users"].append(f"{user}::{rng.choice(['F', 'M'])}::{age}::{user % 5}::0{user:04}")
+        for movie in rng.choice(np.arange(1, 41), 20, replace=False):
+            files["ratings"].append(f"{user}::{movie}::{rng.integers(1, 6)}::978300760")
+    for name, lines in files.items():
+        (folder / f"ml-1m/{name}.dat").write_text("\n".join(lines) + "\n", encoding="latin-1")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python blocks of a page run in order, as if pasted into one session."""
     monkeypatch.chdir(tmp_path)
+    if page.name == "features.md":
+        made_data(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for line, code in blocks(page, "python"):
         exec(compile("\n" * (line - 1) + code, page, "exec"), namespace)
@@ -69,7 +89,7 @@ def test_shown_code_passes_a_type_checker(tmp_path: Path) -> None:
     shown = []
     for page in (
         ROOT / "README.md",
-        *(ROOT / "docs" / f"{n}.md" for n in ("tutorial", "simulate", "audit")),
+        *(ROOT / "docs" / f"{n}.md" for n in ("tutorial", "simulate", "audit", "features")),
         *sorted((ROOT / "docs/how-to").glob("*.md")),
     ):
         shown.append(tmp_path / f"{page.stem.lower()}.py")
@@ -198,6 +218,20 @@ def test_the_offline_studies_run(tmp_path: Path) -> None:
         assert [line.split("|")[:3] for line in made if "|" in line] == [
             line.split("|")[:3] for line in kept if "|" in line
         ]
+
+
+def test_the_features_page_runs_on_a_download(tmp_path: Path) -> None:
+    """From a folder of data to the outputs that the page shows, every one of which is kept."""
+    made_data(tmp_path)
+    run = subprocess.run(
+        [sys.executable, ROOT / "examples/features.py", "--data", tmp_path, "--out", tmp_path / "out"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    kept = {file.name for file in (ROOT / "docs/how-to/runs").glob("features-*")}
+    assert {file.name for file in (tmp_path / "out").iterdir()} == kept
+    shown = set(re.findall(r'--8<-- "(.*)"', (ROOT / "docs/features.md").read_text()))
+    assert shown == {name for name in kept if name.endswith(".txt")}
 
 
 def test_the_demo_runs(tmp_path: Path) -> None:

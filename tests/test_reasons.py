@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -406,6 +406,41 @@ def test_raw_features_are_exported_and_imported(ending: str, tmp_path: Path) -> 
     )
     log = offline.read(source, missing=0.0, feature_map=hashed)
     assert log.contexts[3].shape == (3, 32)
+
+
+def test_the_commands_take_maps(
+    tmp_path: Path, rolin_command: Callable[..., tuple[int, str]]
+) -> None:
+    """A table of raw features becomes a journal with a map, and a policy is evaluated by its own."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "arm": rng.choice(["a", "b"], 60), "reward": rng.integers(0, 2, 60), "propensity": 0.5,
+        "device": rng.choice(["phone", "tv"], 60), "price": rng.uniform(0, 9, 60),
+    })  # fmt: skip
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    FEATURES.save(tmp_path / "map.json")
+    journal = tmp_path / "j.db"
+    given = ("journal", "import", tmp_path / "log.csv", journal, "--map", tmp_path / "map.json")
+    assert rolin_command(*given) == (0, "")
+    assert rolin_command(*given[:4]) == (0, "")  # again, with the map of the journal
+    rolin_command("journal", "show", journal)
+    with Bandit(journal=journal) as bandit:
+        assert bandit.features == FEATURES
+        assert bandit.policy.posterior.count == 60.0
+        bandit.decide({"a": {"price": 1.0}, "b": {}}, situation={"device": "tv"}, id="last")
+        bandit.reward("last", 1.0)
+        bandit.policy.save(tmp_path / "state")
+    code, said = rolin_command("evaluate", tmp_path / "log.csv", "--policy", tmp_path / "state")
+    assert code == 0, said
+    assert rolin_command(*given[:4], "--map", tmp_path / "none.json")[0] != 0
+    rolin.RoLinTS(n_features=40, seed=1).save(tmp_path / "other")
+    hashed = rolin.load(tmp_path / "other")
+    hashed.change_features(HashedFeatures(40))
+    hashed.save(tmp_path / "other")
+    both = ("--policy", tmp_path / "state", "--policy", tmp_path / "other")
+    code, said = rolin_command("evaluate", tmp_path / "log.csv", *both)
+    assert code != 0
+    assert "different feature maps" in said
 
 
 def test_a_table_of_ones_own(tmp_path: Path) -> None:

@@ -393,12 +393,12 @@ class Bandit:
             if top_k is not None:
                 check_top_k(top_k, question)
             chosen, p = self._explorer.choose(policy, question, id, top_k or 1, control=control)
-        given: Any = x.copy()
+        given: Any = x if features is not None else x.copy()
         for array in (given, p):
             if array is not None:
                 array.flags.writeable = False  # a record: neither the caller nor we change it
         if features is not None:
-            given = RawContexts.of(features, offered, rows, situation, given)
+            given = RawContexts.of(features, offered, rows, situation, given, chosen)
         return LoggedDecision(id, self._now(), offered, given, chosen, p, version, person, control)
 
     def _now(self) -> float:

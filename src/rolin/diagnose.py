@@ -97,9 +97,7 @@ class Diagnosis:
                 told = "as given" if not self.shares else "as given: the data do not tell"
             lines.append(f"{name:<10} {value:10.4g}   {told}")
         if not math.isnan(self.p_value):
-            lines.append(
-                f"test of arm_std = 0: statistic {self.statistic:.2f}, p = {self.p_value:.2g}"
-            )
+            lines.append(f"test of arm_std = 0: statistic {self.statistic:.2f}, {self.p_told}")
         if self.shares:
             parts = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
             lines.append(f"variance of a reward: {parts}")
@@ -115,11 +113,21 @@ class Diagnosis:
         ]
         if len(shown) < len(self.coefficients):
             lines.append(f"  … {len(self.coefficients) - len(shown)} smaller ones")
-        lines += ["", "arm            effect  95 % interval          weight  shrinkage"]
-        rows = [_row(arm) for arm in self.arms]
-        if len(rows) > 20:
-            rows[10:-10] = [f"  … {len(rows) - 20} more"]
+        arms = self.arms if len(self.arms) <= 20 else (*self.arms[:10], *self.arms[-10:])
+        width = max([12, *(min(len(str(arm.name)), _WIDEST) for arm in arms)])
+        lines += [
+            "",
+            f"{'arm':<{width + 2}} {'effect':>8}  95 % interval          weight  shrinkage",
+        ]
+        rows = [_row(arm, width) for arm in arms]
+        if len(arms) < len(self.arms):
+            rows.insert(10, f"  … {len(self.arms) - 20} more")
         return "\n".join([*lines, *rows])
+
+    @property
+    def p_told(self) -> str:
+        """The p-value as text."""
+        return _p_told(self.p_value)
 
     def largest_coefficients(self, n: int) -> list[Effect]:
         """Return the n largest coefficients, in their order; all, if there are no more."""
@@ -161,7 +169,7 @@ def diagnose(
     prior
         The model: the scales kept where the data are too few, and the prior of the coefficients. If it
         has no intercept, one is added: a level that all arms share is no arm effect. Where features add up
-        to others, as those of categories do, coefficients are told apart by a prior of the coef_std that fits best.
+        to others, as those of categories do, the coefficients of the report are told apart by this prior.
     feature_names
         Names of the d features, for the report.
     yes_or_no
@@ -193,9 +201,9 @@ def diagnose(
     if "arm_std" not in found.kept:
         statistic, p_value = _test(evidence, variances)
     # Of features that add up to others, as categories do, coefficients can only be told by a prior.
-    weak = replace(scales, coef_mean=0.0)
+    weak = replace(scales, coef_std=prior.coef_std, coef_mean=prior.coef_mean)
     if evidence.has_full_rank:
-        weak = replace(weak, coef_std=_any_slope(moments))
+        weak = replace(scales, coef_std=_any_slope(moments), coef_mean=0.0)
     posterior = Posterior.of(weak, moments)
     shares = _shares(moments, posterior)
     answer, because = _verdict(found.kept, found.arm_std, p_value, shares, scales)
@@ -273,7 +281,7 @@ def _verdict(
         )
     if p_value < _SIGNIFICANT:
         return "yes", (
-            f"Arms differ by more than their features and chance explain (p = {p_value:.2g}): their own "
+            f"Arms differ by more than their features and chance explain ({_p_told(p_value)}): their own "
             f"effects have a standard deviation of {arm_std.value:.3g} ({arm_std.low:.3g} to "
             f"{arm_std.high:.3g})."
         )
@@ -292,7 +300,7 @@ def _verdict(
             f"below {arm_std.high:.3g}: {most:.1%} of {what}."
         )
     return "cannot tell", (
-        f"There is no clear sign of arm effects (p = {p_value:.2g}), but a standard deviation of up to "
+        f"There is no clear sign of arm effects ({_p_told(p_value)}), but a standard deviation of up to "
         f"{arm_std.high:.3g} cannot be excluded, which would be {most:.0%} of {what}. More rewards "
         "would tell."
     )
@@ -382,13 +390,18 @@ def _effects(
     }
 
 
-def _row(arm: Effect) -> str:
+def _row(arm: Effect, width: int) -> str:
     interval = f"{arm.low:.3g} to {arm.high:.3g}"
     numbers = f"{arm.value:8.3g}  {interval:<18} {arm.weight:10g} {arm.shrinkage:10.2f}"
-    return f"  {_short(arm.name):<12} {numbers}"
+    return f"  {_short(arm.name, width):<{width}} {numbers}"
 
 
-def _short(name: Name, width: int = 12) -> str:
+def _p_told(p_value: float) -> str:
+    """Return a p-value as text; one that is no ordinary number any more is not zero."""
+    return f"p = {p_value:.2g}" if p_value > 0.0 else "p < 1e-300"
+
+
+def _short(name: Name, width: int) -> str:
     text = str(name)
     return text if len(text) <= width else f"{text[: width - 1]}…"
 

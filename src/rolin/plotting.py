@@ -85,7 +85,7 @@ def draw_regret(result: Result, ax: Axes | None, *, scale: str, bound: bool, ban
 
 
 # Arms drawn in one figure; of more, the highest and the lowest.
-_DRAWN = 60
+_DRAWN = 40  # arms, half from each end, and coefficients
 
 
 def draw_effects(report: Diagnosis) -> Figure:
@@ -105,16 +105,17 @@ def draw_effects(report: Diagnosis) -> Figure:
         _draw_intervals(left, arms, 0)
         _draw_intervals(right, slopes, 1)
         left.set(title="arm effects", xlabel="effect on the reward, 95 %")
-        few = "" if len(slopes) + 2 >= len(report.coefficients) else f", the {len(slopes)} largest"
-        right.set(title=f"coefficients{few}", xlabel="coefficient, 95 %")
+        few = len(slopes) + 2 < len(report.coefficients)
+        title = f"{len(slopes)} largest coefficients" if few else "coefficients"
+        right.set(title=title, xlabel="coefficient, 95 %")
         if left_out > 0:
             left.axhline(_DRAWN // 2 - 0.5, color="0.7", linestyle=":", linewidth=0.8)
             left.text(
-                0.98, _DRAWN // 2 - 0.5, f"{left_out} more", transform=left.get_yaxis_transform(),
-                ha="right", va="center", fontsize=7, backgroundcolor="white",
+                0.02, _DRAWN // 2 - 0.5, f"{left_out} more", transform=left.get_yaxis_transform(),
+                ha="left", va="center", fontsize=7, backgroundcolor="white",
             )  # fmt: skip
         value, low, high = report.arm_std
-        p_value = "" if math.isnan(report.p_value) else f", p = {report.p_value:.2g}"
+        p_value = "" if math.isnan(report.p_value) else f", {report.p_told}"
         figure.suptitle(
             f"Do the features miss something? {report.answer.capitalize()}: "
             f"arm_std = {value:.3g} ({low:.3g} to {high:.3g}){p_value}",

@@ -15,8 +15,10 @@ from rolin.checks import level_of
 from rolin.cli.policies import new_policy
 from rolin.datasets.log import numbers, read_table
 from rolin.errors import DataError, OverlapWarning, RolinError
+from rolin.features import Features
+from rolin.features import load as load_map
 from rolin.plotting import draw_estimates
-from rolin.policies import find, load
+from rolin.policies import Policy, find, load
 from rolin.progress import bar
 
 __all__ = ["run"]
@@ -61,6 +63,12 @@ def run(
             help="Of a plain table: a CSV of the arms' features, the arm in its first column."
         ),
     ] = None,
+    map: Annotated[
+        Path | None,
+        typer.Option(
+            help="Feature map (.json) for the log's raw features; by default that of the policy."
+        ),
+    ] = None,
     control_only: Annotated[
         bool, typer.Option("--control-only", help="Use the decisions of the control group only.")
     ] = False,
@@ -87,6 +95,8 @@ def run(
     level = level_of(level)
     if figure is not None and all(isinstance(target, type) for target in targets.values()):
         raise DataError("--figure draws policies that are evaluated as they are, and none is given")
+    if (feature_map := _map(map, targets)) is not None:
+        columns["feature_map"] = feature_map
     if arm_features is not None:
         columns["arm_features"] = _arm_features(arm_features)
     read = offline.read(log, missing=_missing(missing), first_place=first_place, **columns)
@@ -143,6 +153,18 @@ def _arm_features(path: Path) -> dict[Any, Any]:
         raise DataError(f"{path} is not a table of arms, each once, with their features")
     columns = [numbers(path, table, name) for name in features]
     return dict(zip(table[arm].tolist(), np.column_stack(columns).tolist(), strict=True))
+
+
+def _map(path: Path | None, targets: dict[str, Any]) -> Features | None:
+    """Return what reads the log's raw features: a map, or that of the policies."""
+    if path is not None:
+        if not path.is_file():
+            raise DataError(f"there is no feature map {path}")
+        return load_map(path)
+    maps = {target.features for target in targets.values() if isinstance(target, Policy)} - {None}
+    if len(maps) > 1:
+        raise DataError("the policies have different feature maps, expected those of one at a time")
+    return maps.pop() if maps else None
 
 
 def _target(name: str) -> Any:

@@ -15,6 +15,7 @@ from rolin.bandit import Bandit
 from rolin.cli.policies import new_policy
 from rolin.datasets.log import SUFFIXES as TABLES
 from rolin.errors import DataError, RolinError
+from rolin.features import Features, load
 from rolin.journal import SQLiteJournal, replay
 from rolin.journal.dsjson import read_dsjson
 from rolin.journal.events import SettingsChanged
@@ -50,6 +51,8 @@ def show(journal: JournalFile) -> None:
     typer.echo(f"policy     {policy!r}")
     _, floor, share, propensities = settings[-1] if settings else SettingsChanged(0.0)
     typer.echo(f"settings   floor {floor:g}, control_share {share:g}, propensities {propensities}")
+    if policy.features is not None:
+        typer.echo(f"features   {policy.features!r}")
     typer.echo(f"events     {version}")
     if header.first:
         typer.echo(f"erased     some of the events up to {header.first}")
@@ -108,8 +111,15 @@ def import_(
         Path | None,
         typer.Option(help="Of .dsjson: file with the features' names, written if it is not there."),
     ] = None,
+    map: Annotated[
+        Path | None,
+        typer.Option(
+            help="Feature map (.json) for raw features; by default that of the journal, if it has one."
+        ),
+    ] = None,
 ) -> None:
     """Learn from past decisions, and record them in a journal; repeating it is harmless."""
+    feature_map = _map(map, journal)
     if log.name.endswith(TABLES):
         listed = (
             None
@@ -118,11 +128,11 @@ def import_(
         )
         pasts = past_decisions(
             log, arm=arm or "arm", reward=reward, propensity=propensity, features=listed, id=id,
-            time=time, person=person, now=clock(),
+            time=time, person=person, now=clock(), feature_map=feature_map,
         )  # fmt: skip
     else:
         known = _names(names)
-        read = read_dsjson(log, features=known, arm=arm)
+        read = read_dsjson(log, features=known, arm=arm, feature_map=feature_map)
         pasts = read.decisions
         if names is not None and known is None:
             try:
@@ -136,7 +146,8 @@ def import_(
     d = pasts[0].decision.offered_contexts.shape[1]
     begun = journal.exists()
     try:
-        with Bandit(None if begun else new_policy(policy, d), journal=journal) as bandit:
+        new = None if begun else new_policy(policy, d)
+        with Bandit(new, features=feature_map, journal=journal) as bandit:
             n = bandit.import_log(pasts)
     except RolinError:
         if not begun:  # a journal that came to nothing
@@ -144,6 +155,15 @@ def import_(
                 journal.with_name(journal.name + ending).unlink(missing_ok=True)
         raise
     typer.echo(f"{n} of {len(pasts)} decisions were new; the journal is {journal}")
+
+
+def _map(path: Path | None, journal: Path) -> Features | None:
+    """Return the feature map of a file, or that of a journal that has begun."""
+    if path is not None:
+        if not path.is_file():
+            raise DataError(f"there is no feature map {path}")
+        return load(path)
+    return replay(journal)[0].features if journal.exists() else None
 
 
 def _names(path: Path | None) -> list[str] | None:

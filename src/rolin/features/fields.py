@@ -7,7 +7,7 @@ kept, as *slots* of (place, number), and crossing fields multiplies slots, not p
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -169,7 +169,7 @@ class Boolean(Field):
 class _Texts(Field):
     """What categories and tags share: the texts they know, or the places they are hashed to."""
 
-    values: tuple[str, ...] | None = None
+    values: Sequence[Any] | None = None
     size: int | None = None
 
     def __post_init__(self) -> None:

@@ -33,9 +33,11 @@ class RawContexts:
         `{"situation": …, "arms": […]}`, or the same as JSON.
     vectors
         (K, d): the vectors, where the features cannot make them again.
+    at_hand
+        (d,) vectors that are needed soon, by place: those of the chosen arms.
     """
 
-    __slots__ = ("_raw", "arms", "features", "vectors")
+    __slots__ = ("_at_hand", "_raw", "arms", "features", "vectors")
 
     def __init__(
         self,
@@ -43,8 +45,10 @@ class RawContexts:
         arms: Sequence[Name],
         raw: str | dict[str, Any],
         vectors: Floats | None = None,
+        at_hand: Mapping[int, Floats] | None = None,
     ) -> None:
         self.features, self.arms, self._raw, self.vectors = features, arms, raw, vectors
+        self._at_hand = at_hand or {}
 
     @classmethod
     def of(
@@ -54,10 +58,14 @@ class RawContexts:
         rows: Sequence[dict[str, Any]],
         situation: dict[str, Any],
         vectors: Floats,
+        chosen: Sequence[int] = (),
     ) -> RawContexts:
         """Return a record of what vectors were made of, which does not change with it."""
         kept = vectors if isinstance(features, Transformed) else None
-        return cls(features, arms, _recorded(rows, situation), kept)
+        at_hand = {k: vectors[k].copy() for k in chosen}
+        for vector in at_hand.values():
+            vector.flags.writeable = False
+        return cls(features, arms, _recorded(rows, situation), kept, at_hand)
 
     @classmethod
     def read(
@@ -95,6 +103,8 @@ class RawContexts:
 
     def context(self, k: int) -> Floats:
         """Return the (d,) vector of one of the arms."""
+        if k in self._at_hand:
+            return self._at_hand[k]
         if self.vectors is not None:
             row: Floats = self.vectors[k]
             return row

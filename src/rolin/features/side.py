@@ -157,16 +157,20 @@ class Side:
         try:
             return [table[value] for value in values]  # all are texts that are known, mostly
         except KeyError:
-            found = []
-            for value in values:
-                known = value if value.__class__ is str else text(0, value)
-                place = table.get(known)
-                if place is None:
+            pass
+        unseen = self.offset[name] + len(table)  # of a field whose values are listed
+        found = []
+        for value in values:
+            known = value if value.__class__ is str else text(0, value)
+            place = table.get(known)
+            if place is None:
+                place = unseen
+                if field.size is not None:
                     place = self.offset[name] + field.place(known)
-                    if field.size is not None and len(table) < _KEPT:
+                    if len(table) < _KEPT:
                         table[known] = place
-                found.append(place)
-            return found
+            found.append(place)
+        return found
 
     def _tag_slots(
         self, name: str, field: Tags, column: Sequence[Any], whose: Whose

@@ -84,7 +84,7 @@ class Transformed(Features):
             ) from error
         if hasattr(found, "toarray"):
             found = found.toarray()
-        x = as_floats("what the transformer returned", found)
+        x = as_floats("what the transformer returned", found).copy()  # it may be its own
         if x.shape != (len(rows), self.n_features):
             raise ShapeError(
                 f"the transformer returned shape {x.shape}, expected ({len(rows)}, {self.n_features})"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import datetime
 from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +313,93 @@ def test_numbers_that_are_categories() -> None:
     assert features.transform(with_gaps).argmax(axis=1).tolist() == [0, 3, 1]
 
 
+class Device(str, Enum):  # noqa: UP042 # whose str() is another text
+    """A category of somebody's own."""
+
+    PHONE = "phone"
+
+
+def test_texts_of_other_kinds(features: FeatureMap) -> None:
+    """An Enum that is a text is that text, alone, beside a missing one, in a table, and hashed."""
+    hashed = FeatureMap(arm={"c": Category(size=50)})
+    for rows in ([{"device": Device.PHONE}], [{"device": Device.PHONE}, {"device": None}]):
+        plain = [{"device": "phone"}, {"device": None}][: len(rows)]
+        x, y = (features.transform([{}] * len(rows), given) for given in (rows, plain))
+        assert (x == y).all()
+        assert (x[0] == features.contexts([{}], rows[0])[0]).all()
+    alone, beside = (
+        hashed.contexts([{"c": c} for c in values])[0]
+        for values in ([Device.PHONE], [Device.PHONE, 3])
+    )
+    assert (alone == hashed.contexts([{"c": "phone"}])[0]).all()
+    assert (alone == beside).all()
+    token = HashedFeatures(64)
+    assert (token.contexts([{"c": Device.PHONE}]) == token.contexts([{"c": "phone"}])).all()
+
+
+@pytest.mark.parametrize("value", [Decimal(1), Fraction(1), 1 + 0j, "true", 2])
+def test_what_is_no_boolean_is_none_anywhere(value: Any, features: FeatureMap) -> None:
+    """Alone, beside others, and in a table."""
+    for rows in (
+        [{"live": value}],
+        [{"live": value}, {"live": None}],
+        [{"live": True}, {"live": value}],
+    ):
+        with pytest.raises(
+            InputError, match=r"field 'live' of arm . is .*, expected true or false"
+        ):
+            features.contexts(rows)
+        with pytest.raises(
+            InputError, match=r"field 'live' of row . is .*, expected true or false"
+        ):
+            features.transform(rows, [{}] * len(rows))
+
+
+def test_objects_and_names_with_dots() -> None:
+    """In rows and in tables: an object where a value was declared, names with dots, and both at once."""
+    features = FeatureMap(arm={"a.b.c": Number(), "u": Category(["x"])})
+    for row, expected in (
+        ({"a.b": {"c": 2.0}}, 2.0), ({"a": {"b.c": 2.0}}, 2.0), ({"a": {"b": {"c": 2.0}}}, 2.0),
+        ({"a.b.c": 2.0}, 2.0), ({"a": {"b": None}}, 0.0), ({"a": 3}, 0.0),
+    ):  # fmt: skip
+        for rows in ([row], pa.Table.from_pylist([row]), pl.DataFrame([row]), pd.DataFrame([row])):
+            assert features.transform(rows)[0, 1] == expected
+            assert features.contexts(rows)[0, 1] == expected
+    twice = {"a.b.c": 1.0, "a": {"b": {"c": 2.0}}}
+    for rows in (
+        [twice],
+        pa.Table.from_pylist([twice]),
+        pl.DataFrame([twice]),
+        pd.DataFrame([twice]),
+    ):
+        for read in (features.transform, features.contexts):
+            with pytest.raises(InputError, match=r"field 'a.b.c' is given twice"):
+                read(rows)
+    odd = {"u": {"x": 1}}
+    for rows in ([odd], pa.Table.from_pylist([odd]), pl.DataFrame([odd]), pd.DataFrame([odd])):
+        for read in (features.transform, features.contexts):
+            with pytest.raises(InputError, match=r"field 'u' of .* is {'x': 1}, expected a text"):
+                read(rows)
+
+
+def test_columns_that_nobody_uses(features: FeatureMap) -> None:
+    """Whatever type they have; and two columns of one name are refused by every route."""
+    wide = pl.DataFrame({"price": [1.0], "big": pl.Series([2**100], dtype=pl.Int128)})
+    assert features.transform(wide, [{}]).shape == (1, features.n_features)
+    used = pl.DataFrame({"price": pl.Series([2**60], dtype=pl.Int128)})
+    assert features.transform(used, [{}]).max() > 1e17
+    for table in (
+        pd.DataFrame([[1.0, 2.0]], columns=["price", "price"]),
+        pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], names=["price", "price"]),
+    ):
+        for read in (features.contexts, lambda t: features.transform(t, [{}])):
+            with pytest.raises(InputError, match="two columns of the table have the same name"):
+                read(table)
+    gaps = pd.DataFrame({"price": pd.Series([math.nan, 1.0], dtype=pd.ArrowDtype(pa.float64()))})
+    rows = [{"price": None}, {"price": 1.0}]
+    assert (features.transform(gaps, [{}] * 2) == features.transform(rows, [{}] * 2)).all()
+
+
 # -- what nobody declared ---------------------------------------------------------------------------
 
 
@@ -338,8 +428,12 @@ def test_strictness() -> None:
         features.contexts({"red": {"prize": 1.0}}, {})
     with pytest.raises(InputError, match=r"the situation has a field 'user.name', expected only"):
         features.contexts({"red": good}, {"user": {"age": 3, "name": "ann"}})
-    with pytest.raises(InputError, match="a column 'prize' that the map does not know"):
-        features.transform(pd.DataFrame({"prize": [1.0]}), [{}])
+    for table in ([{"prize": 1.0}], pd.DataFrame({"prize": [1.0]}), pl.DataFrame({"prize": [1.0]})):
+        with pytest.raises(InputError, match="a column 'prize' that the map does not know"):
+            features.transform(table, [{}])
+    with pytest.raises(InputError, match=r"a column 'user.name' that the map does not know"):
+        features.transform([{}], [{"user": {"name": "ann"}}])
+    features.contexts({"red": good}, {"user": None})  # nothing is not something else
     both = pd.DataFrame({"price": [1.0], "user.age": [2.0], "id": [3]})
     assert features.transform(both).shape == (1, features.n_features)
     assert from_json(features.to_json()).strict  # type: ignore[attr-defined]  # a FeatureMap
@@ -411,7 +505,9 @@ BAD_MAPS: list[tuple[dict[str, Any], str]] = [
     ({"arm": {"_tag": Number()}}, "'_tag' of the arm: names that begin with an underscore"),
     ({"situation": {"_arm": Category(["a"])}}, "'_arm' of the situation: names that begin"),
     ({"arm": {"a": {"_b": Number()}}}, "'a._b' of the arm: names that begin with an underscore"),
-    ({"arm": {"a=b": Number()}}, "'a=b' of the arm: '=', '×' and '#' are reserved"),
+    ({"arm": {"a × b": Number()}}, "'a × b' of the arm: 'intercept' and '×' are reserved"),
+    ({"arm": {"intercept": Number()}}, "'intercept' of the arm: 'intercept' and '×' are reserved"),
+    ({"arm": {"a=b": Number(), "a": Category(["b"])}}, "two features of the arm would be called"),
     ({"arm": {"": Number()}}, "a field of the arm is named '', expected a text"),
     ({"arm": {3: Number()}}, "a field of the arm is named 3, expected a text"),
     ({"arm": {"a": "number"}}, "field 'a' of the arm is 'number', expected Number"),
@@ -425,7 +521,15 @@ BAD_MAPS: list[tuple[dict[str, Any], str]] = [
     ({"arm": {"a": Number()}, "cross": [("s", "a")]}, "expected a field of the situation"),
     (
         {"arm": {"a": Category(size=400)}, "situation": {"s": Category(size=400)}},
-        "more than 100000",
+        "have 160801 features, from 400 of the situation and 400 of the arm",
+    ),
+    (
+        {
+            "arm": {"a": Category(size=49_999)},
+            "situation": {"s": Category(size=49_999)},
+            "cross": [],
+        },
+        "than a table of their products can hold",
     ),
 ]
 
@@ -562,6 +666,32 @@ def test_a_map_from_a_sample(library: str) -> None:
     assert prices.std() == pytest.approx(1.0)
 
 
+def test_odd_columns_of_a_sample() -> None:
+    """Objects that are sometimes missing, dates, bytes, empty lists: what cannot be used is left out."""
+    rows = [
+        {
+            "user": {"age": float(i)} if i % 2 else None, "when": datetime(2026, 1, 1 + i), "raw": b"x",
+            "none": [], "lists": [[1]], "objects": [{"a": 1}], "tags": frozenset({"x"}), "#n": i,
+            "tiny": i * 1e-160,
+        }
+        for i in range(10)
+    ]  # fmt: skip
+    features = FeatureMap.infer(rows)
+    kinds = {name: field.kind for name, field in features.arm.items()}
+    assert kinds == {
+        "user.age": "number", "when": "ignored", "raw": "ignored", "none": "ignored", "lists": "ignored",
+        "objects": "ignored", "tags": "tags", "#n": "number", "tiny": "number",
+    }  # fmt: skip
+    assert features.arm["user.age"].missing
+    with pytest.raises(InputError, match="field 'n' of the arm has numbers too large"):
+        FeatureMap.infer([{"n": 1e300}, {"n": -1e300}])
+    sized = Category(size=np.int64(5), missing=np.bool_(True))  # type: ignore[arg-type]
+    made = FeatureMap(arm={"c": sized})
+    assert from_json(made.to_json()) == made
+    far = FeatureMap(arm={"ts": Number(center=1.7e18, scale=1e-9)})
+    assert far.contexts([{"ts": None}]).tolist() == [[1.0, 0.0]]
+
+
 def test_declared_fields_of_a_sample() -> None:
     """What was declared stays; what it left open is found, and others may be left out."""
     rows = [{"age": 18 + i % 2, "price": float(i), "x": 1.0} for i in range(10)]
@@ -617,6 +747,10 @@ def test_more_fields_come_behind() -> None:
     assert few.names[features.n_features :] == ["b"]
     late = features.with_fields(cross=[])
     assert late == features
+    other = FeatureMap({"s": Number()}, {"a": Number(scale=2.0)})
+    assert not other.with_fields(arm={"b": Number()}).extends(features)
+    with pytest.raises(ParameterError, match="'a' is declared both as a value and as an object"):
+        features.with_fields(arm={"a.b": Number()})
     with pytest.raises(ParameterError, match="the arm has a field 'a' already"):
         features.with_fields(arm={"a": Number()})
 
@@ -655,13 +789,18 @@ def test_hashed_rows_of_each_library() -> None:
     features = HashedFeatures(64)
     expected = features.transform(ROWS, SITUATION_ROWS)
     for library, rows in tables(ROWS).items():
-        if library != "flat dicts" and not library.startswith("pandas"):
-            x = features.transform(rows, tables(SITUATION_ROWS)[library])
-            assert (x == expected).all(), library
+        x = features.transform(rows, tables(SITUATION_ROWS)[library])
+        assert (x == expected).all(), library
     with pytest.raises(InputError, match="field 'x' of arm 'red' is nan, expected a finite number"):
         features.contexts({"red": {"x": math.nan}})
-    with pytest.raises(InputError, match=r"field 'x' of the situation is .*, expected a number"):
-        features.contexts({"red": {}}, {"x": object()})
+    with pytest.raises(InputError, match=r"field 'x' of the situation is 1e.40, expected a number"):
+        features.contexts({"red": {}}, {"x": 1e40})
+    odd = {"d": datetime(2026, 1, 1), "o": object(), "b": b"x", "l": [[1], {"a": 1}]}
+    plain = features.contexts({"red": {"x": 1.0}}, {"y": "z"})
+    assert (features.contexts({"red": {"x": 1.0} | odd}, {"y": "z"} | odd) == plain).all()
+    named = HashedFeatures(8, arm_names=True)
+    with pytest.raises(InputError, match=r"arm \(1, 2\) has no name that is a text"):
+        named.contexts({(1, 2): {}})
     deep: Any = 1
     for _ in range(DEEPEST + 1):
         deep = {"d": deep}

@@ -42,10 +42,11 @@ from rolin.errors import (
     ParameterError,
     ShapeError,
     UnknownDecision,
+    UnknownOption,
 )
 from rolin.explanation import Explanation, explain
 from rolin.exploration import Explorer
-from rolin.features import Features, RawContexts, Transformed
+from rolin.features import FeatureMap, Features, RawContexts, Transformed
 from rolin.features.base import arms_of
 from rolin.features.rows import row_of
 from rolin.journal import Journal, open_journal
@@ -171,7 +172,9 @@ class Bandit:
         """Where everything is recorded."""
         self._owns_journal = self.journal is not journal
         try:
-            self._live = LiveState(self.journal, policy, self._now, snapshot_every)
+            self._live = LiveState(
+                self.journal, policy, self._now, snapshot_every, may_have_grown=features is not None
+            )
             self._settle(given)
             self._settle_features(features)
         except BaseException:
@@ -199,15 +202,23 @@ class Bandit:
         """Go on with the journal's features, or record the first."""
         self._given = features
         known = self.policy.features
-        if features is None or known == features:
-            return
-        if known is not None:
-            raise JournalError(
-                f"the journal goes on with {known!r}, and was given {features!r}: leave it out to go on; "
-                "change_features adds fields"
-            )
-        _check_size(self.policy, features)
-        self._live.change(lambda: FeaturesChanged(self._now(), features))
+        wanted = features or known
+        if known is not None and features is not None and known != features:
+            if isinstance(known, FeatureMap) and known.extends(features):
+                wanted = known  # somebody else has gone on to more fields
+            elif not (isinstance(features, FeatureMap) and features.extends(known)):
+                raise JournalError(
+                    f"the journal goes on with {known!r}, and was given {features!r}: leave it out to go on, or "
+                    "add fields to it, with with_fields"
+                )
+        recorded = {
+            event.features.version
+            for _, event in self.journal.lasting()
+            if isinstance(event, FeaturesChanged)
+        }
+        # also that of a policy which brings its own: decisions refer to it
+        if wanted is not None and (wanted != known or wanted.version not in recorded):
+            self.change_features(wanted)
 
     @property
     def features(self) -> Features | None:
@@ -229,6 +240,7 @@ class Bandit:
         if not isinstance(features, Features):
             raise ParameterError(f"features={features!r}, expected a feature map")
         self._live.change(lambda: FeaturesChanged(self._now(), features))
+        self._given = features
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -370,16 +382,17 @@ class Bandit:
                 self._settings = self._live.settings
                 self._explorer = Explorer(policy.seed, *self._settings[1:])
             control = self._explorer.in_control(person or id)
-            features = self.features
-            rows: list[dict[str, Any]] = []
+            features, raw = self.features, None
             if features is not None:
                 rows, arms = arms_of(contexts, arms)
+                if not {str}.issuperset(map(type, arms)):
+                    arms = [canonical(name) for name in arms]
                 if excluded:
-                    kept = [k for k, name in enumerate(arms) if canonical(name) not in excluded]
+                    kept = [k for k, name in enumerate(arms) if name not in excluded]
                     if kept:  # or else `ask` will say so
                         rows, arms = [rows[k] for k in kept], [arms[k] for k in kept]
-                situation = row_of("the situation", situation)
-                contexts = features.encode(rows, situation, arms)
+                shared = row_of("the situation", situation)
+                raw, contexts = RawContexts.read(features, arms, rows, shared)
             elif situation is not None:
                 raise ParameterError("situation is given, but the bandit has no feature map")
             question = ask(policy._model, contexts, arms, excluded)
@@ -393,12 +406,12 @@ class Bandit:
             if top_k is not None:
                 check_top_k(top_k, question)
             chosen, p = self._explorer.choose(policy, question, id, top_k or 1, control=control)
-        given: Any = x if features is not None else x.copy()
+        given: Any = x.copy() if raw is None else x
         for array in (given, p):
             if array is not None:
                 array.flags.writeable = False  # a record: neither the caller nor we change it
-        if features is not None:
-            given = RawContexts.of(features, offered, rows, situation, given, chosen)
+        if raw is not None:
+            given = raw.with_at_hand(x, chosen)
         return LoggedDecision(id, self._now(), offered, given, chosen, p, version, person, control)
 
     def _now(self) -> float:
@@ -488,8 +501,6 @@ class Bandit:
         chosen = decision.chosen[place]
         arm = self._live.life_of(decision, decision.offered[chosen])
         x = decision.context_of(chosen)
-        if more := self.policy.n_features - len(x):  # which came later, and were 0 then
-            x = np.pad(x, (0, more))
         return Outcome(decision.id, now, place, arm, x, value, weight, expired)
 
     def expire(
@@ -559,6 +570,8 @@ class Bandit:
             Which columns mean what: see [`read_decisions`][rolin.journal.tables.read_decisions] and
             [`read_dsjson`][rolin.journal.dsjson.read_dsjson].
         """
+        if "feature_map" in columns:
+            raise UnknownOption("import_log takes no feature_map: the bandit has its own, or none")
         pasts = past_decisions(source, now=self._now(), feature_map=self.features, **columns)
         if self.features is None:
             pasts = [reread(past, None) for past in pasts]
@@ -579,7 +592,7 @@ class Bandit:
                         f"{decision.arm!r} in what is imported"
                     )
                 if stored is None:
-                    here = decision._replace(version=self.version)
+                    here = decision._replace(version=self.version, imported=True)
                     pending.add(here)
                     events.append(here)
                     events += [
@@ -757,17 +770,21 @@ class Bandit:
         other = None if against is None else offered_place(decision, against)
         if as_of not in ("decision", "now"):
             raise ParameterError(f"as_of={as_of!r}, expected 'decision' or 'now'")
-        with self._live.lock:
-            policy, version = self._live.current()
-            if as_of == "now" or decision.version == version:
-                same = decision.version == version
-                return explain(policy, decision, k, other, as_it_was=same)
-        if decision.version is None:
+        known = None if decision.imported else decision.version
+        if known is None and as_of == "decision":
             raise CannotTell(
                 f"decision {decision.id!r} was imported, so what decided it is not known: as_of='now'"
             )
-        before, _ = replay(self.journal, kind=type(policy), upto=decision.version)
-        return explain(before, decision, k, other)
+        if known is None or known > self.version:
+            self._live.refresh()
+        with self._live.lock:
+            policy, version = self._live.current()
+            same = known is not None and known >= self._live.changed  # nothing was learned since
+            if as_of == "now" or same:
+                version = known if known is not None and same else version
+                return explain(policy, decision, k, other, version=version, as_it_was=same)
+        before, version = replay(self.journal, kind=type(policy), upto=known)
+        return explain(before, decision, k, other, version=version, as_it_was=True)
 
     @property
     def policy(self) -> Policy[Any]:

@@ -77,9 +77,9 @@ class Explanation:
     """What the arm was ranked by: the mean plus what was drawn, or added, for its uncertainty. `None` in a
     control group, for joint draws and for differences."""
     explored: bool | None
-    """Whether the decision's arm was drawn at random, by the floor or in a control group; `None` if that cannot
-    be told."""
-    version: int | None
+    """Whether the decision was not the one with the highest score, since it was drawn at random: by the floor, or
+    in a control group. `None` of other arms, and if that cannot be told."""
+    version: int
     """The last event that the model knew."""
 
     def __str__(self) -> str:
@@ -125,7 +125,8 @@ def explain(
     k: int,
     against: int | None = None,
     *,
-    as_it_was: bool = True,
+    version: int,
+    as_it_was: bool,
 ) -> Explanation:
     """Say what the mean of an arm consists of.
 
@@ -139,6 +140,8 @@ def explain(
         Place of the arm among those offered.
     against
         Place of an arm to compare it with.
+    version
+        The last event that the policy knows.
     as_it_was
         Whether the policy is as it was, so that what it drew can be drawn again.
     """
@@ -172,7 +175,7 @@ def explain(
         propensity=float(p[k]) if p is not None and alone else None,
         score=score if alone else None,
         explored=explored if k == decision.chosen[0] else None,
-        version=decision.version,
+        version=version,
     )
 
 
@@ -266,7 +269,9 @@ def _drawn(
         return None, True
     if getattr(policy, "sampling", "marginal") == "joint" and decision.propensities is not None:
         return None, None  # drawn from the probabilities, not by scores
-    question = ask(policy._model, decision.offered_contexts, decision.offered, ())
+    x = decision.offered_contexts
+    x = np.pad(x, ((0, 0), (0, policy.n_features - x.shape[1])))
+    question = ask(policy._model, x, decision.offered, ())
     scores = policy._score(question, decision.id)
     best = policy._ranking(scores, decision.id, 1)[0]
     return float(scores[1][-1, k]), best != decision.chosen[0]

@@ -85,6 +85,7 @@ def draw_regret(result: Result, ax: Axes | None, *, scale: str, bound: bool, ban
 
 
 # Arms drawn in one figure; of more, the highest and the lowest.
+_LEVELS = ("intercept", "level")
 _DRAWN = 40  # arms, half from each end, and coefficients
 
 
@@ -95,9 +96,7 @@ def draw_effects(report: Diagnosis) -> Figure:
     if left_out > 0:
         arms = [*arms[: _DRAWN // 2], *arms[-(_DRAWN // 2) :]]
     # without the level, beside which the others might not be seen
-    slopes = [
-        c for c in report.largest_coefficients(_DRAWN + 1) if c.name not in ("intercept", "level")
-    ][:_DRAWN]
+    slopes = [c for c in report.largest_coefficients(_DRAWN + 2) if c.name not in _LEVELS][:_DRAWN]
     rows = max(len(arms), len(slopes))
     with plt.rc_context(STYLE):
         figure = Figure(figsize=(7.2, min(1.6 + 0.16 * rows, 11.0)), layout="constrained")
@@ -105,7 +104,7 @@ def draw_effects(report: Diagnosis) -> Figure:
         _draw_intervals(left, arms, 0)
         _draw_intervals(right, slopes, 1)
         left.set(title="arm effects", xlabel="effect on the reward, 95 %")
-        few = len(slopes) + 2 < len(report.coefficients)
+        few = len(slopes) < sum(c.name not in _LEVELS for c in report.coefficients)
         title = f"{len(slopes)} largest coefficients" if few else "coefficients"
         right.set(title=title, xlabel="coefficient, 95 %")
         if left_out > 0:

@@ -25,7 +25,18 @@ from safetensors.numpy import load, save
 from rolin.arms import Name, PastArm
 from rolin.errors import ArmError, StateFileError
 
-__all__ = ["FORMAT", "VERSION", "State", "decode", "encode", "pack", "read", "unpack", "write"]
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "State",
+    "decode",
+    "encode",
+    "pack",
+    "read",
+    "unpack",
+    "write",
+    "write_bytes",
+]
 
 FORMAT = "rolin-state"
 VERSION = 1
@@ -64,7 +75,11 @@ def pack(state: State) -> bytes:
 
 def write(path: str | PathLike[str], state: State) -> None:
     """Write a state to a file, atomically and durably."""
-    data = pack(state)
+    write_bytes(path, pack(state))
+
+
+def write_bytes(path: str | PathLike[str], data: bytes) -> None:
+    """Write a file, atomically and durably."""
     target = Path(os.path.realpath(path))  # through a link, to the file it stands for
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}")

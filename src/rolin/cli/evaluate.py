@@ -98,7 +98,7 @@ def run(
     if (feature_map := _map(map, targets)) is not None:
         columns["feature_map"] = feature_map
     if arm_features is not None:
-        columns["arm_features"] = _arm_features(arm_features)
+        columns["arm_features"] = _arm_features(arm_features, raw=feature_map is not None)
     read = offline.read(log, missing=_missing(missing), first_place=first_place, **columns)
     if control_only:
         read = read.take(read.control)
@@ -145,10 +145,12 @@ def run(
         raise DataError("; ".join(failed))
 
 
-def _arm_features(path: Path) -> dict[Any, Any]:
+def _arm_features(path: Path, *, raw: bool) -> Any:
     """Return the features of every arm, from a table whose first column is the arm."""
     table = read_table(path, None)
     arm, *features = table.columns
+    if raw:
+        return read_table(path, arm).set_index(arm)
     if not features or table[arm].duplicated().any():
         raise DataError(f"{path} is not a table of arms, each once, with their features")
     columns = [numbers(path, table, name) for name in features]

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,8 +17,9 @@ from rolin.arms import Name
 from rolin.checks import as_names
 from rolin.errors import InputError, ParameterError, ShapeError
 from rolin.features.rows import is_table, row_of, rows_of
+from rolin.snapshot import write_bytes
 
-__all__ = ["ARM", "FORMAT", "Features", "Part", "arms_of", "whose"]
+__all__ = ["ARM", "FORMAT", "Features", "Part", "arms_of", "rows_and_situations", "whose"]
 
 Floats = NDArray[np.float64]
 
@@ -43,6 +43,8 @@ class Features(ABC):
 
     n_features: int
     """Number d of features of a vector."""
+    careful = False
+    """Whether the name of a field might be that of a key which is no text, once it is JSON."""
 
     @property
     @abstractmethod
@@ -101,12 +103,7 @@ class Features(ABC):
         names
             The names of the n arms.
         """
-        rows, found = arms_of(arms, names)
-        shared = [{}] * len(rows) if situations is None else arms_of(situations, None)[0]
-        if len(shared) != len(rows):
-            raise ShapeError(
-                f"there are {len(shared)} situations and {len(rows)} arms, not as many"
-            )
+        rows, shared, found = rows_and_situations(arms, situations, names)
         out = np.empty((len(rows), self.n_features))
         for i, (row, situation) in enumerate(zip(rows, shared, strict=True)):
             out[i] = self.encode([row], situation, [found[i]])[0]
@@ -124,8 +121,8 @@ class Features(ABC):
         return json.dumps(body, allow_nan=False)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a JSON file, which [`features.load`][rolin.features.load] reads."""
-        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+        """Write it to a JSON file, atomically; [`features.load`][rolin.features.load] reads it."""
+        write_bytes(path, f"{self.to_json()}\n".encode())
 
     def named(self, context: Any) -> dict[str, float]:
         """Return the numbers of a (d,) context that are not zero, by name."""
@@ -151,7 +148,10 @@ def arms_of(
 ) -> tuple[list[dict[str, Any]], Sequence[Name]]:
     """Return the rows of the arms, and their names."""
     if isinstance(given, (str, bytes)):
-        given = row_of("arms", given)
+        try:
+            given = json.loads(given)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"arms is a text that is not JSON: {error}") from None
     if isinstance(given, Mapping):
         if names is not None:
             raise ParameterError("names of arms were given beside a mapping, whose keys they are")
@@ -178,6 +178,19 @@ def arms_of(
     if len(found) != len(rows):
         raise ShapeError(f"there are {len(found)} names for {len(rows)} arms")
     return rows, found
+
+
+def rows_and_situations(
+    arms: Any, situations: Any, names: Iterable[Name] | None
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Sequence[Name]]:
+    """Return the rows of n arms, their n situations, and their names."""
+    rows, found = arms_of(arms, names)
+    shared = [{}] * len(rows) if situations is None else arms_of(situations, None)[0]
+    if len(shared) != len(rows):
+        raise ShapeError(
+            f"there are {len(shared)} situations and {len(rows)} arms, expected as many"
+        )
+    return rows, shared, found
 
 
 def whose(arms: Sequence[Name]) -> Any:

@@ -13,13 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.features.values import BadValue, is_missing, number
+from rolin.features.values import BadValue, is_missing, number, without_nan
 
-__all__ = ["ArrowColumn", "Column", "PandasColumn", "Values"]
+__all__ = ["LISTS", "ArrowColumn", "Column", "PandasColumn", "Values", "items_of"]
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Reading = Callable[[int, Any], Any]
+LISTS = (list, tuple, set, frozenset, np.ndarray)
+"""What is taken for a list of tags."""
+
+
+def items_of(value: Any) -> list[Any]:
+    """Return the items of a list of any kind, without those that are missing."""
+    items = np.atleast_1d(value).tolist() if isinstance(value, np.ndarray) else value
+    return [item for item in items if not is_missing(item)]
 
 
 class Column(ABC):
@@ -77,10 +85,8 @@ class Values(Column):
         for i, value in enumerate(self.values):
             if is_missing(value):
                 flat.append(-1)
-            elif isinstance(value, (list, tuple, set, frozenset, np.ndarray)):
-                for item in value.tolist() if isinstance(value, np.ndarray) else value:
-                    if is_missing(item):
-                        continue
+            elif isinstance(value, LISTS):
+                for item in items_of(value):
                     try:
                         flat.append(found.setdefault(read(i, item), len(found)))
                     except BadValue as bad:
@@ -98,21 +104,15 @@ class PandasColumn(Column):
         self._series = series
 
     def _values(self) -> Values:
-        import pandas as pd
-
-        items = self._series.astype(object).tolist()
-        return Values([
-            None if (isinstance(v, float) and v != v) or v is pd.NaT or v is pd.NA else v
-            for v in items
-        ])  # fmt: skip
+        return Values([without_nan(value) for value in self._series.astype(object).tolist()])
 
     def numbers(self) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the numbers, and which ones are missing."""
         series = self._series
         if getattr(series.dtype, "kind", "O") not in "biuf":
             return self._values().numbers()
-        missing = series.isna().to_numpy(dtype=bool)
         found = np.array(series.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+        missing = np.isnan(found)
         found[missing] = 0.0
         return _finite(found), missing
 

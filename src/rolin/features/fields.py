@@ -46,6 +46,10 @@ class Field(ABC):
     """Whether a value that is missing has a place of its own."""
     kind: ClassVar[str]
 
+    def __post_init__(self) -> None:
+        """Take what is as good as a bool for one."""
+        object.__setattr__(self, "missing", bool(self.missing))
+
     @property
     @abstractmethod
     def width(self) -> int:
@@ -100,6 +104,8 @@ class Number(Field):
 
     def __post_init__(self) -> None:
         """Check the numbers."""
+        super().__post_init__()
+        object.__setattr__(self, "standardise", bool(self.standardise))
         for name in ("center", "scale"):
             value = getattr(self, name)
             if value is not None:
@@ -125,6 +131,7 @@ class Number(Field):
         """Return (n, 1) places and numbers."""
         values, missing = column.numbers()
         scaled = self.scaled(values)
+        scaled[missing] = 0.0
         if scaled.size and not np.abs(scaled).max() <= LARGEST:
             i = int(np.argmax(~(np.abs(scaled) <= LARGEST)))
             raise BadValue(i, float(values[i]), f"a number that is at most {LARGEST:g} when scaled")
@@ -174,12 +181,14 @@ class _Texts(Field):
 
     def __post_init__(self) -> None:
         """Check the values; numbers and booleans become texts."""
+        super().__post_init__()
         if self.values is not None and self.size is not None:
             raise ParameterError(f"both values and size={self.size!r} are given, expected one")
         if self.values is not None:
             object.__setattr__(self, "values", _as_texts(self.values))
         if self.size is not None:
-            count_of("size", self.size, least=1, most=_MOST)
+            size = count_of("size", self.size, least=1, most=_MOST)
+            object.__setattr__(self, "size", size)
 
     @property
     def is_fitted(self) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -15,21 +16,23 @@ from rolin.checks import count_of
 from rolin.errors import InputError
 from rolin.features import kernels
 from rolin.features.base import ARM, Features, Part, whose
+from rolin.features.columns import LISTS, items_of
+from rolin.features.fields import LARGEST
 from rolin.features.rows import flatten
-from rolin.features.values import BadValue, hash_of, is_missing, number, text, told
+from rolin.features.values import REMEMBERED, BadValue, hash_of, number, text, told
 
 __all__ = ["HashedFeatures"]
 
 Floats = NDArray[np.float64]
 Tokens = list[tuple[int, str, float]]
-_LISTS = (list, tuple, set, frozenset, np.ndarray)
+_SCALARS = (str, int, float, np.number, np.bool_, Decimal, Fraction)
 
 
 class HashedFeatures(Features):
-    """Any fields, hashed to a fixed number of features: nothing is declared, and nothing breaks.
+    """Any fields, hashed to a fixed number of features: nothing is declared.
 
     A number is a feature of its field's name, a text one of its own that is 1, and so is each item of a list
-    and what is true. Each has the place and the sign of its hash (Weinberger et al. 2009), so two of them may share
+    and what is true; dates and other things are recorded and not used. Each has the place and the sign of its hash (Weinberger et al. 2009), so two of them may share
     a place; the more places, the rarer that is. Numbers are taken as they are: bring them to a size of about 1.
 
     Parameters
@@ -87,6 +90,8 @@ class HashedFeatures(Features):
         if self._arm_names:
             if ARM in row:
                 raise InputError(f"arm {arms[k]!r} has a field {ARM!r}, which is its name")
+            if not isinstance(arms[k], (str, int)):
+                raise InputError(f"arm {arms[k]!r} has no name that is a text or an integer")
             tokens.append((*_token("a", ARM, text(0, arms[k])), 1.0))
         return tokens
 
@@ -103,6 +108,11 @@ class HashedFeatures(Features):
         found = [Part("intercept", 0, 1.0)] if self._intercept else []
         left = _tokens("s", situation, lambda _: "the situation", 0)
         right = self._arm_tokens(row, [arm], 0)
+        both = {name for _, name, _ in left} & {name for _, name, _ in right}
+        left, right = (
+            [(h, f"{side}.{name}" if name in both else name, v) for h, name, v in tokens]
+            for side, tokens in (("situation", left), ("arm", right))
+        )
         for h, name, value in [*left, *right]:
             found.append(self._part(name, h, value))
         if self._cross:
@@ -152,7 +162,7 @@ def _tokens(side: str, row: dict[str, Any], whose: Callable[[int], str], k: int)
             continue
         if kind is str:
             found.append((*_token(side, path, value), 1.0))
-        elif kind is float and -math.inf < value < math.inf:
+        elif kind is float and -LARGEST <= value <= LARGEST:
             found.append((*_token(side, path, None), value))
         else:
             for inner, item in flatten(whose(k), {path: value}):
@@ -170,20 +180,32 @@ def _others(side: str, path: str, value: Any, k: int) -> Tokens:
     """Return the features of what is not a text."""
     if isinstance(value, (bool, np.bool_)):
         return [(*_token(side, path, None), 1.0)] if value else []
-    if isinstance(value, _LISTS):
-        items = value.tolist() if isinstance(value, np.ndarray) else value
-        texts = {text(k, item) for item in items if not is_missing(item)}
+    if isinstance(value, LISTS):
+        texts = {text(k, item) for item in items_of(value) if isinstance(item, _SCALARS)}
         return [(*_token(side, path, item), 1.0) for item in texts]
     if isinstance(value, str):
-        return [(*_token(side, path, str(value)), 1.0)]
-    return [] if is_missing(value) else [(*_token(side, path, None), number(k, value))]
+        return [(*_token(side, path, text(k, value)), 1.0)]
+    if not isinstance(value, _SCALARS):
+        return []
+    found = number(k, value)
+    if not abs(found) <= LARGEST:
+        raise BadValue(k, value, f"a number of at most {LARGEST:g}")
+    return [(*_token(side, path, None), found)]
 
 
-@lru_cache(maxsize=1 << 16)
 def _token(side: str, path: str, value: str | None) -> tuple[int, str]:
     """Return the hash and the name of a feature: of a field, or of a text in it."""
+    if value is not None and len(value) > REMEMBERED:
+        return _new_token(side, path, value)
+    return _known_token(side, path, value)
+
+
+def _new_token(side: str, path: str, value: str | None) -> tuple[int, str]:
     name = path if value is None else f"{path}={value}"
     return hash_of(f"{side}{name}"), name
+
+
+_known_token = lru_cache(maxsize=1 << 16)(_new_token)
 
 
 def _arrays(tokens: Tokens) -> tuple[NDArray[np.uint64], Floats]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from rolin.errors import InputError
-from rolin.features.columns import Values
+from rolin.features.columns import LISTS, Values
 from rolin.features.fields import Boolean, Category, Field, Ignored, Number, Tags
 from rolin.features.rows import flatten, is_table, row_of, rows_of
 from rolin.features.values import BadValue, is_missing, text
@@ -34,7 +36,8 @@ def inferred(
         )
     if others:
         for name, values in columns.items():
-            if name not in fields:
+            inner = any(other.startswith(f"{name}.") for other in (*columns, *declared))
+            if name not in fields and not (inner and all(map(is_missing, values))):
                 fields[name] = _kind_of(what, name, values, most)
     return fields
 
@@ -64,16 +67,22 @@ def _kind_of(what: str, name: str, values: list[Any], most: int) -> Field:
         return Ignored()
     if all(isinstance(value, (bool, np.bool_)) for value in present):
         return Boolean(missing=missing)
-    if all(isinstance(value, (list, tuple, set, np.ndarray)) for value in present):
-        return _fitted(what, name, Tags(missing=missing), values, most)
-    if not any(isinstance(value, str) for value in present):
+    if all(isinstance(value, LISTS) for value in present):
+        try:
+            different, _, _ = Values(present).lists(text)
+        except BadValue:
+            return Ignored()  # lists of objects, or of lists
+        return _fitted(what, name, Tags(missing=missing), values, most) if different else Ignored()
+    if all(isinstance(value, (int, float, np.number, Decimal)) for value in present):
         field: Field = Number(standardise=True, missing=missing)
         return _fitted(what, name, field, values, most)
-    fitted = _fitted(what, name, Category(missing=missing), values, most)
-    different = len({text(i, value) for i, value in enumerate(present)})
-    if len(present) >= _ENOUGH and different > _IDENTIFIER * len(present):
+    try:
+        different = list({text(i, value) for i, value in enumerate(present)})
+    except BadValue:
+        return Ignored()  # dates, bytes and the like
+    if len(present) >= _ENOUGH and len(different) > _IDENTIFIER * len(present):
         return Ignored()
-    return fitted
+    return _fitted(what, name, Category(missing=missing), values, most)
 
 
 def _fitted(what: str, name: str, field: Field, values: list[Any], most: int) -> Field:
@@ -85,9 +94,14 @@ def _fitted(what: str, name: str, field: Field, values: list[Any], most: int) ->
             known = numbers[~missing]
             if not known.size:
                 raise InputError(f"field {name!r} of the {what} has no values in the sample")
-            center, scale = float(known.mean()), float(known.std())
+            with np.errstate(over="ignore", invalid="ignore"):
+                center, scale = float(known.mean()), float(known.std())
+            if not math.isfinite(scale):
+                raise InputError(
+                    f"field {name!r} of the {what} has numbers too large to compute with"
+                )
             # a constant is 0 then, whatever its rounding
-            constant = scale <= 1e-12 * abs(center)
+            constant = scale <= max(1e-12 * abs(center), 1e-150)
             return replace(field, center=center, scale=1.0 if constant else scale)
         if isinstance(field, (Category, Tags)):
             if isinstance(field, Category):

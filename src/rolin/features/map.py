@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,7 +32,11 @@ Fields = Mapping[str, Any]
 Cross = Literal["all"] | Iterable[tuple[str, str]]
 Term = tuple[str | None, str | None]
 _MOST = 100_000  # features
+_TABLE = 50_000_000  # entries of the table that says where products go
 INTERCEPT = "intercept"
+_ODD = re.compile(
+    r"-?\d.*|-?Infinity|NaN|true|false|null"
+)  # what JSON makes of keys that are no texts
 
 
 class FeatureMap(Features):
@@ -84,9 +89,20 @@ class FeatureMap(Features):
         self, left: dict[str, Field], right: dict[str, Field], terms: list[Term], strict: bool
     ) -> None:
         self._situation, self._arm = Side("situation", left), Side("arm", right)
+        self.careful = any(_ODD.fullmatch(part) for n in (*left, *right) for part in n.split("."))
         self.strict = strict
         """Whether a field that was not declared is an error."""
         self._terms = tuple(terms)
+        widths = [{None: 1, **{n: f.width for n, f in fields.items()}} for fields in (left, right)]
+        size = sum(widths[0][s] * widths[1][a] for s, a in terms)
+        table = self._situation.width * self._arm.width
+        if size > _MOST or table > _TABLE:
+            raise ParameterError(
+                f"the map would have {size} features, from {self._situation.width - 1} of the situation and "
+                f"{self._arm.width - 1} of the arm, more than {_MOST}, or than a table of their products can hold: "
+                "cross fewer fields, or hash categories"
+            )
+        _ = self._situation.names, self._arm.names  # which refuse two of one name
         place = np.full((self._situation.width, self._arm.width), -1, dtype=np.int32)
         at = 0
         for s, a in terms:
@@ -95,10 +111,6 @@ class FeatureMap(Features):
             block = np.arange(at, at + len(rows) * len(columns), dtype=np.int32)
             place[np.ix_(rows, columns)] = block.reshape(len(rows), len(columns))
             at += block.size
-            if at > _MOST:
-                raise ParameterError(
-                    f"the map has more than {_MOST} features: cross fewer fields, or hash categories"
-                )
         self._place = place
         self.n_features = at
 
@@ -287,9 +299,11 @@ class FeatureMap(Features):
                 raise InputError(
                     f"situation and arm both have a field {both[0]!r}: give them apart, as situations and arms"
                 )
-            if not hasattr(arms, "columns"):
+            if not hasattr(arms, "columns") and not isinstance(arms, Mapping):
                 arms = list(arms)
-        table, n_right, unknown = table_of(arms, [n for n in self._arm.fields if n != ARM])
+        table, n_right, unknown = table_of(
+            arms, [n for n in self._arm.fields if n != ARM], strict=self.strict
+        )
         if names is not None:
             listed = list(as_names(names))
             if len(listed) != n_right:
@@ -298,7 +312,9 @@ class FeatureMap(Features):
         elif ARM in self._arm.fields:
             raise InputError(f"the map has the field {ARM!r}, expected names, those of the arms")
         source = arms if situations is None else situations
-        left_table, n_left, unknown_left = table_of(source, list(self._situation.fields))
+        left_table, n_left, unknown_left = table_of(
+            source, list(self._situation.fields), strict=self.strict
+        )
         if n_left != n_right:
             raise ShapeError(f"there are {n_left} situations and {n_right} arms, expected as many")
         if self.strict:
@@ -315,7 +331,7 @@ class FeatureMap(Features):
     @cached_property
     def names(self) -> list[str]:
         """What the d features are called."""
-        left, right = self._situation.names(), self._arm.names()
+        left, right = self._situation.names, self._arm.names
         both = set(left) & set(right)
         found = [""] * self.n_features
         for s, a in np.argwhere(self._place >= 0).tolist():
@@ -384,9 +400,6 @@ def _flat(fields: Fields, prefix: str = "") -> dict[str, Field]:
             found |= _flat(field, f"{prefix}{name}.")
         else:
             found[f"{prefix}{name}" if prefix else name] = field
-    for name in found:
-        if isinstance(name, str) and any(str(other).startswith(f"{name}.") for other in found):
-            raise ParameterError(f"field {name!r} is declared both as a value and as an object")
     return found
 
 

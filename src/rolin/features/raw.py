@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from rolin.arms import Name
 from rolin.features.base import Features, Part
+from rolin.features.columns import LISTS
 from rolin.features.rows import DEEPEST
 from rolin.features.transformed import Transformed
+from rolin.features.values import is_missing
 
 __all__ = ["RawContexts"]
 
 Floats = NDArray[np.float64]
+_LONGEST = 4096  # bits of an integer that is recorded; Python does not write much longer ones
 
 
 class RawContexts:
@@ -51,32 +54,30 @@ class RawContexts:
         self._at_hand = at_hand or {}
 
     @classmethod
-    def of(
-        cls,
-        features: Features,
-        arms: Sequence[Name],
-        rows: Sequence[dict[str, Any]],
-        situation: dict[str, Any],
-        vectors: Floats,
-        chosen: Sequence[int] = (),
-    ) -> RawContexts:
-        """Return a record of what vectors were made of, which does not change with it."""
-        kept = vectors if isinstance(features, Transformed) else None
-        at_hand = {k: vectors[k].copy() for k in chosen}
-        for vector in at_hand.values():
-            vector.flags.writeable = False
-        return cls(features, arms, _recorded(rows, situation), kept, at_hand)
-
-    @classmethod
     def read(
         cls,
         features: Features,
         arms: Sequence[Name],
         rows: Sequence[dict[str, Any]],
         situation: dict[str, Any],
-    ) -> RawContexts:
-        """Return a record of raw features that vectors can be made of, or say what is wrong with them."""
-        return cls.of(features, arms, rows, situation, features.encode(rows, situation, arms))
+    ) -> tuple[RawContexts, Floats]:
+        """Return a record, which does not change with what it was made of, and its (K, d) vectors."""
+        vectors = features.encode(rows, situation, arms)  # says what is wrong with them
+        raw = {"situation": situation, "arms": rows}
+        text = None if features.careful else _json(raw)
+        if text is None:  # then the vectors are those of what can be recorded
+            raw = _plain(raw, DEEPEST + 2)
+            text = _json(raw) or ""
+            vectors = features.encode(raw["arms"], raw["situation"], arms)
+        kept = vectors if isinstance(features, Transformed) else None
+        return cls(features, tuple(arms), text, kept), vectors
+
+    def with_at_hand(self, vectors: Floats, chosen: Sequence[int]) -> RawContexts:
+        """Return it with the vectors of the chosen arms, which are needed when their rewards come."""
+        at_hand = {k: vectors[k].copy() for k in chosen}
+        for vector in at_hand.values():
+            vector.flags.writeable = False
+        return RawContexts(self.features, self.arms, self._raw, self.vectors, at_hand)
 
     def _parsed(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self._raw) if isinstance(self._raw, str) else self._raw
@@ -112,6 +113,12 @@ class RawContexts:
         only: Floats = self.features.encode([raw["arms"][k]], raw["situation"], [self.arms[k]])[0]
         return only
 
+    def contexts_of(self, places: Sequence[int]) -> Floats:
+        """Return the vectors of several arms."""
+        if all(k in self._at_hand for k in places):
+            return np.array([self._at_hand[k] for k in places])
+        return self.contexts()[list(places)]
+
     def parts(self, k: int) -> list[Part]:
         """Return what the vector of an arm consists of, by name."""
         raw = self._parsed()
@@ -120,7 +127,7 @@ class RawContexts:
 
     def to_json(self) -> str:
         """Return it as JSON."""
-        return self._raw if isinstance(self._raw, str) else _json(self._raw)
+        return self._raw if isinstance(self._raw, str) else _json(self._raw) or ""
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -136,36 +143,41 @@ class RawContexts:
         return f"<RawContexts of {len(self.arms)} arms, map {self.features.version}>"
 
 
-def _recorded(rows: Sequence[dict[str, Any]], situation: dict[str, Any]) -> str:
-    raw = {"situation": situation, "arms": rows}
+def _json(raw: dict[str, Any]) -> str | None:
+    """Return a text; `None` if there is something in it that JSON does not have."""
     try:
-        return _json(raw)
+        return json.dumps(raw, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        return _json(_plain(raw, DEEPEST + 2))
-
-
-def _json(raw: dict[str, Any]) -> str:
-    return json.dumps(raw, separators=(",", ":"), allow_nan=False)
+        return None
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """Return what JSON can hold of a value; what the map uses is held as it is, to the bit.
+    """Return what JSON can hold of a value: what the map uses is held as it is, to the bit.
 
     What no field can be, such as a date or NaN, is in a field that is not used: it breaks nothing.
     """
-    if isinstance(value, np.generic):
+    if isinstance(value, (np.generic, np.ndarray)) and not value.ndim:
         value = value.item()
-    if value is None or isinstance(value, (bool, str, int)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, (Mapping, list, tuple, set, frozenset, np.ndarray)):
+    if is_missing(value) or isinstance(value, (bool, str)):
+        return None if is_missing(value) else value
+    if isinstance(value, int):
+        return value if value.bit_length() < _LONGEST else None
+    if isinstance(value, (Mapping, *LISTS)):
         if not depth:
             return None
         if isinstance(value, Mapping):
-            return {str(name): _plain(inner, depth - 1) for name, inner in value.items()}
+            items = [(name, inner) for name, inner in value.items() if isinstance(name, str)]
+            return {name: _plain(inner, depth - 1) for name, inner in items}
         return [_plain(inner, depth - 1) for inner in value]
     try:
-        return float(value)  # Decimal, Fraction
+        number = float(value)  # also Decimal, Fraction
     except (TypeError, ValueError, OverflowError):
+        return _shown(value)
+    return number if math.isfinite(number) else None
+
+
+def _shown(value: Any) -> str | None:
+    try:
         return str(value)
+    except Exception:  # whatever an object that nobody uses does when it is looked at
+        return None

@@ -5,14 +5,14 @@ Objects within objects become fields whose names are joined by dots, in every on
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from rolin.errors import InputError
 from rolin.extras import needs
 from rolin.features.columns import ArrowColumn, Column, PandasColumn, Values
+from rolin.features.values import is_missing, without_nan
 
 __all__ = ["DEEPEST", "Table", "flatten", "is_table", "row_of", "rows_of", "table_of", "value_at"]
 
@@ -43,7 +43,7 @@ def row_of(what: str, given: Any) -> dict[str, Any]:
     elif hasattr(given, "as_py"):  # a row of Arrow's
         given = given.as_py()
     elif hasattr(given, "to_dict") and hasattr(given, "index"):  # a row of pandas
-        given = {name: _pandas_value(value) for name, value in given.to_dict().items()}
+        given = {name: without_nan(value) for name, value in given.to_dict().items()}
     if not isinstance(given, Mapping):
         raise InputError(
             f"{what} is {_kind(given)}, expected its fields: a mapping from name to value"
@@ -60,60 +60,89 @@ def is_table(given: Any) -> bool:
 
 def rows_of(table: Any) -> list[dict[str, Any]]:
     """Return the rows of a table as dicts of Python's values."""
+    names = _column_names(table)
     if hasattr(table, "to_pylist"):
         rows: list[dict[str, Any]] = table.to_pylist()
     elif hasattr(table, "iter_rows"):
         rows = table.to_dicts()
     else:
-        names = [str(name) for name in table.columns]
         columns = [table.iloc[:, i].astype(object).tolist() for i in range(len(names))]
         rows = [
-            {name: _pandas_value(value) for name, value in zip(names, values, strict=True)}
+            {name: without_nan(value) for name, value in zip(names, values, strict=True)}
             for values in zip(*columns, strict=True)
         ] or [{} for _ in range(len(table))]  # fmt: skip
     return rows
 
 
-def _pandas_value(value: Any) -> Any:
-    """Return a value of pandas, where NaN means that it is missing."""
-    if isinstance(value, float) and value != value:
-        return None
-    return None if type(value).__name__ in ("NAType", "NaTType") else value
+def _column_names(table: Any) -> list[str]:
+    names = table.schema.names if hasattr(table, "to_pylist") else table.columns
+    found = [str(name) for name in names]
+    if len(set(found)) < len(found):
+        raise InputError("two columns of the table have the same name")
+    return found
 
 
-def table_of(given: Any, fields: Sequence[str]) -> tuple[Table, int, list[str]]:
-    """Return the columns of these fields, the number of rows, and the names of other fields."""
+def table_of(
+    given: Any, fields: Sequence[str], *, strict: bool = False
+) -> tuple[Table, int, list[str]]:
+    """Return the columns of these fields, the number of rows, and if asked the names of other fields."""
+    if isinstance(given, Mapping):
+        given = list(given.values())
     if not is_table(given):
-        return _from_rows(list(given), fields)
+        return _from_rows(list(given), fields, strict)
+    names = _column_names(given)
     if hasattr(given, "iloc"):
-        columns = {str(name): given.iloc[:, i] for i, name in enumerate(given.columns)}
-        if len(columns) < len(given.columns):
-            raise InputError("two columns of the table have the same name")
-        nested = {name.split(".")[0] for name in fields if "." in name}
-        if any(columns[name].dtype.kind == "O" for name in nested & columns.keys()):
-            return _from_rows(rows_of(given), fields)
+        columns = {name: given.iloc[:, i] for i, name in enumerate(names)}
+        objects = [name for name, column in columns.items() if column.dtype.kind == "O"]
+        if any(field.startswith(f"{name}.") for name in objects for field in fields):
+            return _from_rows(rows_of(given), fields, strict)
         found: Table = {n: PandasColumn(columns[n]) for n in fields if n in columns}
         return found, len(given), [name for name in columns if name not in found]
+    others: list[str] = []
     if hasattr(given, "iter_rows"):  # polars
         with needs("frames"):
-            importlib.import_module("pyarrow")
-        given = given.to_arrow()
-    arrays = dict(_arrow_columns("", given, len(given)))
+            import pyarrow as pa
+        # what is not used may be of a type that Arrow does not have
+        used = [c for c in names if any(f"{n}.".startswith(f"{c}.") for n in fields)]
+        others, n = [name for name in names if name not in used], len(given)
+        try:
+            given = given.select(used).to_arrow()
+        except pa.ArrowInvalid:
+            table, _, unknown = _from_rows(rows_of(given.select(used)), fields, strict)
+            return table, n, [*others, *unknown]
+        if not used:
+            return {}, n, others
+    arrays: dict[str, Any] = {}
+    for path, column in _arrow_columns("", given, set(fields)):
+        if path in arrays:
+            raise InputError(f"field {path!r} is given twice, as one name and as an object")
+        arrays[path] = column
     found = {name: ArrowColumn(arrays[name]) for name in fields if name in arrays}
-    return found, len(given), [name for name in arrays if name not in found]
+    return found, len(given), [*others, *(name for name in arrays if name not in found)]
 
 
-def _from_rows(given: list[Any], fields: Sequence[str]) -> tuple[Table, int, list[str]]:
+def _from_rows(
+    given: list[Any], fields: Sequence[str], strict: bool
+) -> tuple[Table, int, list[str]]:
     rows = [row_of(f"row {i}", row) for i, row in enumerate(given)]
     found: Table = {name: Values([value_at(row, name) for row in rows]) for name in fields}
-    return found, len(rows), []
+    known = set(fields)
+    unknown = {
+        path: None
+        for i, row in enumerate(rows if strict else ())
+        for path, value in flatten(f"row {i}", row)
+        if path not in known and not is_missing(value)
+    }
+    return found, len(rows), list(unknown)
 
 
-def _arrow_columns(prefix: str, table: Any, n: int, depth: int = 1) -> Iterator[tuple[str, Any]]:
-    """Yield the columns with their names, those within others too."""
+def _arrow_columns(
+    prefix: str, table: Any, fields: Set[str], depth: int = 1
+) -> Iterator[tuple[str, Any]]:
+    """Yield the columns with their names, those within others too, unless they are fields themselves."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    pc = importlib.import_module("pyarrow.compute")
     for i, name in enumerate(table.schema.names if depth == 1 else [f.name for f in table.type]):
         column = table.column(i) if depth == 1 else pc.struct_field(table, [i])
         if isinstance(column, pa.ChunkedArray):
@@ -121,10 +150,8 @@ def _arrow_columns(prefix: str, table: Any, n: int, depth: int = 1) -> Iterator[
             if isinstance(column, pa.ChunkedArray):
                 column = pa.concat_arrays(column.chunks)
         path = f"{prefix}{name}"
-        if pa.types.is_struct(column.type):
-            if depth >= DEEPEST:
-                raise InputError(f"field {path!r} is nested deeper than {DEEPEST} levels")
-            yield from _arrow_columns(f"{path}.", column, n, depth + 1)
+        if pa.types.is_struct(column.type) and path not in fields and depth < DEEPEST:
+            yield from _arrow_columns(f"{path}.", column, fields, depth + 1)
         else:
             yield path, column
 
@@ -133,16 +160,17 @@ def value_at(row: Row, name: str) -> Any:
     """Return the value of a field, which may be within other objects; `None` if there is none."""
     if "." not in name:
         return row.get(name)
-    found = row.get(name)
-    inner: Any = row
-    for part in name.split("."):
-        if not isinstance(inner, Mapping):
-            inner = None
-            break
-        inner = inner.get(part)
-    if found is not None and inner is not None:
+    found = [row[name]] if row.get(name) is not None else []
+    parts = name.split(".")
+    for i in range(1, len(parts)):  # names of objects may hold dots, too
+        inner = row.get(".".join(parts[:i]))
+        if isinstance(inner, Mapping):
+            value = value_at(inner, ".".join(parts[i:]))
+            if value is not None:
+                found.append(value)
+    if len(found) > 1:
         raise InputError(f"field {name!r} is given twice, as one name and as an object")
-    return inner if found is None else found
+    return found[0] if found else None
 
 
 def flatten(what: str, row: Row, prefix: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:

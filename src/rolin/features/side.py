@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -19,14 +21,13 @@ from rolin.features.base import ARM
 from rolin.features.columns import Column, Values
 from rolin.features.fields import LARGEST, Boolean, Category, Field, Number, Tags
 from rolin.features.rows import DEEPEST, Table, flatten, value_at
-from rolin.features.values import BadValue, text, told
+from rolin.features.values import REMEMBERED, BadValue, is_missing, text, told, truth
 
 __all__ = ["Side", "Slots"]
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int32]
 Whose = Callable[[int], str]
-_TRUTHS: dict[Any, float] = {False: 0.0, True: 1.0}
 _KEPT = 1 << 16  # texts whose places are remembered, of a field that is hashed
 
 
@@ -52,7 +53,7 @@ class Side:
         self.what = what
         self.fields = dict(fields)
         for name, field in self.fields.items():
-            _check(what, name, field)
+            _check(what, name, field, self.fields)
         used = {name: field for name, field in self.fields.items() if field.width}
         ends = np.cumsum([1, *(field.width for field in used.values())]).tolist()
         self.offset: dict[str, int] = dict(zip(used, ends, strict=False))
@@ -77,10 +78,15 @@ class Side:
             if isinstance(f, (Category, Tags))
         }
 
+    @cached_property
     def names(self) -> list[str]:
-        """Return what the places are called; the constant has no name."""
+        """What the places are called; the constant has no name."""
         own = [self.fields[name].names(name) for name in self.offset]
-        return ["", *(name for names in own for name in names)]
+        found = ["", *(name for names in own for name in names)]
+        if len(set(found)) < len(found):
+            twice = next(name for name, n in Counter(found).items() if n > 1)
+            raise ParameterError(f"two features of the {self.what} would be called {twice!r}")
+        return found
 
     def place_range(self, name: str) -> range:
         """Return the places of a field."""
@@ -110,9 +116,9 @@ class Side:
                     places[:, slot] = self._places(name, field, each)
                     continue
                 if isinstance(field, Boolean):
-                    values[:, slot] = [_TRUTHS[v] for v in each]
+                    values[:, slot] = [v if v.__class__ is bool else truth(0, v) for v in each]
                     continue
-            except (BadValue, TypeError, KeyError):
+            except (BadValue, TypeError):
                 pass  # something is missing or wrong: it takes a closer look
             p, v = self._slow(name, field, Values(each), whose)
             places[:, slot], values[:, slot] = p[:, 0], v[:, 0]
@@ -167,7 +173,7 @@ class Side:
                 place = unseen
                 if field.size is not None:
                     place = self.offset[name] + field.place(known)
-                    if len(table) < _KEPT:
+                    if len(table) < _KEPT and len(known) <= REMEMBERED:
                         table[known] = place
             found.append(place)
         return found
@@ -208,8 +214,8 @@ class Side:
         for i, row in enumerate(rows):
             if row.keys() <= self._known and "." not in "".join(self.fields):
                 continue
-            for path, _ in flatten(whose(i), row):
-                if path not in self.fields:
+            for path, value in flatten(whose(i), row):
+                if path not in self.fields and not is_missing(value):
                     raise InputError(
                         f"{whose(i)} has a field {path!r}, expected only {', '.join(self.fields)}"
                     )
@@ -254,7 +260,7 @@ def _error(name: str, bad: BadValue, whose: Whose) -> InputError:
     )
 
 
-def _check(what: str, name: Any, field: Any) -> None:
+def _check(what: str, name: Any, field: Any, fields: Mapping[str, Field]) -> None:
     """Refuse a declaration that could not be told apart later."""
     if not isinstance(name, str) or not name:
         raise ParameterError(f"a field of the {what} is named {name!r}, expected a text")
@@ -267,10 +273,12 @@ def _check(what: str, name: Any, field: Any) -> None:
         raise ParameterError(
             f"field {name!r} of the {what}: names that begin with an underscore are reserved"
         )
-    if any(sign in name for sign in ("=", "×", "#")):
+    if "×" in name or name == "intercept":
         raise ParameterError(
-            f"field {name!r} of the {what}: '=', '×' and '#' are reserved for names of features"
+            f"field {name!r} of the {what}: 'intercept' and '×' are reserved for names of features"
         )
+    if any(other != name and other.startswith(f"{name}.") for other in fields):
+        raise ParameterError(f"field {name!r} is declared both as a value and as an object")
     if name == ARM and not isinstance(field, Category):
         raise ParameterError(f"field {ARM!r} is the name of the arm, expected a Category of names")
     if name.count(".") >= DEEPEST:

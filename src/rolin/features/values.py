@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from functools import lru_cache
 from numbers import Number as AnyNumber
 from typing import Any
 
@@ -17,10 +16,21 @@ import numpy as np
 from rolin.checks import number_of
 from rolin.errors import InputError
 
-__all__ = ["MISSING_TYPES", "BadValue", "hash_of", "is_missing", "number", "text", "told", "truth"]
+__all__ = [
+    "REMEMBERED",
+    "BadValue",
+    "hash_of",
+    "is_missing",
+    "number",
+    "text",
+    "told",
+    "truth",
+    "without_nan",
+]
 
-MISSING_TYPES = ("NAType", "NaTType")
-"""What pandas has in place of a value; `None` is everybody's."""
+REMEMBERED = 256
+"""Letters of a text whose place is remembered; longer ones would fill the memory."""
+_MISSING_TYPES = ("NAType", "NaTType")  # what pandas has in place of a value; `None` is everybody's
 
 
 class BadValue(Exception):  # caught where the field and the arm are known
@@ -39,7 +49,12 @@ def told(value: object) -> str:
 
 def is_missing(value: object) -> bool:
     """Return whether there is no value."""
-    return value is None or type(value).__name__ in MISSING_TYPES
+    return value is None or type(value).__name__ in _MISSING_TYPES
+
+
+def without_nan(value: Any) -> Any:
+    """Return a value of pandas, where NaN means that it is missing."""
+    return None if isinstance(value, float) and value != value else value
 
 
 def number(place: int, value: Any) -> float:
@@ -66,7 +81,7 @@ def truth(place: int, value: Any) -> bool:
 def text(place: int, value: Any) -> str:
     """Return a category."""
     if isinstance(value, str):
-        return str(value)
+        return str.__str__(value)  # of an Enum that is a text, the text
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, AnyNumber) and not isinstance(value, (complex, np.complexfloating)):
@@ -77,7 +92,6 @@ def text(place: int, value: Any) -> str:
     raise BadValue(place, value, "a text, a number, or true or false")
 
 
-@lru_cache(maxsize=1 << 16)
 def hash_of(token: str) -> int:
     """Return 64 bits that a text always has, on every machine and in every version."""
     digest = hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest()

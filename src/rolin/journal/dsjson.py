@@ -181,7 +181,7 @@ class _Given(NamedTuple):
             context = dict(event["c"])
             rows = [_plain(action) for action in context.pop("_multi")]
             situation = _plain(context)
-            return RawContexts.read(self.feature_map, offered, rows, situation)
+            return RawContexts.read(self.feature_map, offered, rows, situation)[0]
         x = np.zeros((len(self.actions), len(self.known)))
         for k, action in enumerate(self.actions):
             for name, value in action.items():

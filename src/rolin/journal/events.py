@@ -52,6 +52,8 @@ class LoggedDecision(NamedTuple):
     """Whom it was made for."""
     control: bool = False
     """Whether it belongs to the control group, for which arms are drawn uniformly."""
+    imported: bool = False
+    """Whether it was made elsewhere, and recorded here later."""
 
     @property
     def offered_contexts(self) -> Floats:
@@ -88,7 +90,9 @@ class LoggedDecision(NamedTuple):
     @property
     def contexts(self) -> Floats:
         """(top_k, d): the contexts of the ranking."""
-        return np.array([self.context_of(k) for k in self.chosen])
+        if isinstance(self.given, RawContexts):
+            return self.given.contexts_of(self.chosen)
+        return self.given[list(self.chosen)]
 
     @property
     def propensity(self) -> float | None:

@@ -82,6 +82,8 @@ class LiveState:
         Returns the time.
     snapshot_every
         Number of events after which the state is kept in a durable journal.
+    may_have_grown
+        Whether the journal's policy may have another number of features than the one given.
     """
 
     def __init__(
@@ -90,6 +92,8 @@ class LiveState:
         policy: Policy[Any] | None,
         clock: Callable[[], float],
         snapshot_every: int | None,
+        *,
+        may_have_grown: bool = False,
     ) -> None:
         self.journal = journal
         self.lock = threading.RLock()
@@ -98,6 +102,8 @@ class LiveState:
         """The state; only folding changes it."""
         self.version = 0
         """Number of the last event that was folded."""
+        self.changed = 0
+        """Number of the last event that may have changed the policy."""
         self._clock, self._snapshot_every = clock, snapshot_every
         self._kind = None if policy is None else type(policy)
         self._stale = False
@@ -114,7 +120,7 @@ class LiveState:
             state = packed(policy)
             header = journal.begin(state, digest_of(state))
             self._load()
-            _check_same(self.policy, policy, header.origin)
+            _check_same(self.policy, policy, header.origin, may_have_grown)
 
     def _load(self) -> None:
         """Take the state from the journal."""
@@ -123,6 +129,7 @@ class LiveState:
             policy, version, kept = replayed(self.journal, kind=self._kind)
             lasting = self.journal.lasting()
             self.policy, self.version, self._kept = policy, version, kept
+            self.changed = version  # or earlier
             self._new_lives, self.settings = [], SettingsChanged(0.0)
             for seq, event in lasting:
                 if seq <= version:  # what came since is noted when it is folded
@@ -251,6 +258,8 @@ class LiveState:
                 except RolinError as error:
                     refused[i] = JournalError(f"recorded, but not learned from: {error}")
                 self._note(first + i, event)
+                if not isinstance(event, LoggedDecision):
+                    self.changed = first + i
             self.version, self._stale = last, was_stale
         return refused
 
@@ -309,7 +318,7 @@ class LiveState:
         return PastArm(arm, max(lives) - since + 1)
 
 
-def _check_same(ours: Policy[Any], given: Policy[Any], origin: str) -> None:
+def _check_same(ours: Policy[Any], given: Policy[Any], origin: str, may_have_grown: bool) -> None:
     """Refuse a journal of another policy, and a policy that knows what the journal does not."""
     if type(ours) is not type(given):
         raise JournalError(
@@ -317,6 +326,8 @@ def _check_same(ours: Policy[Any], given: Policy[Any], origin: str) -> None:
         )
     theirs = given.settings
     for name, value in ours.settings.items():
+        if name == "n_features" and may_have_grown:
+            continue
         if name != "seed" and theirs[name] != value:
             raise JournalError(
                 f"the journal is that of a policy with {name}={value!r}, and was given one with "

@@ -62,7 +62,7 @@ def reread(past: PastDecision, features: Features | None) -> PastDecision:
     if features is None:
         decision = decision._replace(given=raw.contexts())
     else:
-        own = RawContexts.read(features, decision.offered, raw.rows, raw.situation)
+        own, _ = RawContexts.read(features, decision.offered, raw.rows, raw.situation)
         decision = decision._replace(given=own)
     outcomes = {
         place: outcome._replace(context=decision.context_of(decision.chosen[place]))

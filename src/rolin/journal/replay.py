@@ -7,6 +7,8 @@ from contextlib import suppress
 from os import PathLike
 from typing import Any
 
+import numpy as np
+
 from rolin import snapshot
 from rolin.adaptive import Adaptive
 from rolin.errors import JournalError, RolinError, StateFileError
@@ -35,7 +37,10 @@ def fold(policy: Policy[Any], event: Event) -> None:
     match event:
         case Outcome():
             if event.value is not None:
-                policy.update(event.arm, event.context, event.value, event.weight)
+                x, d = event.context, policy.n_features
+                if len(x) < d and policy.features is not None:  # features that came later were 0
+                    x = np.pad(x, (0, d - len(x)))
+                policy.update(event.arm, x, event.value, event.weight)
         case Decayed():
             policy.decay(event.factor)  # type: ignore[attr-defined]  # checked before it was written
         case ScalesLearned():

@@ -66,6 +66,7 @@ def row_of(event: Event) -> Row:
                 version=event.version,
                 control=event.control,
                 propensities=p is not None,
+                **({"imported": True} if event.imported else {}),
             )
             raw = event.given
             if isinstance(raw, RawContexts):  # which are JSON already
@@ -149,6 +150,7 @@ def _decision(
     return LoggedDecision(
         id, time, offered, given,
         tuple(body["chosen"]), p, body["version"], person, body["control"],
+        body.get("imported", False),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import hashlib
 import importlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,8 @@ from rolin.arms import Name, canonical
 from rolin.checks import LAST_TIME, text_of
 from rolin.datasets.log import read_table
 from rolin.errors import DataError, InputError, RolinError
-from rolin.features import Boolean, FeatureMap, Features, Number, RawContexts, Tags
+from rolin.features import Boolean, Category, FeatureMap, Features, Number, RawContexts, Tags
+from rolin.features.base import ARM
 from rolin.journal.events import LoggedDecision, Outcome
 from rolin.journal.past import COLUMNS, OUTCOMES, PastDecision
 
@@ -87,9 +88,11 @@ def read_decisions(
     whole = "offered" in columns and "contexts" in columns
     _require(where, columns, [reward, *(["chosen"] if whole else [arm]), *(features or ())])
     raw = None
-    if feature_map is not None:
-        sides = _raw_columns(where, columns, feature_map, features, situation)
-        raw = _Raw(feature_map, *sides) if "features" in columns or not whole else None
+    if feature_map is not None and whole:
+        raw = _Raw(feature_map, (), ()) if "features" in columns else None
+    elif feature_map is not None:
+        taken = {arm, reward, propensity, id, time, person, weight}
+        raw = _raw_columns(where, columns, feature_map, features, situation, taken)
     elif situation is not None:
         raise DataError("situation names raw features, expected a feature_map that uses them")
     if not whole and features is None and raw is None:
@@ -164,14 +167,41 @@ def _raw_columns(
     feature_map: Features,
     features: Sequence[str] | None,
     situation: Sequence[str] | None,
-) -> tuple[Sequence[str], Sequence[str]]:
+    taken: Set[str],
+) -> _Raw:
     """Return the columns of raw features of the arm and of the situation."""
+    given = [*(features or ()), *(situation or ())]
+    _require(where, columns, given)
+    sides: list[Sequence[str]] = [features or (), situation or ()]
     if isinstance(feature_map, FeatureMap):
-        features = [n for n in feature_map.arm if n in columns] if features is None else features
-        known = feature_map.situation
-        situation = [n for n in known if n in columns] if situation is None else situation
-    _require(where, columns, [*(features or ()), *(situation or ())])
-    return features or (), situation or ()
+        # a column may hold the objects in which fields are
+        fields = [
+            {name for field in side for name in (field, field.split(".")[0]) if name in columns}
+            for side in (feature_map.arm, feature_map.situation)
+        ]
+        for i, chosen in enumerate((features, situation)):
+            if chosen is None:
+                sides[i] = [name for name in columns if name in fields[i]]
+        for name in columns:
+            if name in given:
+                continue
+            if name in sides[0] and name in sides[1]:
+                raise DataError(
+                    f"{where} has a column {name!r}, and so have situation and arm of the map: say which it is, by "
+                    "features=[…] and situation=[…]"
+                )
+            if name in taken and (name in sides[0] or name in sides[1]):
+                raise DataError(
+                    f"{where} has a column {name!r}, which is not a feature unless features=[…] or situation=[…] "
+                    "says so"
+                )
+    known = isinstance(feature_map, FeatureMap) and set(feature_map.arm) <= {ARM}
+    if not sides[0] and not sides[1] and features is None and situation is None and not known:
+        raise DataError(
+            f"{where} has no column that is a field of {feature_map!r}; say which ones are, by features=[…] and "
+            f"situation=[…]; there are {', '.join(map(repr, columns))}"
+        )
+    return _Raw(feature_map, *sides)
 
 
 class _Table:
@@ -179,6 +209,7 @@ class _Table:
 
     def __init__(self, where: str, columns: dict[str, list[Any]], now: float, digest: str) -> None:
         self._where, self._columns, self._now, self._digest = where, columns, now, digest
+        self._numeric: dict[str, bool] = {}
 
     @contextmanager
     def row(self, i: int) -> Iterator[None]:
@@ -190,6 +221,11 @@ class _Table:
 
     def is_numeric(self, name: str) -> bool:
         """Return whether a column holds numbers, missing ones aside."""
+        if name not in self._numeric:
+            self._numeric[name] = self._is_numeric(name)
+        return self._numeric[name]
+
+    def _is_numeric(self, name: str) -> bool:
         try:
             for value in self._columns[name]:
                 if not _missing(value):
@@ -256,14 +292,30 @@ class _Table:
         found: dict[str, Any] = {}
         for name in getattr(raw, side):
             value, field = self.get(i, name), fields.get(name)
-            if isinstance(value, str) and isinstance(field, Number):
-                value = _number(name, value)
-            elif isinstance(value, str) and isinstance(field, Boolean):
-                value = _flag(name, value)
-            elif value is not None and isinstance(field, Tags):
-                value = self.items(i, name)
+            if isinstance(value, str):
+                value = self._meant(i, name, value, field)
             found[name] = value
         return found
+
+    def _meant(self, i: int, name: str, value: str, field: Any) -> Any:
+        """Return what a text in a table means: a file of texts has all kinds of values as such."""
+        if isinstance(field, Number):
+            return _number(name, value)
+        if isinstance(field, Boolean):
+            return _flag(name, value)
+        if isinstance(field, Tags):
+            return self.items(i, name)
+        if isinstance(field, Category):
+            if value not in (field.values or (value,)):
+                with suppress(DataError):  # 18.0 is 18
+                    return _number(name, value)
+            return value
+        if field is None and value.startswith(("{", "[")):  # objects, of fields with dots
+            with suppress(ValueError, RecursionError):
+                return json.loads(value)
+        if field is None and self.is_numeric(name):
+            return _number(name, value)
+        return {"true": True, "false": False}.get(value.lower(), value)
 
     @staticmethod
     def _raw(raw: _Raw, arms: tuple[Name, ...], situation: Any, rows: list[Any]) -> RawContexts:
@@ -271,7 +323,7 @@ class _Table:
         for what, row in (("situation", situation), *(("features", row) for row in rows)):
             if not isinstance(row, dict):
                 raise DataError(f"{what} holds {row!r}, expected fields with their values")
-        return RawContexts.read(raw.features, arms, rows, situation)
+        return RawContexts.read(raw.features, arms, rows, situation)[0]
 
     def whole(self, i: int, reward: str, raw: _Raw | None) -> PastDecision:
         """Return a decision with the whole question."""

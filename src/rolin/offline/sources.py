@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +15,9 @@ from rolin.bandit import Bandit
 from rolin.checks import as_floats, finite_number_of
 from rolin.datasets.log import numbers, read_table
 from rolin.errors import DataError, ParameterError, UnknownOption
+from rolin.features import FeatureMap, RawContexts
+from rolin.features.base import ARM
+from rolin.features.rows import is_table, row_of, rows_of
 from rolin.journal import Journal
 from rolin.journal.importing import past_decisions
 from rolin.journal.past import PastDecision
@@ -55,8 +58,9 @@ def read(
     arm_features
         Of a table that does not say what was offered: the features of each arm that could have been
         chosen every time, as a mapping or a data frame with the arms as its index. They stand before those
-        of the row, which describe the situation and are the same for all arms. Without it, the arms are
-        those of the table, and nothing but their effects tells them apart.
+        of the row, which describe the situation and are the same for all arms; with a `feature_map`, they are
+        the raw features of each arm. Without it, the arms are those of the table, and nothing but their effects, or
+        with a map their names, tells them apart.
     columns
         What the reader of that kind of source takes: of a table `arm`, `reward`, `propensity`, `features`,
         `id`, `time`, `person` and `weight`, which name its columns; of raw features, the `feature_map` that
@@ -110,17 +114,21 @@ def read(
     people = [decision.person for decision in decisions]
     arms: list[Any] = [list(decision.offered) for decision in decisions]
     contexts: Any = [decision.offered_contexts for decision in decisions]
-    most = max(x.shape[1] for x in contexts)
-    # features that a map got later were 0 before
-    contexts = [
-        np.pad(x, ((0, 0), (0, most - x.shape[1]))) if x.shape[1] < most else x for x in contexts
-    ]
+    raws = [decision.raw for decision in decisions]
+    most = max((x.shape[1] for x, raw in zip(contexts, raws, strict=True) if raw), default=0)
+    for i, raw in enumerate(raws):
+        more = most - contexts[i].shape[1]
+        if raw is not None and more > 0:  # features that the map got later were 0 before
+            contexts[i] = np.pad(contexts[i], ((0, 0), (0, more)))
     chosen = np.array([decision.chosen[0] for decision in decisions])
     # Alone, but not certain: what else was offered is not in the table.
     if all(len(names) == 1 for names in arms) and any(
         (d.propensity or 0.0) < 1.0 for d in decisions
     ):
-        arms, contexts, chosen = _all_arms(arms, contexts, arm_features)
+        if any(raws):
+            arms, contexts, chosen = _all_arms_raw(arms, raws, arm_features)
+        else:
+            arms, contexts, chosen = _all_arms(arms, contexts, arm_features)
     return Log(
         arms,
         contexts,
@@ -159,6 +167,37 @@ def _all_arms(
     contexts = np.empty((n, len(names), d + situations[0].shape[1]))
     contexts[:, :, :d] = own
     contexts[:, :, d:] = np.array(situations)
+    return names, contexts, np.array([places[name] for (name,) in chosen])
+
+
+def _all_arms_raw(
+    chosen: list[list[Any]],
+    raws: Sequence[RawContexts | None],
+    arm_features: Mapping[Any, Any] | pd.DataFrame | None,
+) -> tuple[list[Any], Floats, NDArray[np.int64]]:
+    """Return the same of raw features: every arm has its own, the situation is that of the row."""
+    features = next(raw.features for raw in raws if raw is not None)
+    if arm_features is None:
+        if not isinstance(features, FeatureMap) or set(features.arm) - {ARM}:
+            raise DataError(
+                "the table has the features of the chosen arm only: say those of all arms, as arm_features"
+            )
+        names = sorted({name for (name,) in chosen}, key=lambda name: (type(name).__name__, name))
+        rows: list[dict[str, Any]] = [{} for _ in names]
+    else:
+        given: Any = arm_features
+        if is_table(given):
+            names = [canonical(name) for name in given.index]
+            rows = rows_of(given)
+        else:
+            names = [canonical(name) for name in given]
+            rows = [row_of(f"arm_features of {name!r}", given[name]) for name in given]
+    places = {name: k for k, name in enumerate(names)}
+    if lacking := [name for (name,) in chosen if name not in places]:
+        raise DataError(f"arm {lacking[0]!r} of the log is not among arm_features")
+    contexts = np.empty((len(raws), len(names), features.n_features))
+    for i, raw in enumerate(raws):
+        contexts[i] = features.encode(rows, {} if raw is None else raw.situation, names)
     return names, contexts, np.array([places[name] for (name,) in chosen])
 
 

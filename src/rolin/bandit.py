@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from os import PathLike
@@ -46,9 +46,8 @@ from rolin.errors import (
 )
 from rolin.explanation import Explanation, explain
 from rolin.exploration import Explorer
-from rolin.features import FeatureMap, Features, RawContexts, Transformed
-from rolin.features.base import arms_of
-from rolin.features.rows import row_of
+from rolin.features import FeatureMap, Features, Transformed
+from rolin.features.raw import ask_raw
 from rolin.journal import Journal, open_journal
 from rolin.journal.base import Removal
 from rolin.journal.events import (
@@ -67,13 +66,12 @@ from rolin.journal.limits import (
     check_names,
     contradiction,
     listed,
-    offered_place,
     place_of,
     weight_of,
 )
 from rolin.journal.live import LiveState, Pending, Plan
 from rolin.journal.past import PastDecision, reread
-from rolin.journal.replay import adaptive_of, replay
+from rolin.journal.replay import adaptive_of
 from rolin.moments import check_factor
 from rolin.policies import Policy
 from rolin.policies.question import ask, check_top_k
@@ -373,7 +371,7 @@ class Bandit:
         id: str,
         person: str | None,
         top_k: int | None,
-        excluded: Iterable[Name],
+        excluded: Collection[Name],
     ) -> LoggedDecision:
         """Decide, from what is known now."""
         with self._live.lock:
@@ -384,15 +382,8 @@ class Bandit:
             control = self._explorer.in_control(person or id)
             features, raw = self.features, None
             if features is not None:
-                rows, arms = arms_of(contexts, arms)
-                if not {str}.issuperset(map(type, arms)):
-                    arms = [canonical(name) for name in arms]
-                if excluded:
-                    kept = [k for k, name in enumerate(arms) if name not in excluded]
-                    if kept:  # or else `ask` will say so
-                        rows, arms = [rows[k] for k in kept], [arms[k] for k in kept]
-                shared = row_of("the situation", situation)
-                raw, contexts = RawContexts.read(features, arms, rows, shared)
+                raw, contexts = ask_raw(features, contexts, arms, situation, excluded)
+                arms = raw.arms
             elif situation is not None:
                 raise ParameterError("situation is given, but the bandit has no feature map")
             question = ask(policy._model, contexts, arms, excluded)
@@ -766,25 +757,7 @@ class Bandit:
             if found is None:
                 raise UnknownDecision(f"no decision has the id {decision!r}")
             decision = found
-        k = decision.chosen[0] if arm is None else offered_place(decision, arm)
-        other = None if against is None else offered_place(decision, against)
-        if as_of not in ("decision", "now"):
-            raise ParameterError(f"as_of={as_of!r}, expected 'decision' or 'now'")
-        known = None if decision.imported else decision.version
-        if known is None and as_of == "decision":
-            raise CannotTell(
-                f"decision {decision.id!r} was imported, so what decided it is not known: as_of='now'"
-            )
-        if known is None or known > self.version:
-            self._live.refresh()
-        with self._live.lock:
-            policy, version = self._live.current()
-            same = known is not None and known >= self._live.changed  # nothing was learned since
-            if as_of == "now" or same:
-                version = known if known is not None and same else version
-                return explain(policy, decision, k, other, version=version, as_it_was=same)
-        before, version = replay(self.journal, kind=type(policy), upto=known)
-        return explain(before, decision, k, other, version=version, as_it_was=True)
+        return explain(self._live, decision, arm, against, as_of)
 
     @property
     def policy(self) -> Policy[Any]:

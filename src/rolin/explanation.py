@@ -17,10 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.arms import Name
-from rolin.errors import CannotTell
+from rolin.errors import CannotTell, ParameterError
 from rolin.extras import needs
 from rolin.features import Part, RawContexts
 from rolin.journal.events import LoggedDecision
+from rolin.journal.limits import offered_place
+from rolin.journal.live import LiveState
+from rolin.journal.replay import replay
 from rolin.policies import LinearPolicy, Policy
 from rolin.policies.bayes_rolin_ts import BayesRoLinTS
 from rolin.policies.naive import NaiveRoLinTS
@@ -120,31 +123,44 @@ class Explanation:
 
 
 def explain(
+    live: LiveState,
+    decision: LoggedDecision,
+    arm: Name | None,
+    against: Name | None,
+    as_of: str,
+) -> Explanation:
+    """Say what the mean of an arm consists of; see `Bandit.explain`."""
+    k = decision.chosen[0] if arm is None else offered_place(decision, arm)
+    other = None if against is None else offered_place(decision, against)
+    if as_of not in ("decision", "now"):
+        raise ParameterError(f"as_of={as_of!r}, expected 'decision' or 'now'")
+    known = None if decision.imported else decision.version
+    if known is None and as_of == "decision":
+        raise CannotTell(
+            f"decision {decision.id!r} was imported, so what decided it is not known: as_of='now'"
+        )
+    if known is None or known > live.version:
+        live.refresh()
+    with live.lock:
+        policy, version = live.current()
+        if known is not None and known >= live.changed:  # nothing was learned since
+            return _explained(policy, decision, k, other, version=known, as_it_was=True)
+        if as_of == "now":
+            return _explained(policy, decision, k, other, version=version, as_it_was=False)
+    before, version = replay(live.journal, kind=type(policy), upto=known)
+    return _explained(before, decision, k, other, version=version, as_it_was=True)
+
+
+def _explained(
     policy: Policy[Any],
     decision: LoggedDecision,
     k: int,
-    against: int | None = None,
+    against: int | None,
     *,
     version: int,
     as_it_was: bool,
 ) -> Explanation:
-    """Say what the mean of an arm consists of.
-
-    Parameters
-    ----------
-    policy
-        The policy, in the state to explain by.
-    decision
-        The decision.
-    k
-        Place of the arm among those offered.
-    against
-        Place of an arm to compare it with.
-    version
-        The last event that the policy knows.
-    as_it_was
-        Whether the policy is as it was, so that what it drew can be drawn again.
-    """
+    """Explain by a policy that is as it was, so that what it drew can be drawn again, or not."""
     if not isinstance(policy, (LinearPolicy, BayesRoLinTS)) or isinstance(policy, NaiveRoLinTS):
         raise CannotTell(f"{type(policy).__name__} has no coefficients that could explain it")
     which = [k] if against is None else [k, against]

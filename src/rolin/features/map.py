@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +20,14 @@ from rolin.features.fields import Field, field_of
 from rolin.features.infer import inferred
 from rolin.features.rows import row_of, table_of
 from rolin.features.side import Side, Slots
+from rolin.features.terms import Cross, Fields, Term, flat, pairs_of, terms_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["Cross", "FeatureMap", "Fields"]
+__all__ = ["FeatureMap"]
 
 Floats = NDArray[np.float64]
-Fields = Mapping[str, Any]
-"""Fields by name; a mapping within is an object within."""
-Cross = Literal["all"] | Iterable[tuple[str, str]]
-Term = tuple[str | None, str | None]
 _MOST = 100_000  # features
 _TABLE = 50_000_000  # entries of the table that says where products go
 INTERCEPT = "intercept"
@@ -81,8 +78,10 @@ class FeatureMap(Features):
         intercept: bool = True,
         strict: bool = False,
     ) -> None:
-        left, right = _flat(situation or {}), _flat(arm or {})
-        terms = _terms(left, right, _pairs(cross, left, right), [(None, None)] if intercept else [])
+        left, right = flat(situation or {}), flat(arm or {})
+        terms = terms_of(
+            left, right, pairs_of(cross, left, right), [(None, None)] if intercept else []
+        )
         self._build(left, right, terms, bool(strict))
 
     def _build(
@@ -160,8 +159,8 @@ class FeatureMap(Features):
             Number of features that is an error to exceed, since an update takes its square.
         """
         most = count_of("most_values", most_values, least=1)
-        left = inferred("situation", situations, _flat(situation or {}), others, most)
-        right = inferred("arm", arms, _flat(arm or {}), others, most)
+        left = inferred("situation", situations, flat(situation or {}), others, most)
+        right = inferred("arm", arms, flat(arm or {}), others, most)
         found = cls(left, right, cross=cross, intercept=intercept, strict=strict)
         if found.n_features > count_of("most_features", most_features, least=1):
             raise ParameterError(
@@ -191,18 +190,18 @@ class FeatureMap(Features):
         cross
             What the new fields are crossed with: `"all"` of the other side, or a list of pairs.
         """
-        added = {"situation": _flat(situation or {}), "arm": _flat(arm or {})}
+        added = {"situation": flat(situation or {}), "arm": flat(arm or {})}
         sides = {"situation": self._situation.fields, "arm": self._arm.fields}
         for what, new in added.items():
             if twice := sorted(new.keys() & sides[what].keys()):
                 raise ParameterError(f"the {what} has a field {twice[0]!r} already")
         left, right = ({**sides[what], **added[what]} for what in sides)
         new_pairs = [
-            (s, a) for s, a in _pairs(cross, left, right) if (s, a) not in self._terms
+            (s, a) for s, a in pairs_of(cross, left, right) if (s, a) not in self._terms
             and (s in added["situation"] or a in added["arm"] or not isinstance(cross, str))
         ]  # fmt: skip
         extended = FeatureMap.__new__(FeatureMap)
-        terms = _terms(added["situation"], added["arm"], new_pairs, list(self._terms))
+        terms = terms_of(added["situation"], added["arm"], new_pairs, list(self._terms))
         extended._build(left, right, terms, self.strict)
         return extended
 
@@ -388,45 +387,3 @@ class FeatureMap(Features):
 
 def _of_situation(_: int) -> str:
     return "the situation"
-
-
-def _flat(fields: Fields, prefix: str = "") -> dict[str, Field]:
-    """Return declared fields by their joined names."""
-    if not isinstance(fields, Mapping):
-        raise ParameterError(f"fields are {fields!r}, expected a mapping from name to kind")
-    found: dict[str, Field] = {}
-    for name, field in fields.items():
-        if isinstance(field, Mapping):
-            found |= _flat(field, f"{prefix}{name}.")
-        else:
-            found[f"{prefix}{name}" if prefix else name] = field
-    return found
-
-
-def _pairs(
-    cross: Cross, left: Mapping[str, Field], right: Mapping[str, Field]
-) -> list[tuple[str, str]]:
-    if isinstance(cross, str):
-        if cross != "all":
-            raise ParameterError(f"cross={cross!r}, expected 'all' or a list of pairs")
-        return [(s, a) for s in left for a in right]
-    try:
-        pairs = [(s, a) for s, a in cross]
-    except (TypeError, ValueError):
-        raise ParameterError(f"cross={cross!r}, expected 'all' or a list of pairs") from None
-    for s, a in pairs:
-        if s not in left or a not in right:
-            raise ParameterError(
-                f"cross holds {(s, a)!r}, expected a field of the situation ({', '.join(left)}) and one of "
-                f"the arm ({', '.join(right)})"
-            )
-    return list(dict.fromkeys(pairs))
-
-
-def _terms(
-    left: Mapping[str, Field],
-    right: Mapping[str, Field],
-    pairs: Iterable[tuple[str, str]],
-    before: list[Term],
-) -> list[Term]:
-    return [*before, *((s, None) for s in left), *((None, a) for a in right), *pairs]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.arms import Name
-from rolin.features.base import Features, Part
+from rolin.arms import Name, canonical
+from rolin.features.base import Features, Part, arms_of
 from rolin.features.columns import LISTS
-from rolin.features.rows import DEEPEST
+from rolin.features.rows import DEEPEST, row_of
 from rolin.features.transformed import Transformed
 from rolin.features.values import is_missing
 
-__all__ = ["RawContexts"]
+__all__ = ["RawContexts", "ask_raw"]
 
 Floats = NDArray[np.float64]
 _LONGEST = 4096  # bits of an integer that is recorded; Python does not write much longer ones
@@ -141,6 +141,21 @@ class RawContexts:
     def __repr__(self) -> str:
         """Say what it holds."""
         return f"<RawContexts of {len(self.arms)} arms, map {self.features.version}>"
+
+
+def ask_raw(
+    features: Features, arms: Any, names: Any, situation: Any, excluded: Container[Name]
+) -> tuple[RawContexts, Floats]:
+    """Return the record and the vectors of a question, without the arms that are excluded."""
+    rows, found = arms_of(arms, names)
+    offered = list(found)
+    if not {str}.issuperset(map(type, offered)):
+        offered = [canonical(name) for name in offered]
+    if excluded:
+        kept = [k for k, name in enumerate(offered) if name not in excluded]
+        if kept:  # or else whoever asks will say so
+            rows, offered = [rows[k] for k in kept], [offered[k] for k in kept]
+    return RawContexts.read(features, offered, rows, row_of("the situation", situation))
 
 
 def _json(raw: dict[str, Any]) -> str | None:

@@ -10,11 +10,11 @@ import hashlib
 import importlib
 import json
 import math
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,9 +23,9 @@ from rolin.checks import LAST_TIME, text_of
 from rolin.datasets.log import read_table
 from rolin.errors import DataError, InputError, RolinError
 from rolin.features import Boolean, Category, FeatureMap, Features, Number, RawContexts, Tags
-from rolin.features.base import ARM
 from rolin.journal.events import LoggedDecision, Outcome
 from rolin.journal.past import COLUMNS, OUTCOMES, PastDecision
+from rolin.journal.raw_columns import RawColumns, raw_columns, require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,17 +82,17 @@ def read_decisions(
     digest = _digest(columns)  # before columns get their own names
     for own, given in (("id", id), ("time", time), ("person", person), ("weight", weight)):
         if given != own:
-            _require(where, columns, [given])
+            require(where, columns, [given])
             columns[own] = columns[given]
     table = _Table(where, columns, now, digest)
     whole = "offered" in columns and "contexts" in columns
-    _require(where, columns, [reward, *(["chosen"] if whole else [arm]), *(features or ())])
+    require(where, columns, [reward, *(["chosen"] if whole else [arm]), *(features or ())])
     raw = None
     if feature_map is not None and whole:
-        raw = _Raw(feature_map, (), ()) if "features" in columns else None
+        raw = RawColumns(feature_map, (), ()) if "features" in columns else None
     elif feature_map is not None:
         taken = {arm, reward, propensity, id, time, person, weight}
-        raw = _raw_columns(where, columns, feature_map, features, situation, taken)
+        raw = raw_columns(where, columns, feature_map, features, situation, taken)
     elif situation is not None:
         raise DataError("situation names raw features, expected a feature_map that uses them")
     if not whole and features is None and raw is None:
@@ -124,12 +124,6 @@ def _digest(columns: dict[str, list[Any]]) -> str:
     return hashlib.blake2b(content.encode(errors="replace"), digest_size=6).hexdigest()
 
 
-def _require(where: str, columns: dict[str, list[Any]], names: Sequence[str]) -> None:
-    for name in names:
-        if name not in columns:
-            raise DataError(f"{where} has no column {name!r}, only {', '.join(map(repr, columns))}")
-
-
 def _columns_of(source: str | Path | pd.DataFrame) -> tuple[str, dict[str, list[Any]], int]:
     if isinstance(source, (str, Path)):
         where = str(source)
@@ -149,59 +143,6 @@ def _columns_of(source: str | Path | pd.DataFrame) -> tuple[str, dict[str, list[
         raise InputError(
             f"{type(source).__name__} is not a table, expected a file or a data frame"
         ) from None
-
-
-class _Raw(NamedTuple):
-    """How raw features are read."""
-
-    features: Features
-    arm: Sequence[str]
-    """Columns of the arm's."""
-    situation: Sequence[str]
-    """Columns of the situation's."""
-
-
-def _raw_columns(
-    where: str,
-    columns: dict[str, list[Any]],
-    feature_map: Features,
-    features: Sequence[str] | None,
-    situation: Sequence[str] | None,
-    taken: Set[str],
-) -> _Raw:
-    """Return the columns of raw features of the arm and of the situation."""
-    given = [*(features or ()), *(situation or ())]
-    _require(where, columns, given)
-    sides: list[Sequence[str]] = [features or (), situation or ()]
-    if isinstance(feature_map, FeatureMap):
-        # a column may hold the objects in which fields are
-        fields = [
-            {name for field in side for name in (field, field.split(".")[0]) if name in columns}
-            for side in (feature_map.arm, feature_map.situation)
-        ]
-        for i, chosen in enumerate((features, situation)):
-            if chosen is None:
-                sides[i] = [name for name in columns if name in fields[i]]
-        for name in columns:
-            if name in given:
-                continue
-            if name in sides[0] and name in sides[1]:
-                raise DataError(
-                    f"{where} has a column {name!r}, and so have situation and arm of the map: say which it is, by "
-                    "features=[…] and situation=[…]"
-                )
-            if name in taken and (name in sides[0] or name in sides[1]):
-                raise DataError(
-                    f"{where} has a column {name!r}, which is not a feature unless features=[…] or situation=[…] "
-                    "says so"
-                )
-    known = isinstance(feature_map, FeatureMap) and set(feature_map.arm) <= {ARM}
-    if not sides[0] and not sides[1] and features is None and situation is None and not known:
-        raise DataError(
-            f"{where} has no column that is a field of {feature_map!r}; say which ones are, by features=[…] and "
-            f"situation=[…]; there are {', '.join(map(repr, columns))}"
-        )
-    return _Raw(feature_map, *sides)
 
 
 class _Table:
@@ -268,7 +209,7 @@ class _Table:
         reward: str,
         propensity: str,
         features: Sequence[str],
-        raw: _Raw | None,
+        raw: RawColumns | None,
     ) -> PastDecision:
         """Return a decision of which only the chosen arm is known."""
         given = self.get(i, arm)
@@ -286,7 +227,7 @@ class _Table:
         propensities = None if p is None else np.array([_propensity(propensity, p)])
         return self._past(i, (name,), x, (0,), propensities, reward)
 
-    def _cells(self, i: int, raw: _Raw, side: str) -> dict[str, Any]:
+    def _cells(self, i: int, raw: RawColumns, side: str) -> dict[str, Any]:
         """Return raw features from their columns; texts of a CSV file become what the field is."""
         fields = getattr(raw.features, side, {}) if isinstance(raw.features, FeatureMap) else {}
         found: dict[str, Any] = {}
@@ -318,14 +259,16 @@ class _Table:
         return {"true": True, "false": False}.get(value.lower(), value)
 
     @staticmethod
-    def _raw(raw: _Raw, arms: tuple[Name, ...], situation: Any, rows: list[Any]) -> RawContexts:
+    def _raw(
+        raw: RawColumns, arms: tuple[Name, ...], situation: Any, rows: list[Any]
+    ) -> RawContexts:
         """Return raw features as they are recorded, from which vectors can be made."""
         for what, row in (("situation", situation), *(("features", row) for row in rows)):
             if not isinstance(row, dict):
                 raise DataError(f"{what} holds {row!r}, expected fields with their values")
         return RawContexts.read(raw.features, arms, rows, situation)[0]
 
-    def whole(self, i: int, reward: str, raw: _Raw | None) -> PastDecision:
+    def whole(self, i: int, reward: str, raw: RawColumns | None) -> PastDecision:
         """Return a decision with the whole question."""
         offered = tuple(_name("offered", name) for name in self.items(i, "offered"))
         k = len(offered)

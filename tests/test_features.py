@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,7 @@ from rolin.features import (
     from_json,
     load,
 )
+from rolin.features.fields import LARGEST
 from rolin.features.rows import DEEPEST
 
 SITUATION = {
@@ -799,7 +802,7 @@ def test_hashed_rows_of_each_library() -> None:
     plain = features.contexts({"red": {"x": 1.0}}, {"y": "z"})
     assert (features.contexts({"red": {"x": 1.0} | odd}, {"y": "z"} | odd) == plain).all()
     named = HashedFeatures(8, arm_names=True)
-    with pytest.raises(InputError, match=r"arm \(1, 2\) has no name that is a text"):
+    with pytest.raises(InputError, match=r"arm \(1, 2\) has no name that is a feature"):
         named.contexts({(1, 2): {}})
     deep: Any = 1
     for _ in range(DEEPEST + 1):
@@ -840,3 +843,96 @@ def test_transformers_of_scikit_learn() -> None:
         features.contexts({"x": {"price": "?", "kind": "a"}}, {"hour": 2.0})
     with pytest.raises(ParameterError, match="expected a map or a transformer"):
         Transformed(3)
+
+
+# -- what attackers tried -------------------------------------------------------------------------------
+
+
+class Rude:
+    """An object that does not let itself be looked at."""
+
+    def __repr__(self) -> str:
+        """Raise."""
+        raise RuntimeError("no")
+
+    def __float__(self) -> float:
+        """Raise."""
+        raise RuntimeError("no")
+
+
+def test_values_that_do_not_let_themselves_be_looked_at(features: FeatureMap) -> None:
+    """Errors of ours, whatever the value does; and in a field that nobody uses, none at all."""
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    for odd in (Rude(), deep, 10**5000, np.timedelta64(1, "s"), np.datetime64("2020", "ns")):
+        for name in ("price", "genre", "brand", "tags", "live"):
+            with pytest.raises(InputError, match=f"field '{name}' of arm 'red' is"):
+                features.contexts({"red": {name: odd}, "blue": {}})
+        features.contexts({"red": {"nobody": odd}})
+    for make in (
+        lambda: Category([10**5000]),
+        lambda: Category([Rude()]),
+        lambda: Category({"a", "b"}),
+    ):
+        with pytest.raises(ParameterError):
+            make()
+    with pytest.raises(InputError, match="row 0 of the sample, is a int, expected"):
+        FeatureMap.infer([{"n": 10**5000}, {"n": 1.0}])
+
+
+def test_a_long_text_in_a_number_takes_no_memory() -> None:
+    """It is found by its type, before an array of texts as long as it is made."""
+    features = FeatureMap(arm={"p": Number()})
+    rows: dict[Any, dict[str, Any]] = {k: {"p": 1.0} for k in range(4000)}
+    tracemalloc.start()
+    with pytest.raises(InputError, match="field 'p' of arm 'x' is 'xxx"):
+        features.contexts({**rows, "x": {"p": "x" * 1_000_000}})
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
+
+
+def test_products_of_the_largest_numbers() -> None:
+    """What a field may have can be learned from when it is crossed."""
+    features = FeatureMap({"s": Number()}, {"a": Number()})
+    x = features.contexts([{"a": LARGEST}], {"s": LARGEST})
+    assert np.abs(x).max() < 1e50
+    with pytest.raises(
+        InputError, match="field 'a' of arm 0 is 1e.25, expected a number that is at"
+    ):
+        features.contexts([{"a": 1e25}], {"s": 1.0})
+
+
+def test_columns_that_python_does_not_have(features: FeatureMap) -> None:
+    """A date in the year 300000 that nobody uses does not stop a decision from a table."""
+    far = pa.array([2**62], pa.timestamp("s"))
+    table = pa.table({"price": [1.0], "when": far})
+    expected = features.contexts([{"price": 1.0}])
+    assert (features.contexts(table) == expected).all()
+    assert (features.contexts(pl.from_arrow(table)) == expected).all()  # type: ignore[arg-type]
+
+
+def test_calls_that_make_no_sense(features: FeatureMap) -> None:
+    """Ours to say, not Python's."""
+    for call in (
+        lambda: FeatureMap.infer(5), lambda: features.transform(5), lambda: features.transform(None, []),
+        lambda: features.named("x"), lambda: features.contexts(5),
+        lambda: FeatureMap({"a": Number()}, {"b": Number()}, cross=[(["a"], "b")]),  # type: ignore[list-item]
+        lambda: Transformed(DictVectorizer(), n_features=10**30),
+        lambda: Transformed(DictVectorizer(), n_features=2.5),  # type: ignore[arg-type]
+    ):  # fmt: skip
+        with pytest.raises(InputError):
+            call()
+    cyclic: dict[str, Any] = {}
+    cyclic["a"] = cyclic
+    with pytest.raises(ParameterError, match="is nested deeper than 8 levels"):
+        FeatureMap(arm=cyclic)
+    names = features.names
+    names.append("more")
+    assert len(features.names) == features.n_features
+    many = {f"f{i}": Number() for i in range(8000)}
+    start = perf_counter()
+    FeatureMap(arm=many).with_fields(arm={"more": Number()})
+    assert (
+        perf_counter() - start < 5.0
+    )  # it took 18 s when every name was compared with every other

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import math
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -274,7 +276,7 @@ def test_what_json_cannot_hold_breaks_nothing(journal: Journal) -> None:
     assert (stored.offered_contexts == decision.offered_contexts).all()
     assert (stored.context == FEATURES.contexts({"red": row}, {"hour": 3})[0]).all()
     assert stored.raw is not None
-    assert stored.raw.rows[0]["when"] == "2026-01-01 00:00:00+00:00"
+    assert stored.raw.rows[0]["when"] == {"_text": "2026-01-01 00:00:00+00:00"}
     assert stored.raw.rows[0]["x"] is None
 
 
@@ -837,3 +839,164 @@ def test_reasons_that_cannot_be_had(journal: Journal) -> None:
         blind = Bandit(other, features=FEATURES)
         with pytest.raises(CannotTell, match="has no coefficients that could explain it"):
             blind.explain(blind.decide({"red": {}}, situation={}))
+
+
+# -- what attackers tried -------------------------------------------------------------------------------
+
+
+def test_what_is_nested_deep_is_cut_off(journal: Journal) -> None:
+    """A field that nobody uses cannot make a decision that can never be rewarded, exported or expired."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    deep: Any = 1
+    for _ in range(900):
+        deep = [deep]
+    cycle: list[Any] = []
+    cycle += [cycle] * 8
+    for i, odd in enumerate((deep, {"a": deep}, cycle)):
+        bandit.decide({"x": {"price": 1.0, "z": odd}}, situation={"y": odd}, id=str(i))
+        bandit.reward(str(i), 1.0)
+        stored = journal.decision(str(i))
+        assert stored is not None
+        assert stored.raw is not None
+        assert len(json.dumps(stored.raw.rows)) < 1000
+    tagged = {f"arm-{k}": {"tags": ["new", "sale"], "seller": {"id": k}} for k in range(50)}
+    decision = bandit.decide(tagged, situation={})
+    assert decision.raw is not None
+    assert decision.raw.rows == list(tagged.values())
+
+
+def test_rows_that_change_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is recorded is what was scored, though another thread writes to the rows in between."""
+    row = {"price": 1.0}
+    encode = FeatureMap.encode
+
+    def changed(self: FeatureMap, *given: Any) -> Any:
+        vectors = encode(self, *given)
+        row["price"] += 1.0
+        return vectors
+
+    monkeypatch.setattr(FeatureMap, "encode", changed)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    decision = bandit.decide({"x": row}, situation={})
+    assert decision.raw is not None
+    assert decision.raw.rows == [{"price": 1.0}]
+    assert FEATURES.named(decision.context)["price"] == 0.1
+
+
+def test_damaged_files_say_so(tmp_path: Path) -> None:
+    """A map that is gone, or another; decisions whose raw features are not what they were."""
+
+    def damaged(name: str, statement: str) -> Path:
+        path = tmp_path / f"{name}.db"
+        with Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=path) as bandit:
+            bandit.change_features(MORE)
+            arms, situation = question(np.random.default_rng(1))
+            bandit.decide(arms, situation=situation, id="v")
+            bandit.reward("v", 1.0)
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute(statement)
+        return path
+
+    gone = damaged("gone", "DELETE FROM events WHERE kind = 'features' AND seq = 2")
+    with pytest.raises(JournalError, match="event 4 does not fit to those before it"):
+        Bandit(journal=gone)
+    other = HashedFeatures(D).to_json()
+    swapped = damaged("swapped", f"UPDATE events SET body = '{other}' WHERE seq = 2")
+    with pytest.raises(JournalError, match="event 2 does not fit to those before it"):
+        Bandit(journal=swapped)
+    for i, part in enumerate(
+        (
+            "'$.raw', 5",
+            "'$.raw.situation', 5",
+            "'$.raw.arms', json('[]')",
+            "'$.chosen', json('[99]')",
+        )
+    ):
+        change = f"UPDATE events SET body = json_set(body, {part}) WHERE kind = 'decision'"
+        with (
+            Bandit(journal=damaged(str(i), change)) as bandit,
+            pytest.raises(JournalError, match="a row of kind 'decision' is damaged"),
+        ):
+            bandit.explain("v")
+    with pytest.raises(JournalError, match="is damaged"):
+        Bandit(journal=damaged("deep", f"UPDATE events SET body = '{'[' * 100_000}' WHERE seq = 2"))
+
+
+def test_import_after_more_fields(tmp_path: Path) -> None:
+    """Vectors from before there was a map, and values that do not suit a field that came later."""
+    path = tmp_path / "j.db"
+    with Bandit(rolin.RoLinTS(n_features=D, seed=7), journal=path) as bandit:
+        bandit.decide({"a": np.ones(D)}, id="vectors")
+        bandit.reward("vectors", 1.0)
+    with Bandit(journal=path, features=FEATURES) as bandit:
+        bandit.decide({"a": {"price": 1.0, "rank": "n/a"}}, situation={}, id="odd")
+        bandit.reward("odd", 0.0)
+        later = FEATURES.with_fields(arm={"rank": Number()})
+        bandit.change_features(later)
+        policy = rolin.RoLinTS(n_features=later.n_features, seed=7)
+        again = Bandit(policy, features=later)
+        assert again.import_log(bandit.journal) == 2
+        assert again.policy.posterior.coefficients.mean == pytest.approx(
+            bandit.policy.posterior.coefficients.mean
+        )
+        with pytest.raises(DataError, match=r"decision 'odd': field 'rank' of arm 'a' is 'n/a'"):
+            offline.read(bandit, feature_map=FeatureMap(arm={"rank": Number()}))
+
+
+def test_transformers_get_what_was_given() -> None:
+    """Dates as dates, once; what it returns that is no number names the feature and the arm."""
+
+    class Years:
+        """A transformer of somebody's own."""
+
+        calls = 0
+
+        def transform(self, rows: list[dict[str, Any]]) -> Any:
+            """Return the years."""
+            self.calls += 1
+            return [[float(row["when"].year) if row["when"] else math.nan] for row in rows]
+
+    years = Years()
+    features = Transformed(years, n_features=1)
+    bandit = Bandit(rolin.RoLinTS(n_features=1, seed=7), features=features)
+    decision = bandit.decide({"a": {"when": datetime(2020, 1, 1)}}, situation={})
+    assert decision.context.tolist() == [2020.0]
+    assert years.calls == 1
+    with pytest.raises(InputError, match="feature 'x0' of arm 'a' is nan, as the transformer"):
+        bandit.decide({"a": {"when": None}}, situation={})
+
+
+def test_hashed_decisions_use_what_contexts_does() -> None:
+    """Things that no feature can be are left out by both, and recorded."""
+    features = HashedFeatures(32)
+    bandit = Bandit(rolin.RoLinTS(n_features=32, seed=7), features=features)
+    for odd in (datetime(2020, 1, 1), b"5", object(), range(3), 1j, {"x": b"5"}):
+        row = {"c": odd, "price": 0.5}
+        decision = bandit.decide({"x": row}, situation={})
+        assert (decision.offered_contexts == features.contexts({"x": row})).all()
+        assert (decision.offered_contexts == features.contexts({"x": {"price": 0.5}})).all()
+
+
+def test_several_questions_and_odd_calls() -> None:
+    """Which question is wrong; situations as a table; and calls that make no sense."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    with pytest.raises(InputError, match="question 1: field 'price' of arm 'x' is 'bad'"):
+        bandit.decide_many([{"x": {}}, {"x": {"price": "bad"}}])
+    situations = pd.DataFrame({"hour": [1.0, 2.0]})
+    many = bandit.decide_many([{"x": {}, "y": {}}] * 2, situations=situations)  # type: ignore[arg-type]
+    assert [d.raw.situation for d in many if d.raw] == [{"hour": 1.0}, {"hour": 2.0}]
+    for odd in (5, None, ""):
+        with pytest.raises(InputError, match="decision="):
+            bandit.explain(odd)  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(ParameterError, match="against='x' is the arm itself"):
+        bandit.explain(many[0], "x", against="x")
+    wide = Bandit(rolin.RoLinTS(n_features=MORE.n_features), features=MORE)
+    with pytest.raises(InputError, match="it is another's"):
+        bandit.explain(wide.decide({"x": {}}, situation={}), as_of="now")
+    with pytest.raises(InputError, match="takes no now"):
+        bandit.import_log([], now=5)
+    with pytest.raises(ParameterError, match="feature_map='junk', expected a feature map"):
+        offline.read(bandit, feature_map="junk")
+    frame = pd.DataFrame({"arm": ["a"], "reward": [1.0], "price": [1.0]})
+    with pytest.raises(InputError, match="features=5, expected a list"):
+        bandit.import_log(frame, features=5)

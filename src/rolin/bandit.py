@@ -40,6 +40,7 @@ from rolin.errors import (
     InputError,
     JournalError,
     ParameterError,
+    RolinError,
     ShapeError,
     UnknownDecision,
     UnknownOption,
@@ -48,6 +49,7 @@ from rolin.explanation import Explanation, explain
 from rolin.exploration import Explorer
 from rolin.features import FeatureMap, Features, Transformed
 from rolin.features.raw import ask_raw
+from rolin.features.rows import is_table, rows_of
 from rolin.journal import Journal, open_journal
 from rolin.journal.base import Removal
 from rolin.journal.events import (
@@ -310,6 +312,8 @@ class Bandit:
         questions = listed("contexts", contexts)
         n = len(questions)
         whose = []
+        if is_table(situations):
+            situations = rows_of(situations)
         for name, given in (("situations", situations), ("ids", ids), ("people", people)):
             whose.append([None] * n if given is None else listed(name, given))
             if len(whose[-1]) != n:
@@ -335,7 +339,12 @@ class Bandit:
             if stored is not None:
                 known.add(len(answers))
             if stored is None:
-                stored = self._answer(contexts, arms, situation, id, whom, top_k, excluded)
+                try:
+                    stored = self._answer(contexts, arms, situation, id, whom, top_k, excluded)
+                except RolinError as error:
+                    if len(questions) == 1:
+                        raise
+                    raise type(error)(f"question {len(answers)}: {error}") from error
             answers.append(stored)
             if given is not None:
                 given_ids.add(id)
@@ -561,8 +570,9 @@ class Bandit:
             Which columns mean what: see [`read_decisions`][rolin.journal.tables.read_decisions] and
             [`read_dsjson`][rolin.journal.dsjson.read_dsjson].
         """
-        if "feature_map" in columns:
-            raise UnknownOption("import_log takes no feature_map: the bandit has its own, or none")
+        for name in ("feature_map", "now"):
+            if name in columns:
+                raise UnknownOption(f"import_log takes no {name}: the bandit has its own")
         pasts = past_decisions(source, now=self._now(), feature_map=self.features, **columns)
         if self.features is None:
             pasts = [reread(past, None) for past in pasts]
@@ -603,7 +613,8 @@ class Bandit:
             raise InputError(f"{past!r} is not a past decision")
         x, d = past.decision.offered_contexts, self.policy.n_features
         check_names(past.decision.offered)
-        if x.shape[1] != d:
+        grown = self.features is not None and x.shape[1] < d  # features that came later were 0
+        if x.shape[1] != d and not grown:
             raise ShapeError(f"it has {x.shape[1]} features, expected {d}, as the policy")
         if x.size and not np.abs(x).max() <= LARGEST:
             raise first_not_finite("contexts", x)
@@ -752,8 +763,8 @@ class Bandit:
             What the model knows: what it knew when it decided, for which the journal is read again
             if it has learned since, or what it knows `"now"`.
         """
-        if isinstance(decision, str):
-            found = self.journal.decision(decision)
+        if not isinstance(decision, LoggedDecision):
+            found = self.journal.decision(text_of("decision", decision))
             if found is None:
                 raise UnknownDecision(f"no decision has the id {decision!r}")
             decision = found

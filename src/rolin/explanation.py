@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.arms import Name
-from rolin.errors import CannotTell, ParameterError
+from rolin.errors import CannotTell, ParameterError, ShapeError
 from rolin.extras import needs
 from rolin.features import Part, RawContexts
 from rolin.journal.events import LoggedDecision
@@ -132,6 +132,8 @@ def explain(
     """Say what the mean of an arm consists of; see `Bandit.explain`."""
     k = decision.chosen[0] if arm is None else offered_place(decision, arm)
     other = None if against is None else offered_place(decision, against)
+    if k == other:
+        raise ParameterError(f"against={against!r} is the arm itself, expected another one")
     if as_of not in ("decision", "now"):
         raise ParameterError(f"as_of={as_of!r}, expected 'decision' or 'now'")
     known = None if decision.imported else decision.version
@@ -211,6 +213,10 @@ def _has_intercept(policy: LinearPolicy | BayesRoLinTS) -> bool:
 
 def _padded(x: Floats, policy: LinearPolicy | BayesRoLinTS) -> Floats:
     """Return a context with as many numbers as there are coefficients."""
+    if len(x) > policy.n_features:
+        raise ShapeError(
+            f"the decision has {len(x)} features, and the policy n_features={policy.n_features}: it is another's"
+        )
     x = np.pad(x, (0, policy.n_features - len(x)))  # features that came later were 0
     return np.append(x, 1.0) if _has_intercept(policy) else x
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.arms import Name
-from rolin.checks import as_names
+from rolin.checks import as_floats, as_names
 from rolin.errors import InputError, ParameterError, ShapeError
 from rolin.features.rows import is_table, row_of, rows_of
 from rolin.snapshot import write_bytes
@@ -126,7 +126,7 @@ class Features(ABC):
 
     def named(self, context: Any) -> dict[str, float]:
         """Return the numbers of a (d,) context that are not zero, by name."""
-        x = np.asarray(context, dtype=np.float64)
+        x = as_floats("context", context)
         if x.shape != (self.n_features,):
             raise ShapeError(f"context has shape {x.shape}, expected ({self.n_features},)")
         names = self.names

@@ -7,7 +7,8 @@ kept, as *slots* of (place, number), and crossing fields multiplies slots, not p
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from rolin.checks import count_of, finite_number_of
 from rolin.errors import InputError, ParameterError
 from rolin.features.columns import Column
-from rolin.features.values import BadValue, hash_of, text, truth
+from rolin.features.values import BadValue, hash_of, text, told, truth
 
 __all__ = [
     "KINDS",
@@ -33,7 +34,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int32]
-LARGEST = 1e25
+LARGEST = 1e24
 """How large a scaled number may be: products of two can then be learned from."""
 _MOST = 100_000  # places of one field
 
@@ -338,14 +339,16 @@ def field_of(given: dict[str, Any]) -> Field:
 def _as_texts(values: Any) -> tuple[str, ...]:
     if isinstance(values, (str, bytes)):
         raise ParameterError(f"values={values!r} is one text, expected a list of values")
+    if isinstance(values, Set):
+        raise ParameterError("values is a set, which has no order, expected a list of values")
     try:
         texts = tuple(text(i, value) for i, value in enumerate(values))
     except BadValue as bad:
-        raise ParameterError(f"values hold {bad.value!r}, expected {bad.expected}") from None
+        raise ParameterError(f"values hold {told(bad.value)}, expected {bad.expected}") from None
     except TypeError:
         raise ParameterError(f"values={values!r}, expected a list of values") from None
     if len(set(texts)) != len(texts):
-        twice = next(value for value in texts if texts.count(value) > 1)
+        twice = next(value for value, n in Counter(texts).items() if n > 1)
         raise ParameterError(f"values hold {twice!r} twice, as texts, expected each once")
     if len(texts) >= _MOST:
         raise ParameterError(f"there are {len(texts)} values, expected fewer than {_MOST}")

@@ -68,6 +68,6 @@ def load(path: str | PathLike[str]) -> Features:
     """Return the map that `save` wrote to a file."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
+    except (UnicodeDecodeError, IsADirectoryError, ValueError) as error:
         raise StateFileError(f"{path} is not a feature map of rolin: {error}") from error
     return from_json(text, str(path))

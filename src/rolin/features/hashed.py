@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -90,12 +90,15 @@ class HashedFeatures(Features):
         if self._arm_names:
             if ARM in row:
                 raise InputError(f"arm {arms[k]!r} has a field {ARM!r}, which is its name")
-            if not isinstance(arms[k], (str, int)):
-                raise InputError(f"arm {arms[k]!r} has no name that is a text or an integer")
-            tokens.append((*_token("a", ARM, text(0, arms[k])), 1.0))
+            try:
+                tokens.append((*_token("a", ARM, text(0, arms[k])), 1.0))
+            except BadValue as bad:
+                raise InputError(
+                    f"arm {told(arms[k])} has no name that is a feature, expected {bad.expected}"
+                ) from None
         return tokens
 
-    @cached_property
+    @property
     def names(self) -> list[str]:
         """What the d features are called, which is not much: many fields may share one."""
         hashed = [f"#{i}" for i in range(self._intercept, self.n_features)]

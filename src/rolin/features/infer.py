@@ -14,8 +14,8 @@ import numpy as np
 from rolin.errors import InputError
 from rolin.features.columns import LISTS, Values
 from rolin.features.fields import Boolean, Category, Field, Ignored, Number, Tags
-from rolin.features.rows import flatten, is_table, row_of, rows_of
-from rolin.features.values import BadValue, is_missing, text
+from rolin.features.rows import flatten, is_table, listed, row_of, rows_of
+from rolin.features.values import BadValue, is_missing, text, told
 
 __all__ = ["inferred"]
 
@@ -49,7 +49,7 @@ def _columns(what: str, sample: Any) -> dict[str, list[Any]]:
     if is_table(sample):
         rows = rows_of(sample)
     else:
-        each = sample.values() if isinstance(sample, Mapping) else sample
+        each = listed(f"the sample of the {what}", sample)
         rows = [row_of(f"row {i} of the sample", row) for i, row in enumerate(each)]
     if not rows:
         raise InputError(f"the sample of the {what} is empty, expected rows to learn from")
@@ -115,7 +115,7 @@ def _fitted(what: str, name: str, field: Field, values: list[Any], most: int) ->
             return replace(field, values=tuple(sorted(frequent)))
     except BadValue as bad:
         raise InputError(
-            f"field {name!r} of the {what}, row {bad.place} of the sample, is {bad.value!r}, expected "
+            f"field {name!r} of the {what}, row {bad.place} of the sample, is {told(bad.value)}, expected "
             f"{bad.expected}"
         ) from None
     return field

@@ -18,7 +18,7 @@ from rolin.features.base import ARM, Features, Part, arms_of, whose
 from rolin.features.columns import Values
 from rolin.features.fields import Field, field_of
 from rolin.features.infer import inferred
-from rolin.features.rows import row_of, table_of
+from rolin.features.rows import is_table, listed, row_of, table_of
 from rolin.features.side import Side, Slots
 from rolin.features.terms import Cross, Fields, Term, flat, pairs_of, terms_of
 
@@ -298,16 +298,16 @@ class FeatureMap(Features):
                 raise InputError(
                     f"situation and arm both have a field {both[0]!r}: give them apart, as situations and arms"
                 )
-            if not hasattr(arms, "columns") and not isinstance(arms, Mapping):
-                arms = list(arms)
+            if not is_table(arms):
+                arms = listed("arms", arms)  # which may be read once only
         table, n_right, unknown = table_of(
             arms, [n for n in self._arm.fields if n != ARM], strict=self.strict
         )
         if names is not None:
-            listed = list(as_names(names))
-            if len(listed) != n_right:
-                raise ShapeError(f"there are {len(listed)} names for {n_right} arms")
-            table[ARM] = Values(listed)
+            found = list(as_names(names))
+            if len(found) != n_right:
+                raise ShapeError(f"there are {len(found)} names for {n_right} arms")
+            table[ARM] = Values(found)
         elif ARM in self._arm.fields:
             raise InputError(f"the map has the field {ARM!r}, expected names, those of the arms")
         source = arms if situations is None else situations
@@ -327,9 +327,13 @@ class FeatureMap(Features):
 
     # -- names -------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def names(self) -> list[str]:
         """What the d features are called."""
+        return list(self._names)
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
         left, right = self._situation.names, self._arm.names
         both = set(left) & set(right)
         found = [""] * self.n_features
@@ -338,13 +342,13 @@ class FeatureMap(Features):
             their = right[a] if right[a] not in both else f"arm.{right[a]}"
             parts = [own] * bool(s) + [their] * bool(a)
             found[self._place[s, a]] = " × ".join(parts) or INTERCEPT
-        return found
+        return tuple(found)
 
     def parts(
         self, row: dict[str, Any], situation: dict[str, Any], arm: Name, vector: Floats
     ) -> list[Part]:
         """Return what an arm's vector consists of, by name, without what is zero."""
-        return [Part(self.names[i], int(i), float(vector[i])) for i in np.flatnonzero(vector)]
+        return [Part(self._names[i], int(i), float(vector[i])) for i in np.flatnonzero(vector)]
 
     @property
     def situation(self) -> dict[str, Field]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Container, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -62,14 +64,16 @@ class RawContexts:
         situation: dict[str, Any],
     ) -> tuple[RawContexts, Floats]:
         """Return a record, which does not change with what it was made of, and its (K, d) vectors."""
+        rows, situation = [row.copy() for row in rows], situation.copy()  # others may change them
         vectors = features.encode(rows, situation, arms)  # says what is wrong with them
+        kept = vectors if isinstance(features, Transformed) else None
         raw = {"situation": situation, "arms": rows}
         text = None if features.careful else _json(raw)
-        if text is None:  # then the vectors are those of what can be recorded
-            raw = _plain(raw, DEEPEST + 2)
-            text = _json(raw) or ""
-            vectors = features.encode(raw["arms"], raw["situation"], arms)
-        kept = vectors if isinstance(features, Transformed) else None
+        if text is None or (_is_nested(text, len(rows)) and _deeper(raw, DEEPEST + 2)):
+            plain = _plain(raw, DEEPEST + 2, ())
+            text = _json(plain) or ""
+            if kept is None:  # then the vectors are those of what is recorded
+                vectors = features.encode(plain["arms"], plain["situation"], arms)
         return cls(features, tuple(arms), text, kept), vectors
 
     def with_at_hand(self, vectors: Floats, chosen: Sequence[int]) -> RawContexts:
@@ -166,33 +170,48 @@ def _json(raw: dict[str, Any]) -> str | None:
         return None
 
 
-def _plain(value: Any, depth: int) -> Any:
-    """Return what JSON can hold of a value: what the map uses is held as it is, to the bit.
+def _is_nested(text: str, n_arms: int) -> bool:
+    """Return whether there are more objects and lists than the rows themselves, and a few."""
+    return text.count("{") + text.count("[") > n_arms + 2 + DEEPEST
 
-    What no field can be, such as a date or NaN, is in a field that is not used: it breaks nothing.
+
+def _deeper(value: Any, depth: int) -> bool:
+    """Return whether something is nested deeper than that, so that it might not be read again."""
+    inner = value.values() if isinstance(value, dict) else value
+    return any(
+        not depth or _deeper(item, depth - 1)
+        for item in inner
+        if item.__class__ in (dict, list, tuple)
+    )
+
+
+def _plain(value: Any, depth: int, around: tuple[int, ...]) -> Any:
+    """Return what JSON can hold of a value: what a field can be is held as it is, to the bit.
+
+    What no field can be, such as a date, becomes an object that has no fields; NaN, and what holds itself, is
+    missing. It is in a field that is not used, and breaks nothing.
     """
     if isinstance(value, (np.generic, np.ndarray)) and not value.ndim:
         value = value.item()
-    if is_missing(value) or isinstance(value, (bool, str)):
-        return None if is_missing(value) else value
+    if is_missing(value):
+        return None
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bool):
+        return value
     if isinstance(value, int):
-        return value if value.bit_length() < _LONGEST else None
+        return int(value) if value.bit_length() < _LONGEST else None
     if isinstance(value, (Mapping, *LISTS)):
-        if not depth:
+        if not depth or id(value) in around:
             return None
+        inside = (*around, id(value))
         if isinstance(value, Mapping):
             items = [(name, inner) for name, inner in value.items() if isinstance(name, str)]
-            return {name: _plain(inner, depth - 1) for name, inner in items}
-        return [_plain(inner, depth - 1) for inner in value]
+            return {str.__str__(n): _plain(inner, depth - 1, inside) for n, inner in items}
+        return [_plain(inner, depth - 1, inside) for inner in value]
     try:
-        number = float(value)  # also Decimal, Fraction
-    except (TypeError, ValueError, OverflowError):
-        return _shown(value)
-    return number if math.isfinite(number) else None
-
-
-def _shown(value: Any) -> str | None:
-    try:
-        return str(value)
+        if isinstance(value, (float, np.floating, Decimal, Fraction)):
+            return float(value) if math.isfinite(value) else None
+        return {"_text": str(value)}
     except Exception:  # whatever an object that nobody uses does when it is looked at
         return None

@@ -14,7 +14,17 @@ from rolin.extras import needs
 from rolin.features.columns import ArrowColumn, Column, PandasColumn, Values
 from rolin.features.values import is_missing, without_nan
 
-__all__ = ["DEEPEST", "Table", "flatten", "is_table", "row_of", "rows_of", "table_of", "value_at"]
+__all__ = [
+    "DEEPEST",
+    "Table",
+    "flatten",
+    "is_table",
+    "listed",
+    "row_of",
+    "rows_of",
+    "table_of",
+    "value_at",
+]
 
 DEEPEST = 8
 """Levels of objects within objects."""
@@ -51,6 +61,16 @@ def row_of(what: str, given: Any) -> dict[str, Any]:
     return dict(given)
 
 
+def listed(what: str, given: Any) -> list[Any]:
+    """Return several rows as a list; of a mapping, those of its keys."""
+    try:
+        return list(given.values() if isinstance(given, Mapping) else given)
+    except TypeError:
+        raise InputError(
+            f"{what} is {_kind(given)}, expected a table of pandas, polars or Arrow, or a list of rows"
+        ) from None
+
+
 def is_table(given: Any) -> bool:
     """Return whether something is a table of pandas, polars or Arrow."""
     return hasattr(given, "columns") and (
@@ -61,10 +81,10 @@ def is_table(given: Any) -> bool:
 def rows_of(table: Any) -> list[dict[str, Any]]:
     """Return the rows of a table as dicts of Python's values."""
     names = _column_names(table)
-    if hasattr(table, "to_pylist"):
-        rows: list[dict[str, Any]] = table.to_pylist()
-    elif hasattr(table, "iter_rows"):
-        rows = table.to_dicts()
+    if hasattr(table, "to_pylist") or hasattr(table, "iter_rows"):
+        columns = [_python_values(table, name) for name in names]
+        rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+        rows = rows or [{} for _ in range(len(table))]
     else:
         columns = [table.iloc[:, i].astype(object).tolist() for i in range(len(names))]
         rows = [
@@ -72,6 +92,18 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
             for values in zip(*columns, strict=True)
         ] or [{} for _ in range(len(table))]  # fmt: skip
     return rows
+
+
+def _python_values(table: Any, name: str) -> list[Any]:
+    """Return a column as Python's values; none of them if there are some that Python does not have."""
+    column = table[name]
+    try:
+        values: list[Any] = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
+    except BaseException as error:  # what polars raises is no Exception
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise
+        return [None] * len(table)
+    return values
 
 
 def _column_names(table: Any) -> list[str]:
@@ -86,10 +118,8 @@ def table_of(
     given: Any, fields: Sequence[str], *, strict: bool = False
 ) -> tuple[Table, int, list[str]]:
     """Return the columns of these fields, the number of rows, and if asked the names of other fields."""
-    if isinstance(given, Mapping):
-        given = list(given.values())
     if not is_table(given):
-        return _from_rows(list(given), fields, strict)
+        return _from_rows(listed("the table", given), fields, strict)
     names = _column_names(given)
     if hasattr(given, "iloc"):
         columns = {name: given.iloc[:, i] for i, name in enumerate(names)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.checks import FLOAT64
 from rolin.errors import InputError, NotFiniteError, ParameterError
 from rolin.features import kernels
 from rolin.features.base import ARM
@@ -28,6 +27,7 @@ __all__ = ["Side", "Slots"]
 Floats = NDArray[np.float64]
 Places = NDArray[np.int32]
 Whose = Callable[[int], str]
+_NUMBERS = {float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_}
 _KEPT = 1 << 16  # texts whose places are remembered, of a field that is hashed
 
 
@@ -52,8 +52,14 @@ class Side:
     def __init__(self, what: str, fields: Mapping[str, Field]) -> None:
         self.what = what
         self.fields = dict(fields)
+        objects = {
+            name.rsplit(".", i)[0]
+            for name in self.fields
+            if isinstance(name, str)
+            for i in range(1, name.count(".") + 1)
+        }
         for name, field in self.fields.items():
-            _check(what, name, field, self.fields)
+            _check(what, name, field, objects)
         used = {name: field for name, field in self.fields.items() if field.width}
         ends = np.cumsum([1, *(field.width for field in used.values())]).tolist()
         self.offset: dict[str, int] = dict(zip(used, ends, strict=False))
@@ -118,7 +124,7 @@ class Side:
                 if isinstance(field, Boolean):
                     values[:, slot] = [v if v.__class__ is bool else truth(0, v) for v in each]
                     continue
-            except (BadValue, TypeError):
+            except (BadValue, TypeError, ValueError):
                 pass  # something is missing or wrong: it takes a closer look
             p, v = self._slow(name, field, Values(each), whose)
             places[:, slot], values[:, slot] = p[:, 0], v[:, 0]
@@ -147,14 +153,13 @@ class Side:
 
     def _put_numbers(self, columns: list[Sequence[Any]], out: Floats) -> bool:
         """Scale all numbers at once; return whether none is missing or wrong."""
+        values = list(chain.from_iterable(columns))
+        if not _NUMBERS.issuperset(map(type, values)):
+            return False
         try:
-            raw = np.array(list(chain.from_iterable(columns)))
-        except (ValueError, TypeError, OverflowError):
+            raw = np.array(values, dtype=np.float64)
+        except OverflowError:
             return False
-        if raw.dtype.kind not in "fiub" or raw.ndim != 1:  # also of texts, which look like numbers
-            return False
-        if raw.dtype is not FLOAT64:
-            raw = raw.astype(np.float64)
         return kernels.scale(raw, self._center, self._scale, LARGEST, out)
 
     def _places(self, name: str, field: Category | Tags, values: Iterable[Any]) -> list[int]:
@@ -185,7 +190,7 @@ class Side:
             return self._slow(name, field, Values(column), whose)
         try:
             lists = [sorted(set(self._places(name, field, tags))) for tags in column]
-        except (BadValue, TypeError):
+        except (BadValue, TypeError, ValueError):
             return self._slow(name, field, Values(column), whose)
         slots = max(map(len, lists), default=0)
         places = np.zeros((len(lists), slots), dtype=np.int32)
@@ -260,7 +265,7 @@ def _error(name: str, bad: BadValue, whose: Whose) -> InputError:
     )
 
 
-def _check(what: str, name: Any, field: Any, fields: Mapping[str, Field]) -> None:
+def _check(what: str, name: Any, field: Any, objects: Set[str]) -> None:
     """Refuse a declaration that could not be told apart later."""
     if not isinstance(name, str) or not name:
         raise ParameterError(f"a field of the {what} is named {name!r}, expected a text")
@@ -277,7 +282,7 @@ def _check(what: str, name: Any, field: Any, fields: Mapping[str, Field]) -> Non
         raise ParameterError(
             f"field {name!r} of the {what}: 'intercept' and '×' are reserved for names of features"
         )
-    if any(other != name and other.startswith(f"{name}.") for other in fields):
+    if name in objects:
         raise ParameterError(f"field {name!r} is declared both as a value and as an object")
     if name == ARM and not isinstance(field, Category):
         raise ParameterError(f"field {ARM!r} is the name of the arm, expected a Category of names")

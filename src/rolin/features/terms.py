@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from rolin.errors import ParameterError
 from rolin.features.fields import Field
+from rolin.features.rows import DEEPEST
 
 __all__ = ["Cross", "Fields", "Term", "flat", "pairs_of", "terms_of"]
 
@@ -18,14 +19,16 @@ Term = tuple[str | None, str | None]
 """A field of the situation and one of the arm, or `None` for the constant of that side."""
 
 
-def flat(fields: Fields, prefix: str = "") -> dict[str, Field]:
+def flat(fields: Fields, prefix: str = "", depth: int = 1) -> dict[str, Field]:
     """Return declared fields by their joined names."""
     if not isinstance(fields, Mapping):
         raise ParameterError(f"fields are {fields!r}, expected a mapping from name to kind")
     found: dict[str, Field] = {}
     for name, field in fields.items():
         if isinstance(field, Mapping):
-            found |= flat(field, f"{prefix}{name}.")
+            if depth > DEEPEST:
+                raise ParameterError(f"field {prefix}{name} is nested deeper than {DEEPEST} levels")
+            found |= flat(field, f"{prefix}{name}.", depth + 1)
         else:
             found[f"{prefix}{name}" if prefix else name] = field
     return found
@@ -44,7 +47,7 @@ def pairs_of(
     except (TypeError, ValueError):
         raise ParameterError(f"cross={cross!r}, expected 'all' or a list of pairs") from None
     for s, a in pairs:
-        if s not in left or a not in right:
+        if not isinstance(s, str) or not isinstance(a, str) or s not in left or a not in right:
             raise ParameterError(
                 f"cross holds {(s, a)!r}, expected a field of the situation ({', '.join(left)}) and one of "
                 f"the arm ({', '.join(right)})"

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.arms import Name
-from rolin.checks import as_floats
-from rolin.errors import InputError, ParameterError, ShapeError
+from rolin.checks import as_floats, count_of
+from rolin.errors import InputError, NotFiniteError, ParameterError, ShapeError
 from rolin.extras import needs
 from rolin.features.base import ARM, Features, Part, rows_and_situations
 from rolin.features.rows import flatten
@@ -38,6 +38,8 @@ class Transformed(Features):
     def __init__(self, transformer: Any, *, n_features: int | None = None) -> None:
         if not callable(getattr(transformer, "transform", None)):
             raise ParameterError(f"features={transformer!r}, expected a map or a transformer")
+        if n_features is not None:
+            n_features = count_of("n_features", n_features, least=1, most=100_000)
         self.transformer = transformer
         given = self._given_names()
         if given is None and n_features is None:
@@ -102,16 +104,23 @@ class Transformed(Features):
             merged.append({**shared, **own})
         try:
             found = self.transformer.transform(self._table(merged))
+            if hasattr(found, "toarray"):
+                found = found.toarray()
+            found = np.asarray(found)
         except Exception as error:  # whatever it raises, it is about what the caller gave
             raise InputError(
                 f"the transformer refuses the fields: {type(error).__name__}: {error}"
             ) from error
-        if hasattr(found, "toarray"):
-            found = found.toarray()
         x = as_floats("what the transformer returned", found).copy()  # it may be its own
         if x.shape != (len(rows), self.n_features):
             raise ShapeError(
                 f"the transformer returned shape {x.shape}, expected ({len(rows)}, {self.n_features})"
+            )
+        if not np.isfinite(x).all():
+            k, j = (int(i) for i in np.argwhere(~np.isfinite(x))[0])
+            raise NotFiniteError(
+                f"feature {self._names[j]!r} of arm {arms[k]!r} is {x[k, j]}, as the transformer returned it, "
+                "expected a finite number"
             )
         return x
 

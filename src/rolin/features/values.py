@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rolin.checks import number_of
-from rolin.errors import InputError
+from rolin.errors import NotFiniteError
 
 __all__ = [
     "REMEMBERED",
@@ -28,6 +28,7 @@ __all__ = [
     "without_nan",
 ]
 
+_NO_NUMBERS = (complex, np.complexfloating, np.datetime64, np.timedelta64)
 REMEMBERED = 256
 """Letters of a text whose place is remembered; longer ones would fill the memory."""
 _MISSING_TYPES = ("NAType", "NaTType")  # what pandas has in place of a value; `None` is everybody's
@@ -43,7 +44,10 @@ class BadValue(Exception):  # caught where the field and the arm are known
 
 def told(value: object) -> str:
     """Return a value as errors show it."""
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except Exception:  # whatever an object does that is not what was expected
+        return f"a {type(value).__name__}"
     return shown if len(shown) <= 60 else f"{shown[:57]}…"
 
 
@@ -60,8 +64,12 @@ def without_nan(value: Any) -> Any:
 def number(place: int, value: Any) -> float:
     """Return a finite number."""
     try:
+        if isinstance(value, _NO_NUMBERS):
+            raise TypeError
         found = number_of("value", value)
-    except InputError:
+    except NotFiniteError:
+        raise BadValue(place, value, "a number that can be computed with") from None
+    except Exception:  # whatever it does when it is asked for a number
         raise BadValue(place, value, "a number") from None
     if not math.isfinite(found):
         hint = "a finite number; what is missing is None, or left out"
@@ -73,8 +81,9 @@ def truth(place: int, value: Any) -> bool:
     """Return whether a value is true; 0 and 1 are taken for false and true."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    if isinstance(value, (int, float, np.number)) and value in (0, 1):
-        return bool(value)
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, _NO_NUMBERS):
+        if value in (0, 1):
+            return bool(value)
     raise BadValue(place, value, "true or false")
 
 
@@ -84,10 +93,13 @@ def text(place: int, value: Any) -> str:
         return str.__str__(value)  # of an Enum that is a text, the text
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
-    if isinstance(value, AnyNumber) and not isinstance(value, (complex, np.complexfloating)):
+    if isinstance(value, AnyNumber) and not isinstance(value, _NO_NUMBERS):
         found = number(place, value)
         if isinstance(value, (int, np.integer)):
-            return str(int(value))
+            try:
+                return str(int(value))
+            except ValueError:  # too long for Python to write it
+                raise BadValue(place, value, "a shorter number") from None
         return str(int(found)) if found.is_integer() else repr(found)
     raise BadValue(place, value, "a text, a number, or true or false")
 

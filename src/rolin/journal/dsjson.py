@@ -125,7 +125,7 @@ def _line(path: str | Path, number: int) -> Iterator[None]:
         yield
     except KeyError as error:
         raise DataError(f"{path}, line {number}: {error.args[0]} is missing") from error
-    except (RolinError, TypeError, ValueError, OverflowError) as error:
+    except (RolinError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise DataError(f"{path}, line {number}: {error}") from error
 
 
@@ -180,6 +180,8 @@ class _Given(NamedTuple):
         if self.feature_map is not None:
             context = dict(event["c"])
             rows = [_plain(action) for action in context.pop("_multi")]
+            if not all(isinstance(row, dict) for row in rows):
+                raise DataError("_multi holds actions that are not objects")
             situation = _plain(context)
             return RawContexts.read(self.feature_map, offered, rows, situation)[0]
         x = np.zeros((len(self.actions), len(self.known)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolin.datasets.log import SUFFIXES as TABLES
-from rolin.errors import DataError, InputError, UnknownOption
+from rolin.errors import DataError, InputError, ParameterError, UnknownOption
 from rolin.features import Features
 from rolin.journal.base import Journal
 from rolin.journal.dsjson import SUFFIXES as DSJSON
@@ -45,6 +45,8 @@ def past_decisions(
         What the reader of that kind of source takes.
     """
     if feature_map is not None:
+        if not isinstance(feature_map, Features):
+            raise ParameterError(f"feature_map={feature_map!r}, expected a feature map")
         found = _past_decisions(source, now, {**columns, "feature_map": feature_map})
         return [reread(past, feature_map) for past in found]
     return _past_decisions(source, now, columns)

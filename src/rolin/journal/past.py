@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rolin.features import Features, RawContexts
+from rolin.errors import DataError, InputError
+from rolin.features import FeatureMap, Features, RawContexts
 from rolin.journal.base import Journal
 from rolin.journal.events import LoggedDecision, Outcome
 
@@ -59,11 +60,18 @@ def reread(past: PastDecision, features: Features | None) -> PastDecision:
     if raw is None or raw.features == features:
         return past
     decision = past.decision
-    if features is None:
+    try:
+        if features is None:
+            decision = decision._replace(given=raw.contexts())
+        else:
+            own, _ = RawContexts.read(features, decision.offered, raw.rows, raw.situation)
+            decision = decision._replace(given=own)
+    except InputError as error:
+        grown = isinstance(features, FeatureMap) and features.extends(raw.features)
+        if not grown:
+            raise DataError(f"decision {decision.id!r}: {error}") from error
+        # what was recorded and not used does not suit a field that came later: as it was read then
         decision = decision._replace(given=raw.contexts())
-    else:
-        own, _ = RawContexts.read(features, decision.offered, raw.rows, raw.situation)
-        decision = decision._replace(given=own)
     outcomes = {
         place: outcome._replace(context=decision.context_of(decision.chosen[place]))
         for place, outcome in past.outcomes.items()

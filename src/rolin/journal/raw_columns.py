@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from rolin.errors import DataError
 from rolin.features import FeatureMap, Features
 from rolin.features.base import ARM
+from rolin.journal.limits import listed
 
 __all__ = ["RawColumns", "raw_columns", "require"]
 
@@ -38,7 +39,11 @@ def raw_columns(
     taken: Set[str],
 ) -> RawColumns:
     """Return the columns of raw features of the arm and of the situation."""
-    given = [*(features or ()), *(situation or ())]
+    given = [
+        name
+        for what, names in (("features", features), ("situation", situation))
+        for name in (() if names is None else listed(what, names))
+    ]
     require(where, columns, given)
     sides: list[Sequence[str]] = [features or (), situation or ()]
     if isinstance(feature_map, FeatureMap):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
 from os import PathLike
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from rolin import snapshot
 from rolin.adaptive import Adaptive
-from rolin.errors import JournalError, RolinError, StateFileError
+from rolin.errors import JournalError, RolinError, ShapeError, StateFileError
 from rolin.journal.base import Journal
 from rolin.journal.events import (
     ArmRemoved,
@@ -110,9 +109,14 @@ def replayed(
             )
         known, state = kept
         policy = unpacked(state, kind)
-        for _, event in journal.read(after=known, upto=last, decisions=False):
-            with suppress(RolinError):  # refused then, too
+        for seq, event in journal.read(after=known, upto=last, decisions=False):
+            try:
                 fold(policy, event)
+            except RolinError as error:  # refused then, too, but for what changes its size
+                if isinstance(event, FeaturesChanged) or isinstance(error, ShapeError):
+                    raise JournalError(
+                        f"event {seq} does not fit to those before it: {error}"
+                    ) from error
         after = journal.header()
         if after is not None and after.first <= known:
             return policy, last, known

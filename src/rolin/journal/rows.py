@@ -124,7 +124,9 @@ def event_of(row: Row, maps: Mapping[str, Features]) -> Event:
                 return SettingsChanged(time, *(body[name] for name in _SETTINGS))
             case "features":
                 return FeaturesChanged(time, from_json(text))
-    except (KeyError, TypeError, ValueError, RolinError) as error:
+    except (
+        KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, RolinError
+    ) as error:  # fmt: skip
         raise JournalError(f"a row of kind {kind!r} is damaged: {error!r}") from error
     raise JournalError(f"a row is of kind {kind!r}, which this version of rolin does not know")
 
@@ -143,13 +145,19 @@ def _decision(
     x = numbers if p is None else numbers[:-k]
     vectors = x.reshape(k, -1) if x.size else np.empty((k, 0))
     given: Floats | RawContexts = vectors
+    chosen = tuple(body["chosen"])
+    if not chosen or not set(chosen) <= set(range(k)):
+        raise ValueError(f"{chosen} are not places among {k} arms")
     if "map" in body:
+        situation, rows = body["raw"]["situation"], body["raw"]["arms"]
+        if len(rows) != k or not all(isinstance(row, dict) for row in [situation, *rows]):
+            raise ValueError(f"its raw features are not those of {k} arms")
         features = maps[body["map"]]
         known = vectors if isinstance(features, Transformed) else None
         given = RawContexts(features, offered, body["raw"], known)
     return LoggedDecision(
         id, time, offered, given,
-        tuple(body["chosen"]), p, body["version"], person, body["control"],
+        chosen, p, body["version"], person, body["control"],
         body.get("imported", False),
     )  # fmt: skip
 

@@ -24,6 +24,7 @@ from rolin.datasets.log import read_table
 from rolin.errors import DataError, InputError, RolinError
 from rolin.features import Boolean, Category, FeatureMap, Features, Number, RawContexts, Tags
 from rolin.journal.events import LoggedDecision, Outcome
+from rolin.journal.limits import listed
 from rolin.journal.past import COLUMNS, OUTCOMES, PastDecision
 from rolin.journal.raw_columns import RawColumns, raw_columns, require
 
@@ -78,6 +79,8 @@ def read_decisions(
     now
         Time of decisions that have none, in seconds since 1970.
     """
+    if features is not None:
+        features = listed("features", features)
     where, columns, n = _columns_of(source)
     digest = _digest(columns)  # before columns get their own names
     for own, given in (("id", id), ("time", time), ("person", person), ("weight", weight)):

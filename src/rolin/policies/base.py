@@ -329,7 +329,12 @@ class Policy(ABC, Generic[Model]):
                     f"n_features={self.n_features}"
                 )
         elif isinstance(features, FeatureMap) and features.extends(before):
-            self._model.extend(features.n_features)
+            try:
+                self._model.extend(features.n_features)
+            except CannotTell:
+                raise CannotTell(
+                    f"{type(self).__name__} cannot have more features than it began with"
+                ) from None
         else:
             raise ParameterError(
                 f"the policy has learned with {before!r}, which {features!r} does not extend: make it with "

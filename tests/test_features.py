@@ -898,7 +898,7 @@ def test_products_of_the_largest_numbers() -> None:
     x = features.contexts([{"a": LARGEST}], {"s": LARGEST})
     assert np.abs(x).max() < 1e50
     with pytest.raises(
-        InputError, match="field 'a' of arm 0 is 1e.25, expected a number that is at"
+        InputError, match=r"field 'a' of arm 0 is 1e.25, expected a number that is at"
     ):
         features.contexts([{"a": 1e25}], {"s": 1.0})
 

@@ -156,10 +156,9 @@ def arms_of(
         if names is not None:
             raise ParameterError("names of arms were given beside a mapping, whose keys they are")
         found: Sequence[Name] = list(given)
-        rows = [
-            row if type(row) is dict else row_of(f"arm {name!r}", row)
-            for name, row in given.items()
-        ]
+        rows = list(given.values())
+        if not {dict}.issuperset(map(type, rows)):
+            rows = [row_of(f"arm {name!r}", row) for name, row in given.items()]
         return rows, found
     if given is None and names is not None:  # arms without fields
         found = as_names(names)

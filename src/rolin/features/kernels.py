@@ -15,7 +15,7 @@ Hashes = NDArray[np.uint64]
 
 @compiled(reorder=False)
 def scale(
-    raw: Floats,  # (q n,): the numbers of one field after the other
+    raw: Floats,  # (n, q)
     center: Floats,  # (q,)
     unit: Floats,  # (q,)
     largest: float,
@@ -24,9 +24,9 @@ def scale(
     """Bring numbers to their scales; return whether none is too large, or NaN."""
     n, q = out.shape
     good = True
-    for j in range(q):
-        for k in range(n):
-            value = (raw[j * n + k] - center[j]) / unit[j]
+    for k in range(n):
+        for j in range(q):
+            value = (raw[k, j] - center[j]) / unit[j]
             out[k, j] = value
             good &= abs(value) <= largest
     return good

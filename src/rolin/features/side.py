@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from operator import itemgetter
+from struct import error, pack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,8 +74,9 @@ class Side:
         self._tags = {n: f for n, f in used.items() if isinstance(f, Tags)}
         self._single = {n: f for n, f in used.items() if n not in numbers and n not in self._tags}
         self._order = [*numbers, *self._single, *self._tags]
-        plain = len(self._order) > 1 and not any("." in n or n == ARM for n in self._order)
-        self._getter = itemgetter(*self._order) if plain else None
+        self._plain = not any("." in n or n == ARM for n in self._order)
+        flat = len(numbers) > 1 and not any("." in n for n in numbers)
+        self._getter = itemgetter(*numbers) if flat else None
         places = [0, *(self.offset[n] for n in [*numbers, *self._single])]
         self._template = np.array(places, dtype=np.int32)
         self._tables: dict[str, dict[str, int]] = {
@@ -105,18 +106,20 @@ class Side:
         self, rows: Sequence[dict[str, Any]], whose: Whose, arms: Sequence[Any] | None = None
     ) -> Slots:
         """Return the slots of a few rows, fast; errors say whose row it is."""
+        if len(rows) == 1 and self._plain and (quick := self._quick(rows[0])) is not None:
+            return quick
         n, width, q = len(rows), len(self._template), len(self._numbers)
         places, values = np.empty((n, width), dtype=np.int32), np.ones((n, width))
         if not n:
             return Slots(places, values)
         places[:] = self._template
-        columns = self._columns(rows, whose, arms)
-        if q and not self._put_numbers(columns[:q], values[:, 1 : 1 + q]):
-            for slot, name in enumerate(self._numbers):
-                p, v = self._slow(name, self.fields[name], Values(columns[slot]), whose)
-                places[:, 1 + slot], values[:, 1 + slot] = p[:, 0], v[:, 0]
+        if q and not self._put_numbers(rows, whose, values[:, 1 : 1 + q]):
+            for slot, name in enumerate(self._numbers, start=1):
+                column = Values(self._column(name, rows, whose, arms))
+                p, v = self._slow(name, self.fields[name], column, whose)
+                places[:, slot], values[:, slot] = p[:, 0], v[:, 0]
         for slot, (name, field) in enumerate(self._single.items(), start=1 + q):
-            each = columns[slot - 1]
+            each = self._column(name, rows, whose, arms)
             try:
                 if isinstance(field, Category):
                     places[:, slot] = self._places(name, field, each)
@@ -131,34 +134,68 @@ class Side:
         if not self._tags:
             return Slots(places, values)
         parts = [(places, values)]
-        for i, (name, tags) in enumerate(self._tags.items(), start=width - 1):
-            parts.append(self._tag_slots(name, tags, columns[i], whose))
+        for name, tags in self._tags.items():
+            each = self._column(name, rows, whose, arms)
+            parts.append(self._tag_slots(name, tags, each, whose))
         return Slots(np.hstack([p for p, _ in parts]), np.hstack([v for _, v in parts]))
 
-    def _columns(
-        self, rows: Sequence[dict[str, Any]], whose: Whose, arms: Sequence[Any] | None
-    ) -> list[Sequence[Any]]:
-        """Return the values of every field, `None` where a row has none."""
-        if self._getter is not None:
-            with suppress(KeyError):
-                return list(zip(*map(self._getter, rows), strict=True))
-        return [
-            arms
-            if name == ARM and arms is not None
-            else [_value_at(row, name, whose, i) for i, row in enumerate(rows)]
-            if "." in name
-            else [row.get(name) for row in rows]
-            for name in self._order
-        ]
+    def _quick(self, row: dict[str, Any]) -> Slots | None:
+        """Return the slots of a row, without NumPy, if all in it is as it mostly is."""
+        places, values = [0], [1.0]
+        for name in self._order:
+            value: Any = row.get(name)
+            field = self.fields[name]
+            kind, place = value.__class__, self.offset[name]
+            if kind is str and isinstance(field, Category):
+                place = self._tables[name].get(value, 0)
+                value = 1.0
+                if not place:
+                    return None
+            elif kind is bool and isinstance(field, Boolean):
+                value = 1.0 if value else 0.0
+            elif kind in (float, int) and isinstance(field, Number):
+                try:
+                    value = (value - (field.center or 0.0)) / (field.scale or 1.0)
+                except OverflowError:
+                    return None
+                if not -LARGEST <= value <= LARGEST:
+                    return None
+            else:
+                return None
+            places.append(place)
+            values.append(value)
+        return Slots(np.array([places], dtype=np.int32), np.array([values]))
 
-    def _put_numbers(self, columns: list[Sequence[Any]], out: Floats) -> bool:
+    def _column(
+        self,
+        name: str,
+        rows: Sequence[dict[str, Any]],
+        whose: Whose,
+        arms: Sequence[Any] | None = None,
+    ) -> Sequence[Any]:
+        """Return the values of a field, `None` where a row has none."""
+        if name == ARM and arms is not None:
+            return arms
+        if "." in name:
+            return [_value_at(row, name, whose, i) for i, row in enumerate(rows)]
+        return [row.get(name) for row in rows]
+
+    def _put_numbers(self, rows: Sequence[dict[str, Any]], whose: Whose, out: Floats) -> bool:
         """Scale all numbers at once; return whether none is missing or wrong."""
-        values = list(chain.from_iterable(columns))
+        try:
+            each: Iterable[Sequence[Any]] = (
+                map(self._getter, rows)
+                if self._getter
+                else zip(*(self._column(name, rows, whose) for name in self._numbers), strict=True)
+            )
+            values = list(chain.from_iterable(each))
+        except KeyError:
+            return False
         if not _NUMBERS.issuperset(map(type, values)):
             return False
-        try:
-            raw = np.array(values, dtype=np.float64)
-        except OverflowError:
+        try:  # a third of the time that np.array takes
+            raw = np.frombuffer(pack(f"{len(values)}d", *values)).reshape(out.shape)
+        except (OverflowError, error):
             return False
         return kernels.scale(raw, self._center, self._scale, LARGEST, out)
 

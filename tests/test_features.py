@@ -910,6 +910,9 @@ def test_columns_that_python_does_not_have(features: FeatureMap) -> None:
     expected = features.contexts([{"price": 1.0}])
     assert (features.contexts(table) == expected).all()
     assert (features.contexts(pl.from_arrow(table)) == expected).all()  # type: ignore[arg-type]
+    used = pa.table({"price": far})
+    with pytest.raises(InputError, match="field 'price' of arm 0 is a value that Python does not"):
+        features.contexts(used)
 
 
 def test_calls_that_make_no_sense(features: FeatureMap) -> None:

@@ -95,15 +95,23 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
 
 
 def _python_values(table: Any, name: str) -> list[Any]:
-    """Return a column as Python's values; none of them if there are some that Python does not have."""
+    """Return a column as Python's values, or as something else if there are some that Python does not have."""
     column = table[name]
     try:
         values: list[Any] = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
     except BaseException as error:  # what polars raises is no Exception
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise
-        return [None] * len(table)
+        return [_Unreadable()] * len(table)
     return values
+
+
+class _Unreadable:
+    """A value of a table that Python does not have, such as a date in the year 300000."""
+
+    def __repr__(self) -> str:
+        """Say what it is, where a field should have it."""
+        return "a value that Python does not have"
 
 
 def _column_names(table: Any) -> list[str]:

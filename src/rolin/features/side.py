@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import chain
 from operator import itemgetter
-from struct import error, pack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,7 +65,8 @@ class Side:
         self.offset: dict[str, int] = dict(zip(used, ends, strict=False))
         """The first place of each field that is used; place 0 is the constant."""
         self.width: int = ends[-1]
-        self._known = set(self.fields) | {n.split(".")[0] for n in self.fields} | {ARM}
+        self._known = set(self.fields)
+        self._flat = not any("." in name for name in self.fields)
         # Slots of rows: the constant, all numbers, the other kinds that take one slot, then tags.
         numbers = {n: f for n, f in used.items() if isinstance(f, Number)}
         self._center = np.array([f.center or 0.0 for f in numbers.values()])
@@ -194,8 +195,8 @@ class Side:
         if not _NUMBERS.issuperset(map(type, values)):
             return False
         try:  # a third of the time that np.array takes
-            raw = np.frombuffer(pack(f"{len(values)}d", *values)).reshape(out.shape)
-        except (OverflowError, error):
+            raw = np.frombuffer(struct.pack(f"{len(values)}d", *values)).reshape(out.shape)
+        except (OverflowError, struct.error):
             return False
         return kernels.scale(raw, self._center, self._scale, LARGEST, out)
 
@@ -254,7 +255,7 @@ class Side:
         """Refuse fields that were not declared."""
         self.check_reserved(rows, whose)
         for i, row in enumerate(rows):
-            if row.keys() <= self._known and "." not in "".join(self.fields):
+            if self._flat and row.keys() <= self._known:
                 continue
             for path, value in flatten(whose(i), row):
                 if path not in self.fields and not is_missing(value):

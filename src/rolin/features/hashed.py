@@ -32,8 +32,9 @@ class HashedFeatures(Features):
     """Any fields, hashed to a fixed number of features: nothing is declared.
 
     A number is a feature of its field's name, a text one of its own that is 1, and so is each item of a list
-    and what is true; dates and other things are recorded and not used. Each has the place and the sign of its hash (Weinberger et al. 2009), so two of them may share
-    a place; the more places, the rarer that is. Numbers are taken as they are: bring them to a size of about 1.
+    and what is true; dates and other things are recorded and not used. Each has the place and the sign of
+    its hash (Weinberger et al. 2009), so two of them may share a place; the more places, the rarer that is.
+    Numbers are taken as they are: bring them to a size of about 1.
 
     Parameters
     ----------

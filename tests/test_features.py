@@ -268,6 +268,27 @@ def test_the_same_row_gives_the_same_vector(library: str, features: FeatureMap) 
         assert (features.sparse_contexts(arms, one).toarray() == x).all()
 
 
+def test_the_index_of_a_frame_names_its_arms(features: FeatureMap) -> None:
+    """If it is more than the numbers of the rows."""
+    names = FeatureMap(arm={"_arm": Category(["red", "blue"])}, intercept=False)
+    frame = pd.DataFrame({"price": [1.0, 2.0]}, index=["red", "blue"])
+    assert names.contexts(frame).tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    assert names.contexts(frame.reset_index(drop=True))[:, 2].tolist() == [1.0, 1.0]
+
+
+def test_a_map_as_text(features: FeatureMap) -> None:
+    """What each field is, and how many places it has."""
+    text = str(features)
+    assert (
+        "situation  device                   category       4  phone, desktop, missing has a place"
+        in text
+    )
+    assert "arm        price                    number         1  center 3, scale 0.7" in text
+    assert "arm        brand                    category       5  hashed" in text
+    assert "arm        note                     ignored        0" in text
+    assert f"{features.n_features} features, 30 pairs of fields crossed" in text
+
+
 def test_rows_of_each_library(features: FeatureMap) -> None:
     """A single row of pandas or Arrow is a row as any other."""
     expected = features.contexts([ROWS[2]], SITUATION_ROWS[0])
@@ -514,7 +535,7 @@ BAD_MAPS: list[tuple[dict[str, Any], str]] = [
     ({"arm": {"": Number()}}, "a field of the arm is named '', expected a text"),
     ({"arm": {3: Number()}}, "a field of the arm is named 3, expected a text"),
     ({"arm": {"a": "number"}}, "field 'a' of the arm is 'number', expected Number"),
-    ({"arm": {"a": Category()}}, "has to be learned from a sample: FeatureMap.infer does that"),
+    ({"arm": {"a": Category()}}, "has to be learned from a sample: say its values"),
     ({"arm": {"a": Number(standardise=True)}}, "has to be learned from a sample"),
     ({"arm": {"a": Number(), "a.b": Number()}}, "'a' is declared both as a value and as an object"),
     ({"arm": {".".join("abcdefghi"): Number()}}, "is nested deeper than 8 levels"),

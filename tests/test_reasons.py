@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import sqlite3
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -539,6 +540,10 @@ def test_the_commands_take_maps(
     hashed.change_features(HashedFeatures(40))
     hashed.save(tmp_path / "other")
     both = ("--policy", tmp_path / "state", "--policy", tmp_path / "other")
+    assert rolin_command("diagnose", journal)[0] == 0
+    rolin_command("journal", "export", journal, tmp_path / "out.csv")
+    code, said = rolin_command("diagnose", tmp_path / "out.csv")
+    assert "is an exported table of decisions: diagnose the journal itself" in said
     code, said = rolin_command("evaluate", tmp_path / "log.csv", *both)
     assert code != 0
     assert "different feature maps" in said
@@ -782,6 +787,74 @@ def test_scores_are_what_was_drawn() -> None:
     joint = Bandit(rolin.RoLinTS(n_features=D, sampling="joint", seed=7), features=features)
     drawn = joint.explain(joint.decide(arms, situation=situation))
     assert (drawn.score, drawn.explored) == (None, None)
+
+
+def test_explanations_of_other_arms() -> None:
+    """An arm that was not chosen is not said to be; a score says what was added to the mean."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    arms, situation = question(np.random.default_rng(13))
+    decision = bandit.decide(arms, situation=situation, id="v")
+    other = next(arm for arm in arms if arm != decision.arm)
+    mine, its = bandit.explain(decision), bandit.explain(decision, other)
+    assert (mine.chosen, its.chosen) == (True, False)
+    assert f"\nchosen with probability {mine.propensity:.3g}" in str(mine)
+    assert f"not chosen; it had probability {its.propensity:.3g}" in str(its)
+    assert f"ranked by {mine.score:.4g}: the mean, and {mine.score:+.3g}" in str(mine)  # type: ignore[str-bytes-safe]
+    bandit.reward("v", 1.0)
+    assert bandit.explain(decision, as_of="now").propensity is None
+
+
+def test_now_knows_fields_that_were_recorded_before() -> None:
+    """What the bandit would say now: by all the fields that it uses now."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    bandit.decide({"x": {"price": 1.0, "brand": "x"}}, situation={"hour": 3.0}, id="v")
+    bandit.change_features(MORE)
+    assert "brand=x" not in {c.name for c in bandit.explain("v").contributions}
+    assert "brand=x" in {c.name for c in bandit.explain("v", as_of="now").contributions}
+    log = offline.read(bandit, missing=0.0)  # before anything was decided by the new map
+    assert log.contexts[0].shape == (1, MORE.n_features)
+
+
+def test_raw_features_given_to_a_policy() -> None:
+    """It takes vectors, and says who makes them."""
+    policy = rolin.RoLinTS(n_features=2, seed=1)
+    with pytest.raises(ParameterError, match="arm 'a' has raw features, expected vectors"):
+        policy.decide({"a": {"price": 1.0}})
+    with pytest.raises(ParameterError, match="expected a feature map"):
+        policy.change_features(DictVectorizer())  # type: ignore[arg-type]  # on purpose
+
+
+def test_exports_of_several_maps(tmp_path: Path) -> None:
+    """A table of decisions before and after a new field is read without any map, too."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    play(bandit, 6)
+    bandit.change_features(MORE)
+    play(bandit, 6, start=6)
+    for ending in (".csv", ".parquet"):
+        bandit.export_log(tmp_path / f"log{ending}")
+        log = offline.read(tmp_path / f"log{ending}", missing=0.0)
+        assert {x.shape for x in log.contexts} == {(3, MORE.n_features)}
+        own = offline.read(bandit, missing=0.0)
+        for one, two in zip(log.contexts, own.contexts, strict=True):
+            assert (one == two).all()
+
+
+def test_learning_from_the_same_clicks_is_noticed() -> None:
+    """Evaluated on what it has learned from, a policy of yes/no rewards is flattered, and that is said."""
+    bandit = Bandit(rolin.LogisticRoLinTS(n_features=D, seed=7), features=FEATURES)
+    for t in range(60):
+        arms, situation = question(np.random.default_rng(t))
+        decision = bandit.decide(arms, situation=situation, id=str(t))
+        bandit.reward(decision.id, t % 2)
+    log = offline.read(bandit)
+    bandit.decide(arms, situation=situation, id="more")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rolin.errors.OverlapWarning)  # they are in the notes
+        noted = offline.evaluate(log, bandit).notes
+        bandit.reward("more", 0)
+        learned_more = offline.evaluate(log, bandit).notes
+    assert any("from these very decisions" in note for note in noted)
+    assert not any("from these very decisions" in note for note in learned_more)
 
 
 def test_explanations_as_text_and_frame() -> None:

@@ -23,6 +23,7 @@ from rolin.features import Part, RawContexts
 from rolin.journal.events import LoggedDecision
 from rolin.journal.limits import offered_place
 from rolin.journal.live import LiveState
+from rolin.journal.past import PastDecision, reread
 from rolin.journal.replay import replay
 from rolin.policies import LinearPolicy, Policy
 from rolin.policies.bayes_rolin_ts import BayesRoLinTS
@@ -74,8 +75,10 @@ class Explanation:
     """The sum of all contributions and the effect."""
     std: float
     """How uncertain that is."""
+    chosen: bool
+    """Whether the decision chose the arm."""
     propensity: float | None
-    """How likely the arm was to be chosen."""
+    """How likely the arm was to be chosen; `None` of differences, and of what is known now."""
     score: float | None
     """What the arm was ranked by: the mean plus what was drawn, or added, for its uncertainty. `None` in a
     control group, for joint draws and for differences."""
@@ -104,8 +107,13 @@ class Explanation:
         lines.append(
             f"  {'the arm’s own effect':<40} {'':9} {'':12} {self.effect:13.4g} {self.effect_std:9.2g}"
         )
+        if self.score is not None:
+            lines.append(
+                f"ranked by {self.score:.4g}: the mean, and {self.score - self.mean:+.3g} for what is uncertain"
+            )
         if self.propensity is not None:
-            lines.append(f"chosen with probability {self.propensity:.3g}")
+            what = "chosen with" if self.chosen else "not chosen; it had"
+            lines.append(f"{what} probability {self.propensity:.3g}")
         if self.explored:
             lines.append("drawn at random, to explore: not for its score")
         return "\n".join(lines)
@@ -119,7 +127,7 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain numbers, texts and lists."""
-        return asdict(self)
+        return {**asdict(self), "contributions": [asdict(c) for c in self.contributions]}
 
 
 def explain(
@@ -148,6 +156,8 @@ def explain(
         if known is not None and known >= live.changed:  # nothing was learned since
             return _explained(policy, decision, k, other, version=known, as_it_was=True)
         if as_of == "now":
+            if policy.features is not None:  # also by fields that were recorded, and are used since
+                decision = reread(PastDecision(decision, {}), policy.features).decision
             return _explained(policy, decision, k, other, version=version, as_it_was=False)
     before, version = replay(live.journal, kind=type(policy), upto=known)
     return _explained(before, decision, k, other, version=version, as_it_was=True)
@@ -190,7 +200,8 @@ def _explained(
         effect_std=float(stds[1]),
         mean=float(averages[2]),
         std=float(stds[2]),
-        propensity=float(p[k]) if p is not None and alone else None,
+        chosen=k == decision.chosen[0],
+        propensity=float(p[k]) if p is not None and alone and as_it_was else None,
         score=score if alone else None,
         explored=explored if k == decision.chosen[0] else None,
         version=version,

@@ -130,8 +130,12 @@ def _draw_intervals(ax: Axes, effects: list[Effect], place: int) -> None:
     ends = [[e.value - e.low for e in effects], [e.high - e.value for e in effects]]
     ax.axvline(0.0, color="0.7", linewidth=0.8)
     ax.errorbar(values, at, xerr=ends, fmt="o", color=colour, markersize=3, linewidth=1)
-    ax.set_yticks(at, [str(effect.name)[:32] for effect in effects], fontsize=7)
+    ax.set_yticks(at, [_short(str(effect.name)) for effect in effects], fontsize=7)
     ax.set_ylim(len(effects) - 0.5, -0.5)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 34 else f"{name[:33]}…"
 
 
 def draw_estimates(*evaluations: Evaluation) -> Figure:

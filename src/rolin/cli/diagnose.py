@@ -7,18 +7,22 @@ from typing import Annotated
 
 import typer
 
-from rolin.datasets.log import SUFFIXES, read_log
+from rolin.datasets.log import SUFFIXES, read_log, read_table
 from rolin.diagnose import Diagnosis, diagnose
 from rolin.errors import DataError, StateFileError
+from rolin.journal import replay
 from rolin.policies import LinearPolicy, load
 from rolin.policies.bayes_rolin_ts import BayesRoLinTS
 
 __all__ = ["run"]
 
+_SQLITE = b"SQLite format 3"  # how such files begin
+
 
 def run(
     source: Annotated[
-        Path, typer.Argument(help="A state that a policy saved, or a log as CSV or Parquet.")
+        Path,
+        typer.Argument(help="A state that a policy saved, a journal, or a log as CSV or Parquet."),
     ],
     arm: Annotated[str, typer.Option(help="Of a log: the column of the arm.")] = "arm",
     reward: Annotated[str, typer.Option(help="Of a log: the column of the reward.")] = "reward",
@@ -54,6 +58,11 @@ def _report(
 ) -> Diagnosis:
     if source.name.endswith(SUFFIXES):
         names = None if features is None else [name.strip() for name in features.split(",")]
+        if names is None and {"offered", "contexts"} <= set(read_table(source, None).columns):
+            raise DataError(
+                f"{source} is an exported table of decisions: diagnose the journal itself, or one that it was "
+                "imported into (rolin journal import)"
+            )
         log = read_log(source, arm=arm, reward=reward, weight=weight, features=names)
         if not log.arms:
             raise DataError(f"{source} has no rows")
@@ -62,7 +71,9 @@ def _report(
         known = source.exists()
         raise DataError(f"{source} is not a file" if known else f"there is no file {source}")
     try:
-        policy = load(source)
+        with source.open("rb") as file:
+            is_journal = file.read(len(_SQLITE)) == _SQLITE
+        policy = replay(source)[0] if is_journal else load(source)
     except StateFileError as error:
         raise StateFileError(
             f"{error} (a log has a name that ends in {', '.join(SUFFIXES)})"

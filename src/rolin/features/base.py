@@ -84,7 +84,8 @@ class Features(ABC):
         situation
             The fields of the situation, which all arms share.
         names
-            With a list or a table, the names of the arms; by default 0 … K - 1.
+            With a list or a table, the names of the arms; by default the index of a pandas frame, if it has one
+            of its own, or else 0 … K - 1.
         """
         rows, found = arms_of(arms, names)
         return self.encode(rows, row_of("the situation", situation), found)
@@ -165,6 +166,9 @@ def arms_of(
         return [{} for _ in found], found
     if is_table(given):
         rows = rows_of(given)
+        index = getattr(given, "index", None)
+        if names is None and index is not None and type(index).__name__ != "RangeIndex":
+            names = index.tolist()  # of pandas, if it is more than the numbers of the rows
     else:
         try:
             each = list(given)

@@ -75,6 +75,10 @@ class Field(ABC):
         changed = {f.name: given[f.name] for f in fields(self) if given[f.name] != f.default}
         return {"kind": self.kind, **changed}
 
+    def told(self) -> str:
+        """Return what is known of it, in a few words."""
+        return "missing has a place" if self.missing else ""
+
     def _gap(self, field: str) -> list[str]:
         return [f"{field} is missing"] if self.missing else []
 
@@ -127,6 +131,11 @@ class Number(Field):
     def names(self, field: str) -> list[str]:
         """Return what the places are called."""
         return [field, *self._gap(field)]
+
+    def told(self) -> str:
+        """Return what is known of it, in a few words."""
+        units = f"center {self.center or 0.0:.4g}, scale {self.scale or 1.0:.4g}"
+        return ", ".join(filter(None, [units, super().told()]))
 
     def encode(self, column: Column) -> tuple[Places, Floats]:
         """Return (n, 1) places and numbers."""
@@ -213,6 +222,14 @@ class _Texts(Field):
         else:
             known = [f"{field}={value}" for value in self.values or ()] + [f"{field} is unseen"]
         return [*known, *self._gap(field)]
+
+    def told(self) -> str:
+        """Return what is known of it, in a few words."""
+        listed = ", ".join(map(str, self.values or ()))
+        known = (
+            "hashed" if self.size is not None else listed if len(listed) < 50 else f"{listed[:49]}…"
+        )
+        return ", ".join(filter(None, [known, super().told()]))
 
     def table(self) -> dict[str, int]:
         """Return the places of the values that are known."""

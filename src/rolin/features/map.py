@@ -367,6 +367,17 @@ class FeatureMap(Features):
             f"{', '.join(self._situation.fields) or 'no situation'} × {', '.join(self._arm.fields) or 'no arm'}>"
         )
 
+    def __str__(self) -> str:
+        """Return a table of the fields: what each is, and how many places it has."""
+        lines = [f"{'':<10} {'field':<24} {'kind':<9} {'places':>6}"]
+        for what, side in (("situation", self._situation), ("arm", self._arm)):
+            lines += [
+                f"{what:<10} {name:<24} {field.kind:<9} {field.width:>6}  {field.told()}".rstrip()
+                for name, field in side.fields.items()
+            ]
+        crossed = sum(bool(s and a) for s, a in self._terms)
+        return "\n".join([*lines, f"{self.n_features} features, {crossed} pairs of fields crossed"])
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything there is to it, as JSON has it."""
         return {

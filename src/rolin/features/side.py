@@ -328,6 +328,6 @@ def _check(what: str, name: Any, field: Any, objects: Set[str]) -> None:
         raise ParameterError(f"field {name!r} is nested deeper than {DEEPEST} levels")
     if not field.is_fitted:
         raise ParameterError(
-            f"field {name!r} of the {what} is {field!r}, which has to be learned from a sample: "
-            "FeatureMap.infer does that"
+            f"field {name!r} of the {what} is {field!r}, which has to be learned from a sample: say its values, or "
+            "its center and scale; FeatureMap.infer finds them for a new map"
         )

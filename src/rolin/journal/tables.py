@@ -23,6 +23,7 @@ from rolin.checks import LAST_TIME, text_of
 from rolin.datasets.log import read_table
 from rolin.errors import DataError, InputError, RolinError
 from rolin.features import Boolean, Category, FeatureMap, Features, Number, RawContexts, Tags
+from rolin.features.transformed import Absent
 from rolin.journal.events import LoggedDecision, Outcome
 from rolin.journal.limits import listed
 from rolin.journal.past import COLUMNS, OUTCOMES, PastDecision
@@ -296,7 +297,11 @@ class _Table:
         listed = all(isinstance(row, (list, tuple, np.ndarray)) for row in rows)
         if len(rows) != k or not listed or len({len(row) for row in rows}) != 1:
             raise DataError(f"contexts is not a table with {k} rows, one per arm offered")
-        x = np.array([[_number("contexts", v) for v in row] for row in rows]).reshape(k, -1)
+        x: Any = np.array([[_number("contexts", v) for v in row] for row in rows]).reshape(k, -1)
+        if self.get(i, "features") is not None:  # made by a map that is not given here
+            (situation,) = self.items(i, "situation", alone=True)
+            fields = {"situation": situation or {}, "arms": self.items(i, "features")}
+            x = RawContexts(Absent([f"x{j}" for j in range(x.shape[1])]), offered, fields, x)
         return self._past(i, offered, x, self._chosen(i, k), self._all_propensities(i, k), reward)
 
     def _chosen(self, i: int, k: int) -> tuple[int, ...]:

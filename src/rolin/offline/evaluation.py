@@ -261,6 +261,9 @@ def _has_learned_from(policy: Policy[Any], log: Log) -> bool:
     if not isinstance(moments, Moments):
         return False
     own = {arm: i for i, arm in enumerate(moments.arms)}
+    if policy.yes_or_no:  # what an outcome was worth depended on its time: count them
+        chosen = {names[k] for names, k in zip(log.arms, log.chosen.tolist(), strict=True)}
+        return moments.count == len(log) and set(own) == chosen
     rows: dict[Any, list[int]] = {}
     for i, (names, k) in enumerate(zip(log.arms, log.chosen.tolist(), strict=True)):
         rows.setdefault(names[k], []).append(i)

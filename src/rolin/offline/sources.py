@@ -67,7 +67,9 @@ def read(
         makes vectors of them, which may be another than the one that decided; see
         [`read_decisions`][rolin.journal.tables.read_decisions].
     """
+    width = 0
     if isinstance(source, Bandit):
+        width = source.policy.n_features
         source = source.journal
     if isinstance(source, (str, PathLike)) and Path(source).is_dir():
         if columns:
@@ -115,7 +117,7 @@ def read(
     arms: list[Any] = [list(decision.offered) for decision in decisions]
     contexts: Any = [decision.offered_contexts for decision in decisions]
     raws = [decision.raw for decision in decisions]
-    most = max((x.shape[1] for x, raw in zip(contexts, raws, strict=True) if raw), default=0)
+    most = max([width, *(x.shape[1] for x, raw in zip(contexts, raws, strict=True) if raw)])
     for i, raw in enumerate(raws):
         more = most - contexts[i].shape[1]
         if raw is not None and more > 0:  # features that the map got later were 0 before

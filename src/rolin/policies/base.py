@@ -321,6 +321,8 @@ class Policy(ABC, Generic[Model]):
         features
             A map of as many features as the policy has, or one that extends the policy's.
         """
+        if not isinstance(features, Features):
+            raise ParameterError(f"features={features!r}, expected a feature map")
         before = self.features
         if before is None or before.version == features.version:
             if features.n_features != self.n_features:

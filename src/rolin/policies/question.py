@@ -102,6 +102,13 @@ def check_top_k(top_k: object, question: Question) -> None:
 def _from_mapping(contexts: Mapping[Any, ArrayLike], n_features: int) -> Floats:
     if not contexts:
         return np.empty((0, n_features))
+    for arm, vector in contexts.items():
+        if isinstance(vector, Mapping):
+            raise ParameterError(
+                f"arm {arm!r} has raw features, expected vectors: rolin.Bandit(policy, features=…) makes them, or "
+                "features.contexts(…)"
+            )
+        break  # one tells
     try:
         x = as_floats("contexts", list(contexts.values()))  # type: ignore[arg-type]  # of vectors
     except ShapeError:

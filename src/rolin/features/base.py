@@ -19,7 +19,7 @@ from rolin.errors import InputError, ParameterError, ShapeError
 from rolin.features.rows import is_table, row_of, rows_of
 from rolin.snapshot import write_bytes
 
-__all__ = ["ARM", "FORMAT", "Features", "Part", "arms_of", "rows_and_situations", "whose"]
+__all__ = ["ARM", "FORMAT", "Features", "Part", "arms_of", "whose"]
 
 Floats = NDArray[np.float64]
 
@@ -104,10 +104,24 @@ class Features(ABC):
         names
             The names of the n arms.
         """
-        rows, shared, found = rows_and_situations(arms, situations, names)
+        rows, found = arms_of(arms, names)
+        shared = [{}] * len(rows) if situations is None else arms_of(situations, None)[0]
+        if len(shared) != len(rows):
+            raise ShapeError(
+                f"there are {len(shared)} situations and {len(rows)} arms, expected as many"
+            )
+        return self._encode_each(rows, shared, found)
+
+    def _encode_each(
+        self,
+        rows: Sequence[dict[str, Any]],
+        situations: Sequence[dict[str, Any]],
+        arms: Sequence[Name],
+    ) -> Floats:
+        """Return the vectors of arms that are each in a situation of their own."""
         out = np.empty((len(rows), self.n_features))
-        for i, (row, situation) in enumerate(zip(rows, shared, strict=True)):
-            out[i] = self.encode([row], situation, [found[i]])[0]
+        for i, (row, situation) in enumerate(zip(rows, situations, strict=True)):
+            out[i] = self.encode([row], situation, [arms[i]])[0]
         return out
 
     @cached_property
@@ -181,19 +195,6 @@ def arms_of(
     if len(found) != len(rows):
         raise ShapeError(f"there are {len(found)} names for {len(rows)} arms")
     return rows, found
-
-
-def rows_and_situations(
-    arms: Any, situations: Any, names: Iterable[Name] | None
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Sequence[Name]]:
-    """Return the rows of n arms, their n situations, and their names."""
-    rows, found = arms_of(arms, names)
-    shared = [{}] * len(rows) if situations is None else arms_of(situations, None)[0]
-    if len(shared) != len(rows):
-        raise ShapeError(
-            f"there are {len(shared)} situations and {len(rows)} arms, expected as many"
-        )
-    return rows, shared, found
 
 
 def whose(arms: Sequence[Name]) -> Any:

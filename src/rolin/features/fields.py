@@ -331,8 +331,8 @@ class Ignored(Field):
         return []
 
     def encode(self, column: Column) -> tuple[Places, Floats]:  # as all kinds
-        """Return nothing: the values are not looked at."""
-        raise NotImplementedError
+        """Refuse: it has no places, so nobody asks for them."""
+        raise TypeError("a field that is ignored has no places")
 
 
 KINDS: dict[str, type[Field]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from rolin.arms import Name
 from rolin.checks import as_floats, count_of
 from rolin.errors import InputError, NotFiniteError, ParameterError, ShapeError
 from rolin.extras import needs
-from rolin.features.base import ARM, Features, Part, rows_and_situations
+from rolin.features.base import ARM, Features, Part
 from rolin.features.rows import flatten
 
 __all__ = ["Transformed"]
@@ -69,30 +69,15 @@ class Transformed(Features):
         self, rows: Sequence[dict[str, Any]], situation: dict[str, Any], arms: Sequence[Name]
     ) -> Floats:
         """Return the (K, d) vectors of K arms in one situation."""
-        return self._encode(rows, [situation] * len(rows), arms)
+        return self._encode_each(rows, [situation] * len(rows), arms)
 
-    def transform(
-        self, arms: Any, situations: Any = None, *, names: Iterable[Name] | None = None
-    ) -> Floats:
-        """Return the (n, d) contexts of n rows, each with a situation of its own: of a log.
-
-        Parameters
-        ----------
-        arms
-            The fields of n arms: a table of pandas, polars or Arrow, or a list of rows.
-        situations
-            The fields of their n situations; by default there are none.
-        names
-            The names of the n arms.
-        """
-        return self._encode(*rows_and_situations(arms, situations, names))
-
-    def _encode(
+    def _encode_each(
         self,
         rows: Sequence[dict[str, Any]],
         situations: Sequence[dict[str, Any]],
         arms: Sequence[Name],
     ) -> Floats:
+        """Return the vectors of arms that are each in a situation of their own, in one call."""
         if not rows:
             return np.empty((0, self.n_features))
         merged = []

@@ -180,6 +180,16 @@ def spread(
     return best_of(out[2])
 
 
+@compiled(reorder=True, inline=True)
+def _drawn(coef: Floats, factor: Floats, draws: Floats) -> Floats:
+    """Return θ = θ̂ + T'z."""
+    theta = coef.copy()
+    for j in range(len(coef)):
+        for i in range(j + 1):
+            theta[i] += factor[j, i] * draws[j]
+    return theta
+
+
 @compiled(reorder=True)
 def score_joint_sparse(
     ends: Rows,  # (K + 1,): where the non-zeros of each arm begin and end
@@ -196,10 +206,7 @@ def score_joint_sparse(
     """Do what `score_joint` does, in O(non-zeros + K' d + D²), for K' arms that have been seen."""
     n_arms, size, d = len(rows), factor.shape[0], arms.shape[1] - CONTEXT
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
-    theta = coef.copy()
-    for j in range(size):
-        for i in range(j + 1):
-            theta[i] += factor[j, i] * draws[j]
+    theta = _drawn(coef, factor, draws)
     for k in range(n_arms):
         row = rows[k]
         w, unshrunk = _shrinkage(arms[row, WEIGHT], noise, arm_variance)
@@ -235,10 +242,7 @@ def score_joint(
     n_arms, d = contexts.shape
     size = factor.shape[0]
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
-    theta = coef.copy()
-    for j in range(size):
-        for i in range(j + 1):
-            theta[i] += factor[j, i] * draws[j]
+    theta = _drawn(coef, factor, draws)
     for k in range(n_arms):
         row = rows[k]
         w, unshrunk = _shrinkage(arms[row, WEIGHT], noise, arm_variance)

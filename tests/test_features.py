@@ -286,7 +286,7 @@ def test_a_map_as_text(features: FeatureMap) -> None:
     assert "arm        price                    number         1  center 3, scale 0.7" in text
     assert "arm        brand                    category       5  hashed" in text
     assert "arm        note                     ignored        0" in text
-    assert f"{features.n_features} features, 30 pairs of fields crossed" in text
+    assert f"{features.n_features} features; pairs of fields that are crossed: 30" in text
 
 
 def test_rows_of_each_library(features: FeatureMap) -> None:

@@ -376,7 +376,9 @@ class FeatureMap(Features):
                 for name, field in side.fields.items()
             ]
         crossed = sum(bool(s and a) for s, a in self._terms)
-        return "\n".join([*lines, f"{self.n_features} features, {crossed} pairs of fields crossed"])
+        return "\n".join(
+            [*lines, f"{self.n_features} features; pairs of fields that are crossed: {crossed}"]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything there is to it, as JSON has it."""

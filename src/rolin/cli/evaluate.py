@@ -12,11 +12,10 @@ import typer
 
 from rolin import offline
 from rolin.checks import level_of
-from rolin.cli.policies import new_policy
+from rolin.cli.policies import new_policy, read_map
 from rolin.datasets.log import numbers, read_table
 from rolin.errors import DataError, OverlapWarning, RolinError
 from rolin.features import Features
-from rolin.features import load as load_map
 from rolin.plotting import draw_estimates
 from rolin.policies import Policy, find, load
 from rolin.progress import bar
@@ -160,9 +159,7 @@ def _arm_features(path: Path, *, raw: bool) -> Any:
 def _map(path: Path | None, targets: dict[str, Any]) -> Features | None:
     """Return what reads the log's raw features: a map, or that of the policies."""
     if path is not None:
-        if not path.is_file():
-            raise DataError(f"there is no feature map {path}")
-        return load_map(path)
+        return read_map(path)
     maps = {target.features for target in targets.values() if isinstance(target, Policy)} - {None}
     if len(maps) > 1:
         raise DataError("the policies have different feature maps, expected those of one at a time")

@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 
 from rolin.bandit import Bandit
-from rolin.cli.policies import new_policy
+from rolin.cli.policies import new_policy, read_map
 from rolin.datasets.log import SUFFIXES as TABLES
 from rolin.errors import DataError, RolinError
-from rolin.features import Features, load
+from rolin.features import Features
 from rolin.journal import SQLiteJournal, replay
 from rolin.journal.dsjson import read_dsjson
 from rolin.journal.events import SettingsChanged
@@ -160,9 +160,7 @@ def import_(
 def _map(path: Path | None, journal: Path) -> Features | None:
     """Return the feature map of a file, or that of a journal that has begun."""
     if path is not None:
-        if not path.is_file():
-            raise DataError(f"there is no feature map {path}")
-        return load(path)
+        return read_map(path)
     return replay(journal)[0].features if journal.exists() else None
 
 

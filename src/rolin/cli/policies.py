@@ -1,14 +1,23 @@
-"""Policies by name, as the commands make them."""
+"""Policies by name, and feature maps from files, as the commands take them."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from rolin.errors import DataError
+from rolin.features import Features, load
 from rolin.policies import Policy, find
 from rolin.policies.base import options_of
 
-__all__ = ["new_policy"]
+__all__ = ["new_policy", "read_map"]
+
+
+def read_map(path: Path) -> Features:
+    """Return the feature map of a file."""
+    if not path.is_file():
+        raise DataError(f"there is no feature map {path}")
+    return load(path)
 
 
 def new_policy(name: str, n_features: int, **options: Any) -> Policy[Any]:

@@ -29,23 +29,20 @@ def place_of(decision: LoggedDecision, arm: Name | None) -> int:
     """Return which arm of the ranking is meant."""
     if arm is None:
         return 0
-    ranking = decision.ranking
-    name = canonical(arm)
-    for place, shown in enumerate(ranking):
-        if shown == name and type(shown) is type(name):
-            return place
-    raise ArmError(f"decision {decision.id!r} did not choose arm {arm!r}, only {list(ranking)!r}")
+    return _place(decision.ranking, arm, f"decision {decision.id!r} did not choose arm")
 
 
 def offered_place(decision: LoggedDecision, arm: Name) -> int:
     """Return where an arm is among those offered."""
+    return _place(decision.offered, arm, f"decision {decision.id!r} was not offered arm")
+
+
+def _place(names: Sequence[Name], arm: Name, otherwise: str) -> int:
     name = canonical(arm)
-    for k, offered in enumerate(decision.offered):
-        if offered == name and type(offered) is type(name):
-            return k
-    raise ArmError(
-        f"decision {decision.id!r} was not offered arm {arm!r}, only {list(decision.offered)!r}"
-    )
+    for place, known in enumerate(names):
+        if known == name and type(known) is type(name):
+            return place
+    raise ArmError(f"{otherwise} {arm!r}, only {list(names)!r}")
 
 
 def contradiction(known: Outcome, value: float, weight: float) -> str:

@@ -1,11 +1,22 @@
 """Robust contextual linear bandits: one linear model, plus one learned effect per arm."""
 
-from rolin import diagnose, environments, errors, features, journal, offline, scales, theory
+from rolin import (
+    diagnose,
+    environments,
+    errors,
+    features,
+    fitting,
+    journal,
+    offline,
+    scales,
+    theory,
+)
 from rolin.bandit import Bandit
 from rolin.errors import RolinError
 from rolin.estimates import ArmEffects, Coefficients, Prediction
 from rolin.explanation import Explanation
 from rolin.features import FeatureMap
+from rolin.fitting import Fit, fit
 from rolin.journal import LoggedDecision
 from rolin.model import Scales
 from rolin.moments import Moments
@@ -35,6 +46,7 @@ __all__ = [
     "Decision",
     "Explanation",
     "FeatureMap",
+    "Fit",
     "Greedy",
     "HLinUCB",
     "LinTS",
@@ -60,6 +72,8 @@ __all__ = [
     "environments",
     "errors",
     "features",
+    "fit",
+    "fitting",
     "journal",
     "load",
     "merge",

@@ -13,6 +13,7 @@
     ├── StateFileError                a file that is not a state this version can read
     ├── JournalError                  a journal that cannot be read, written, or is another's
     ├── DataError                     data from outside that is missing or malformed
+    ├── EngineError                   a cluster that cannot be reached, or whose workers die
     ├── MissingExtra (ImportError)    a part that needs packages which are not installed
     └── CannotTell (NotImplementedError)   a policy without the capability that was asked for
 
@@ -30,6 +31,7 @@ __all__ = [
     "CannotTell",
     "Contradiction",
     "DataError",
+    "EngineError",
     "InputError",
     "JournalError",
     "MergeError",
@@ -97,6 +99,10 @@ class JournalError(RolinError):
 
 class DataError(RolinError):
     """Data from outside are missing or malformed; says which file and which line."""
+
+
+class EngineError(RolinError):
+    """A cluster cannot be reached, or its workers die again and again."""
 
 
 class MissingExtra(RolinError, ImportError):

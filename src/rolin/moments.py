@@ -22,8 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 from rolin.arms import ArmIndex, Name, canonical
 from rolin.checks import as_batch, number_of
 from rolin.errors import MergeError, NotFiniteError, ParameterError
+from rolin.kernels.moments import centre, sums_by_arm
 
-__all__ = ["Moments", "check_factor"]
+__all__ = ["Moments", "Total", "check_factor"]
 
 Floats = NDArray[np.float64]
 
@@ -113,44 +114,78 @@ class Moments:
     ) -> Moments:
         """Return the moments of a batch: n arms, (n, d) contexts, n rewards, n weights."""
         batch = as_batch(arms, contexts, rewards, weights)
-        x, r, h = batch.contexts, batch.rewards, batch.weights
         code_of: dict[Name, int] = {}
         codes = np.fromiter(
             (code_of.setdefault(canonical(name), len(code_of)) for name in batch.arms),
             np.int64,
             len(batch.arms),
         )
-        k = len(code_of)
-        weight = np.bincount(codes, h, minlength=k).astype(np.float64)
-        both = np.column_stack([r, x])
-        means = np.zeros((k, both.shape[1]))
-        total, dropped = np.zeros((2, both.shape[1], both.shape[1]))
+        return cls.of_codes(tuple(code_of), codes, batch.contexts, batch.rewards, batch.weights)
+
+    @classmethod
+    def of_codes(
+        cls,
+        arms: tuple[Name, ...],
+        codes: NDArray[np.int64],
+        contexts: Floats,
+        rewards: Floats,
+        weights: Floats,
+    ) -> Moments:
+        """Return the moments of a batch whose n arms are places among K names, each used.
+
+        For data that have been checked, but for numbers that are not finite: those are refused.
+        """
+        n, k, d = len(codes), len(arms), contexts.shape[1]
+        weight = np.bincount(codes, weights, minlength=k).astype(np.float64)
+        roots = np.sqrt(weights)
+        means, left = np.zeros((2, k, 1 + d))
+        total, dropped = np.zeros((2, 1 + d, 1 + d))
+        centred = np.empty((min(n, _CHUNK), 1 + d))
         with np.errstate(over="ignore", invalid="ignore"):  # looked at below
-            # Twice, the second time on what is left: then the means carry no error of the sums.
-            for _ in range(2):
-                for j in range(both.shape[1]):
-                    left = h * (both[:, j] - means[codes, j])
-                    means[:, j] += np.bincount(codes, left, minlength=k) / weight
-            for start in range(0, len(r), _CHUNK):
-                part = slice(start, start + _CHUNK)
-                centred = both[part] - means[codes[part]]
-                term = (h[part, None] * centred).T @ centred + dropped
+            sums_by_arm(contexts, rewards, weights, codes, means)
+            means /= weight[:, None]
+            for start in range(0, n, _CHUNK):
+                part = slice(start, min(n, start + _CHUNK))
+                some = centred[: part.stop - start]
+                centre(
+                    contexts[part], rewards[part], weights[part], roots[part], codes[part],
+                    means, left, some,
+                )  # fmt: skip
+                term = some.T @ some + dropped
                 before = total
                 total = before + term
                 dropped = term - (total - before)  # Kahan's compensation
+            # The means carry the error of long sums no more; what it did to the scatter is its square.
+            means += left / weight[:, None]
         if not (np.isfinite(total).all() and np.isfinite(weight).all()):
             raise NotFiniteError("contexts, rewards or weights are too large to add up")
         return cls(
-            float(len(r)),
-            float(np.log(h).sum()),
+            float(n),
+            float(np.log(weights).sum()),
             total[1:, 1:].copy(),
             total[0, 1:].copy(),
             float(total[0, 0]),
-            tuple(code_of),
+            arms,
             weight,
             means[:, 1:].copy(),
             means[:, 0].copy(),
         )
+
+    @classmethod
+    def sum(cls, parts: Iterable[Moments]) -> Moments:
+        """Return the evidence of all parts, of which one at a time is held.
+
+        It is `a + b + c + …`, but the time that a part takes does not grow with the arms that were seen
+        before it.
+        """
+        total: Total | None = None
+        for part in parts:
+            if total is None:
+                total = Total(part.n_features)
+            total.add(part)
+        if total is None:
+            raise ParameterError("there are no moments to add up, expected at least one")
+        return total.moments()
 
     def decayed(self, factor: float) -> Moments:
         """Return the evidence with all of its sums multiplied by a factor of at most 1."""
@@ -173,40 +208,10 @@ class Moments:
         """Return the evidence of both."""
         if not isinstance(other, Moments):
             return NotImplemented
-        self._check_features(other)
-        index = ArmIndex(self.arms)
-        mine = (
-            np.array(
-                [index.row_of.get(name, 0) or index.add(name) for name in other.arms], np.int64
-            )
-            - 1
-        )
-        k, d = len(index), self.n_features
-        weight, reward, context = np.zeros(k), np.zeros(k), np.zeros((k, d))
-        weight[: len(self.arms)] = self.weight
-        reward[: len(self.arms)] = self.mean_reward
-        context[: len(self.arms)] = self.mean_context
-        before, added = weight[mine], other.weight
-        # of evidence that has decayed to nothing on both sides, as if none were there
-        pull = np.divide(added, before + added, out=np.zeros_like(added), where=added > 0.0)
-        gain = before * pull  # H_a H_b / (H_a + H_b)
-        dx = other.mean_context - context[mine]
-        dr = other.mean_reward - reward[mine]
-        gdx = gain[:, None] * dx
-        weight[mine] += added
-        context[mine] += pull[:, None] * dx
-        reward[mine] += pull * dr
-        return Moments(
-            self.count + other.count,
-            self.sum_log_weight + other.sum_log_weight,
-            self.scatter + other.scatter + gdx.T @ dx,
-            self.cross + other.cross + dr @ gdx,
-            self.reward_scatter + other.reward_scatter + float(gain @ dr**2),
-            tuple(index.names),
-            weight,
-            context,
-            reward,
-        )
+        total = Total(self.n_features)
+        total.add(self)
+        total.add(other)
+        return total.moments()
 
     def __sub__(self, other: Moments) -> Moments:
         """Take back a batch that was added by mistake; the inverse of `+`, up to rounding."""
@@ -278,10 +283,74 @@ class Moments:
 
     def _check_features(self, other: Moments) -> None:
         if self.n_features != other.n_features:
-            raise MergeError(
-                f"moments of {self.n_features} features cannot be combined with moments of "
-                f"{other.n_features}"
-            )
+            raise _different(self.n_features, other.n_features)
+
+
+class Total:
+    """Moments that grow in place.
+
+    Parameters
+    ----------
+    n_features
+        Number d of features.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self._d = n_features
+        self._index = ArmIndex()
+        self._count = self._sum_log_weight = 0.0
+        # q, g and C in one, and what rounding dropped from them.
+        self._total, self._dropped = np.zeros((2, 1 + n_features, 1 + n_features))
+        self._weight, self._means = np.zeros(0), np.zeros((0, 1 + n_features))
+
+    def add(self, part: Moments) -> None:
+        """Add moments: O(K d²) of their K arms, however many there are by now."""
+        if part.n_features != self._d:
+            raise _different(self._d, part.n_features)
+        index = self._index
+        rows = [index.row_of.get(name, 0) or index.add(name) for name in part.arms]
+        mine = np.array(rows, np.int64) - 1
+        if len(index) > len(self._weight):
+            size = max(len(index), 2 * len(self._weight)) if len(self._weight) else len(index)
+            self._weight = np.concatenate([self._weight, np.zeros(size - len(self._weight))])
+            more = np.zeros((size - len(self._means), 1 + self._d))
+            self._means = np.concatenate([self._means, more])
+        before, added = self._weight[mine], part.weight
+        # of evidence that has decayed to nothing on both sides, as if none were there
+        pull = np.divide(added, before + added, out=np.zeros_like(added), where=added > 0.0)
+        gain = before * pull  # H_a H_b / (H_a + H_b)
+        apart = np.column_stack([part.mean_reward, part.mean_context]) - self._means[mine]
+        seen = gain > 0.0  # the others add nothing
+        term = np.empty_like(self._total)
+        term[0, 0], term[1:, 1:] = part.reward_scatter, part.scatter
+        term[0, 1:] = term[1:, 0] = part.cross
+        term += (gain[seen, None] * apart[seen]).T @ apart[seen] + self._dropped
+        total = self._total + term
+        self._dropped = term - (total - self._total)  # Kahan's compensation
+        self._total = total
+        self._weight[mine] = before + added
+        self._means[mine] += pull[:, None] * apart
+        self._count += part.count
+        self._sum_log_weight += part.sum_log_weight
+
+    def moments(self) -> Moments:
+        """Return what there is by now (a copy)."""
+        k, total = len(self._index), self._total
+        return Moments(
+            self._count,
+            self._sum_log_weight,
+            total[1:, 1:].copy(),
+            total[0, 1:].copy(),
+            float(total[0, 0]),
+            tuple(self._index.names),
+            self._weight[:k].copy(),
+            self._means[:k, 1:].copy(),
+            self._means[:k, 0].copy(),
+        )
+
+
+def _different(a: int, b: int) -> MergeError:
+    return MergeError(f"moments of {a} features cannot be combined with moments of {b}")
 
 
 def check_factor(factor: object) -> float:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
     TextColumn,
@@ -20,7 +21,9 @@ __all__ = ["bar"]
 
 
 @contextmanager
-def bar(label: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
+def bar(
+    label: str, total: int, done: int = 0, *, in_bytes: bool = False
+) -> Iterator[Callable[[int], None]]:
     """Show a bar while the block runs; it is given a function that moves the bar on.
 
     Parameters
@@ -31,11 +34,13 @@ def bar(label: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]
         How many steps there are.
     done
         How many are done before the start.
+    in_bytes
+        Whether steps are bytes.
     """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        DownloadColumn() if in_bytes else MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("left:"),
         TimeRemainingColumn(),

@@ -29,6 +29,7 @@ __all__ = [
     "FORMAT",
     "VERSION",
     "State",
+    "check_target",
     "decode",
     "encode",
     "pack",
@@ -78,13 +79,19 @@ def write(path: str | PathLike[str], state: State) -> None:
     write_bytes(path, pack(state))
 
 
-def write_bytes(path: str | PathLike[str], data: bytes) -> None:
-    """Write a file, atomically and durably."""
+def check_target(path: str | PathLike[str]) -> Path:
+    """Refuse a place where no file can be written."""
     target = Path(os.path.realpath(path))  # through a link, to the file it stands for
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}")
     if target.exists() and not target.is_file():
         raise StateFileError(f"{path} cannot be written: it is there, and is not a file")
+    return target
+
+
+def write_bytes(path: str | PathLike[str], data: bytes) -> None:
+    """Write a file, atomically and durably."""
+    target = check_target(path)
     part = target.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with part.open("wb") as file:

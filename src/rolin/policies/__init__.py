@@ -13,15 +13,18 @@ import warnings
 from os import PathLike
 from typing import Any, TypeVar, overload
 
-from rolin import snapshot
+from rolin import evidence_file, snapshot
 from rolin.arms import PastArm
 from rolin.errors import ApproximationWarning, MergeError, StateFileError
+from rolin.features import from_json
 from rolin.policies.base import Policy
 from rolin.policies.bayes_rolin_ts import BayesRoLinTS
 from rolin.policies.decision import Decision
 from rolin.policies.linear import LinearPolicy
+from rolin.policies.rolin_ts import RoLinTS
+from rolin.policies.starting import can_start, start
 
-__all__ = ["Decision", "LinearPolicy", "Policy", "find", "load", "merge"]
+__all__ = ["Decision", "LinearPolicy", "Policy", "find", "load", "merge", "start"]
 
 Kind = TypeVar("Kind", bound=Policy[Any])
 Learns = TypeVar("Learns", LinearPolicy, BayesRoLinTS)
@@ -51,6 +54,9 @@ def load(
 ) -> Policy[Any]:
     """Return the policy that `policy.save(path)` wrote; it continues exactly as that one would.
 
+    From what [`rolin.fit`][rolin.fit] wrote, any policy with a Gaussian posterior starts: the `kind` that is
+    asked for, by default `RoLinTS`, with the scales that the evidence says.
+
     Parameters
     ----------
     path
@@ -71,6 +77,8 @@ def load(
     """
     state = snapshot.read(path)
     policies = find()
+    if state.policy == evidence_file.KIND:
+        return _started(str(path), state, kind, seed)
     if state.policy not in policies or not issubclass(policies[state.policy], kind):
         expected = sorted(name for name, policy in policies.items() if issubclass(policy, kind))
         raise StateFileError(
@@ -79,6 +87,26 @@ def load(
     if seed is not None:
         state = state._replace(settings={**state.settings, "seed": seed})
     return policies[state.policy].from_state(state)
+
+
+def _started(
+    path: str, state: snapshot.State, kind: type[Policy[Any]], seed: int | None
+) -> Policy[Any]:
+    """Return a policy that starts from evidence."""
+    if inspect.isabstract(kind):
+        kind = RoLinTS if issubclass(RoLinTS, kind) else kind
+    if inspect.isabstract(kind) or not can_start(kind):
+        known = sorted(name for name, policy in find().items() if can_start(policy))
+        raise StateFileError(
+            f"{path} holds moments, from which {', '.join(known)} can start, but not {kind.__name__}"
+        )
+    features = None if state.features is None else from_json(state.features, "the map in the state")
+    options = {
+        name: state.settings[name] for name in ("intercept_std", "intercept_mean")
+        if state.settings.get(name) is not None
+    }  # fmt: skip
+    moments = evidence_file.moments_of(state)
+    return start(kind, moments, features=features, seed=seed, **options)
 
 
 def merge(a: Learns, b: Learns, *, base: Learns | None = None) -> Learns:

@@ -1,0 +1,361 @@
+"""Files of a log, and the pieces of them that are folded one at a time."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from os import PathLike
+from typing import Any, NamedTuple
+
+from rolin.errors import DataError, ParameterError
+from rolin.extras import needs
+from rolin.fitting import arrow
+from rolin.fitting.arrow import BadCell
+from rolin.fitting.fold import Fold
+from rolin.moments import Moments
+
+__all__ = [
+    "File",
+    "Piece",
+    "check_schemas",
+    "files_of",
+    "fold_piece",
+    "look",
+    "pieces_of",
+    "sample_of",
+]
+
+SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".arrows")
+"""How the names of files in a folder end that are read."""
+# Bytes of a piece, at least, unless the file ends: what is done again when a worker dies.
+_BYTES = 64 << 20
+# Rows folded at a time.
+_BATCH = 32_768
+_LOOKERS = 16  # files that are looked at at once
+
+Options = Mapping[str, Any]
+
+
+class File(NamedTuple):
+    """What is known of a file before it is read."""
+
+    path: str
+    format: str
+    """`"parquet"`, `"arrow"` (a file of Arrow's) or `"stream"`."""
+    groups: tuple[int, ...]
+    """Bytes of each row group, without compression; of a stream, none is known."""
+    size: int
+    schema: Any
+
+
+class Piece(NamedTuple):
+    """Row groups of one file."""
+
+    path: str
+    format: str
+    first: int
+    last: int
+    """One more than the number of the last row group."""
+    size: int
+    """In bytes, about."""
+
+    def __str__(self) -> str:
+        """Say where it is."""
+        if self.format == "stream":
+            return self.path
+        groups = (
+            f"{self.first}" if self.last == self.first + 1 else f"{self.first} to {self.last - 1}"
+        )
+        return f"{self.path}, row group{'s' * (self.last > self.first + 1)} {groups}"
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def _is_url(path: str) -> bool:
+    return "://" in path
+
+
+def _filesystem(url: str, options: Options) -> tuple[Any, str]:
+    with needs("fit"):
+        import fsspec
+    try:
+        return fsspec.core.url_to_fs(url, **options)  # type: ignore[no-any-return]
+    except ImportError as error:
+        raise DataError(f"{url} cannot be opened: {error}") from error
+    except ValueError as error:
+        raise DataError(f"{url} cannot be opened: {error}") from error
+
+
+def files_of(source: Any, options: Options) -> list[str]:
+    """Return the files of a log: a file, a folder, a URL, or several of them."""
+    if isinstance(source, (str, PathLike)):
+        source = [source]
+    try:
+        given = [os.fspath(path) for path in source]
+    except TypeError:
+        raise ParameterError(
+            f"source={source!r}, expected a file, a folder or a URL, several of them, or a table"
+        ) from None
+    if not given:
+        raise ParameterError("source is empty, expected at least one file")
+    found: list[str] = []
+    for path in given:
+        found.extend(_within(str(path), options))
+    twice = (
+        {path for path in found if found.count(path) > 1} if len(set(found)) < len(found) else ()
+    )
+    if twice:
+        raise DataError(f"{sorted(twice)[0]} is given twice")
+    return found
+
+
+def _within(path: str, options: Options) -> list[str]:
+    """Return a file, or the files of a folder, in the order of their names."""
+    if not _is_url(path):
+        if os.path.isfile(path):
+            return [path]
+        if not os.path.isdir(path):
+            raise DataError(f"there is no file or folder {path}")
+        names = [
+            os.path.join(folder, name)
+            for folder, inner, files in os.walk(path)
+            if not _prune(inner)
+            for name in files
+        ]
+        names = [name for name in names if _counts(os.path.relpath(name, path))]
+    else:
+        fs, root = _filesystem(path, options)
+        try:
+            if fs.isfile(root):
+                return [path]
+            if not fs.exists(root):
+                raise DataError(f"there is no file or folder {path}")
+            names = [n for n in fs.find(root) if _counts(n[len(root) :].lstrip("/"))]
+            names = [fs.unstrip_protocol(name) for name in names]
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path} cannot be read: {_reason(error)}") from error
+    if not names:
+        raise DataError(f"{path} is a folder without files that end in {', '.join(SUFFIXES)}")
+    return sorted(names)
+
+
+def _prune(folders: list[str]) -> bool:
+    """Leave out folders that are hidden, in place; return nothing that matters."""
+    folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+    return False
+
+
+def _counts(path: str) -> bool:
+    """Return whether a file of a folder is part of the log: hidden ones, and `_SUCCESS`, are not."""
+    parts = path.replace(os.sep, "/").split("/")
+    return not any(part.startswith((".", "_")) for part in parts) and parts[-1].endswith(SUFFIXES)
+
+
+@contextmanager
+def _opened(path: str, options: Options) -> Iterator[Any]:
+    """Open a file for pyarrow."""
+    pa = arrow.pyarrow()
+    try:
+        if _is_url(path):
+            fs, root = _filesystem(path, options)
+            with fs.open(root, "rb") as file:
+                yield file
+        else:
+            with pa.OSFile(path, "rb") as file:
+                yield file
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def look(paths: Sequence[str], options: Options) -> list[File]:
+    """Look at the footers of files: their row groups and schemas."""
+    with ThreadPoolExecutor(_LOOKERS) as threads:
+        return list(threads.map(functools.partial(_look, options=options), paths))
+
+
+def _look(path: str, options: Options) -> File:
+    pa = arrow.pyarrow()
+    import pyarrow.parquet as pq
+
+    with _opened(path, options) as file:
+        file.seek(0, 2)
+        size = file.tell()
+        file.seek(0)
+        start = bytes(file.read(8))
+        file.seek(0)
+        try:
+            if start[:4] == b"PAR1":
+                parquet = pq.ParquetFile(file)
+                meta = parquet.metadata
+                groups = tuple(
+                    meta.row_group(g).total_byte_size for g in range(meta.num_row_groups)
+                )
+                return File(path, "parquet", groups, size, parquet.schema_arrow)
+            if start[:6] == b"ARROW1":
+                reader = pa.ipc.open_file(file)
+                n = reader.num_record_batches
+                return File(path, "arrow", (-(-size // max(n, 1)),) * n, size, reader.schema)
+            if start[:4] == b"\xff\xff\xff\xff":
+                return File(path, "stream", (), size, pa.ipc.open_stream(file).schema)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise DataError(
+                f"{path} is damaged, or was not written to its end: {_reason(error)}"
+            ) from error
+    what = "is empty" if not size else "is neither Parquet nor Arrow"
+    raise DataError(f"{path} {what}, expected a file that begins with PAR1 or ARROW1")
+
+
+def sample_of(file: File, options: Options) -> Any:
+    """Return the first rows of a file, as a table; none, if there are none."""
+    pa = arrow.pyarrow()
+    import pyarrow.parquet as pq
+
+    with _opened(file.path, options) as opened:
+        try:
+            if file.format == "parquet":
+                batches = pq.ParquetFile(opened).iter_batches(batch_size=64)
+            else:
+                batches = (batch for _, batch in _arrow_batches(file.format, opened))
+            first = next((batch for batch in batches if batch.num_rows), None)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{file.path} cannot be read: {_reason(error)}") from error
+        return file.schema.empty_table() if first is None else pa.Table.from_batches([first[:64]])
+
+
+def check_schemas(files: Sequence[File], fold: Fold) -> None:
+    """Refuse files that do not hold what the first one does."""
+    for file in files:
+        try:
+            if fold.kind == "exported":
+                for column in fold.columns:
+                    arrow.require(file.schema, column)
+                continue
+            kind = arrow.kind_of_arms(file.schema, fold.arm)
+            if kind != fold.kind:
+                raise DataError(
+                    f'column {fold.arm!r} holds {kind}, and in {files[0].path} {fold.kind}: 7 and "7" are two arms'
+                )
+            for measured in (fold.reward, fold.weight):
+                if measured is not None:
+                    arrow.check_numbers(file.schema, measured)
+            for column in fold.features:
+                arrow.require(file.schema, column)
+                if fold.feature_map is None:
+                    one = arrow.is_number(file.schema, column)
+                    if one != arrow.is_number(files[0].schema, column) or not (
+                        one or arrow.is_list_of_numbers(file.schema, column)
+                    ):
+                        raise DataError(
+                            f"column {column!r} is of type {file.schema.field(column).type}, and in "
+                            f"{files[0].path} of type {files[0].schema.field(column).type}"
+                        )
+        except DataError as error:
+            raise DataError(f"{file.path}: {error}") from error
+
+
+def pieces_of(files: Sequence[File]) -> list[Piece]:
+    """Divide files into pieces."""
+    pieces: list[Piece] = []
+    for file in files:
+        if file.format == "stream":
+            pieces.append(Piece(file.path, file.format, 0, 0, file.size))
+            continue
+        first, size = 0, 0
+        for g, n in enumerate(file.groups):
+            size += n
+            if size >= _BYTES or g == len(file.groups) - 1:
+                pieces.append(Piece(file.path, file.format, first, g + 1, size))
+                first, size = g + 1, 0
+    return pieces
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+def fold_piece(piece: Piece, fold: Fold, options: Options) -> Moments:
+    """Read a piece and fold it, a batch at a time."""
+    return Moments.sum(_folded(piece, fold, options))
+
+
+def _folded(piece: Piece, fold: Fold, options: Options) -> Iterator[Moments]:
+    yield Moments.zero(fold.n_features)
+    group, before = -1, 0
+    for at, batch in _batches(piece, fold, options):
+        if at != group:
+            group, before = at, 0
+        try:
+            yield fold.fold(batch)
+        except BadCell as bad:
+            raise DataError(f"{_place(piece, at)}: {bad.at(before)}") from None
+        before += batch.num_rows
+
+
+def _place(piece: Piece, group: int) -> str:
+    return piece.path if piece.format == "stream" else f"{piece.path}, row group {group}"
+
+
+def _batches(piece: Piece, fold: Fold, options: Options) -> Iterator[tuple[int, Any]]:
+    """Yield the batches of a piece, each with the number of its row group."""
+    pa = arrow.pyarrow()
+    columns, group = list(fold.columns), piece.first
+    with _opened(piece.path, options) as file:
+        try:
+            if piece.format == "parquet":
+                import pyarrow.parquet as pq
+
+                # Names of arms as a dictionary, as they are in the file.
+                coded = [fold.arm] if fold.kind == "strings" else None
+                parquet = pq.ParquetFile(
+                    file, read_dictionary=coded, pre_buffer=_is_url(piece.path)
+                )
+                for group in range(piece.first, piece.last):
+                    for batch in parquet.iter_batches(
+                        batch_size=_BATCH, row_groups=[group], columns=columns, use_threads=False
+                    ):
+                        yield group, batch
+            else:
+                groups = None if piece.format == "stream" else range(piece.first, piece.last)
+                for group, batch in _arrow_batches(piece.format, file, groups):
+                    batch = batch.select(columns)
+                    for start in range(0, batch.num_rows, _BATCH):
+                        yield group, batch.slice(start, _BATCH)
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(piece, group, columns, options, error) from error
+
+
+def _arrow_batches(
+    kind: str, file: Any, groups: Sequence[int] | None = None
+) -> Iterator[tuple[int, Any]]:
+    pa = arrow.pyarrow()
+    if kind == "stream":
+        yield from enumerate(pa.ipc.open_stream(file))
+        return
+    reader = pa.ipc.open_file(file)
+    for group in range(reader.num_record_batches) if groups is None else groups:
+        yield group, reader.get_batch(group)
+
+
+def _unreadable(
+    piece: Piece, group: int, columns: Sequence[str], options: Options, error: Exception
+) -> DataError:
+    """Say which column of a row group cannot be read."""
+    pa = arrow.pyarrow()
+    where, reason = _place(piece, group), _reason(error)
+    if piece.format == "parquet":
+        import pyarrow.parquet as pq
+
+        for column in columns:
+            try:
+                with _opened(piece.path, options) as file:
+                    pq.ParquetFile(file).read_row_group(group, [column])
+            except (pa.ArrowException, OSError, DataError) as found:
+                return DataError(f"{where}, column {column!r} cannot be read: {_reason(found)}")
+    return DataError(f"{where} cannot be read: {reason}")

@@ -1,0 +1,115 @@
+"""The same fold on Spark, through `mapInArrow`: of a data frame, or of pieces of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from rolin import snapshot
+from rolin.errors import DataError, EngineError
+from rolin.evidence_file import moments_of, state_of
+from rolin.extras import needs
+from rolin.fitting import arrow
+from rolin.fitting.fold import Fold
+from rolin.fitting.pieces import Options, Piece, fold_piece
+from rolin.moments import Moments
+
+__all__ = ["fold_frame", "fold_pieces", "is_frame"]
+
+_RESULT = "place long, moments binary, wrong string"
+# Pieces for each core before the driver adds them up: what is lost if the driver is stopped.
+_ROUND = 4
+
+
+def is_frame(source: object) -> bool:
+    """Return whether something is a data frame of Spark's."""
+    return hasattr(source, "mapInArrow")
+
+
+def fold_frame(frame: Any, fold: Fold) -> Iterator[Moments]:
+    """Yield the moments of every partition of a data frame."""
+    yield from _collected(frame.select(*fold.columns), partial(_fold_partition, fold=fold))
+
+
+def fold_pieces(
+    pieces: Sequence[Piece], fold: Fold, options: Options, address: str | None, jobs: int | None
+) -> Iterator[Moments]:
+    """Yield the moments of every piece of files, in their order."""
+    with _session(address, jobs) as session:
+        n = max(1, _ROUND * session.sparkContext.defaultParallelism)
+        for start in range(0, len(pieces), n):
+            part = list(enumerate(pieces[start : start + n]))
+            rows = [(place, *piece) for place, piece in part]
+            # one piece a task, each in a partition of its own
+            tasks = session.sparkContext.parallelize(rows, len(rows))
+            frame = session.createDataFrame(
+                tasks, "place long, path string, format string, first long, last long, size long"
+            )
+            work = partial(_fold_given, fold=fold, options=dict(options))
+            yield from _collected(frame, work)
+
+
+@contextmanager
+def _session(address: str | None, jobs: int | None) -> Iterator[Any]:
+    with needs("spark"):
+        from pyspark.sql import SparkSession
+    session = SparkSession.getActiveSession()
+    own = session is None
+    if session is None:
+        master = address or f"local[{jobs if jobs and jobs > 0 else '*'}]"
+        try:
+            builder = SparkSession.builder.master(master).appName("rolin fit")
+            session = builder.config("spark.ui.enabled", "false").getOrCreate()
+        except Exception as error:  # Java is not there, or nobody is at the address
+            raise EngineError(f"Spark cannot be started at {master}: {error}") from error
+    try:
+        yield session
+    finally:
+        if own:
+            session.stop()
+
+
+def _collected(frame: Any, work: Callable[[Iterator[Any]], Iterator[Any]]) -> Iterator[Moments]:
+    with needs("spark"):
+        from pyspark.errors import PySparkException
+    try:
+        rows = frame.mapInArrow(work, _RESULT).collect()
+    except PySparkException as error:
+        reason = str(error).strip().splitlines()[0]
+        raise EngineError(f"Spark has given up, perhaps because workers died: {reason}") from error
+    for row in sorted(rows, key=lambda row: row.place):
+        if row.wrong is not None:
+            raise DataError(row.wrong)
+        yield moments_of(snapshot.unpack(bytes(row.moments), "what a worker returned"))
+
+
+def _answer(place: int, make: Callable[[], Moments]) -> Any:
+    """Return a batch of one row: moments as bytes, or what was wrong."""
+    moments, wrong = None, None
+    try:
+        moments = snapshot.pack(state_of(make()))
+    except DataError as error:
+        wrong = str(error)
+    return arrow.pyarrow().RecordBatch.from_pydict(
+        {"place": [place], "moments": [moments], "wrong": [wrong]}
+    )
+
+
+def _fold_partition(batches: Iterator[Any], fold: Fold) -> Iterator[Any]:
+    """Fold one partition of a data frame."""
+
+    def parts() -> Iterator[Moments]:
+        yield Moments.zero(fold.n_features)
+        yield from map(fold, batches)
+
+    yield _answer(0, lambda: Moments.sum(parts()))
+
+
+def _fold_given(batches: Iterator[Any], fold: Fold, options: Options) -> Iterator[Any]:
+    """Fold the pieces that a task was given."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            place = row.pop("place")
+            yield _answer(place, partial(fold_piece, Piece(**row), fold, options))

@@ -22,14 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 from rolin.arms import ArmIndex, Name, canonical
 from rolin.checks import as_batch, number_of
 from rolin.errors import MergeError, NotFiniteError, ParameterError
-from rolin.kernels.moments import centre, sums_by_arm
+from rolin.kernels.moments import centre
 
 __all__ = ["Moments", "Total", "check_factor"]
 
 Floats = NDArray[np.float64]
 
-# Rows multiplied at a time: long enough for BLAS, short enough that its plain sums lose nothing.
-_CHUNK = 4096
+# Numbers multiplied at a time: enough for BLAS, few enough to stay in the cache, and that plain sums lose
+# nothing.
+_CHUNK = 131_072
 # How far below zero rounding may push a sum of squares, relative to what it was subtracted from.
 _NEGATIVE = 1e-9
 
@@ -138,25 +139,32 @@ class Moments:
         n, k, d = len(codes), len(arms), contexts.shape[1]
         weight = np.bincount(codes, weights, minlength=k).astype(np.float64)
         roots = np.sqrt(weights)
-        means, left = np.zeros((2, k, 1 + d))
+        # Around the first observation of each arm, which is as near its mean as the others are: that loses
+        # a bit or two, once the mean is known, and saves a pass.
+        centres, sums = np.empty((k, 1 + d)), np.zeros((k, 1 + d))
+        first = np.empty(k, np.int64)
+        first[codes[::-1]] = np.arange(n - 1, -1, -1)
+        centres[:, 0], centres[:, 1:] = rewards[first], contexts[first]
         total, dropped = np.zeros((2, 1 + d, 1 + d))
-        centred = np.empty((min(n, _CHUNK), 1 + d))
+        chunk = max(_CHUNK // (1 + d), 64)
+        around = np.empty((min(n, chunk), 1 + d))
         with np.errstate(over="ignore", invalid="ignore"):  # looked at below
-            sums_by_arm(contexts, rewards, weights, codes, means)
-            means /= weight[:, None]
-            for start in range(0, n, _CHUNK):
-                part = slice(start, min(n, start + _CHUNK))
-                some = centred[: part.stop - start]
+            for start in range(0, n, chunk):
+                part = slice(start, min(n, start + chunk))
+                some = around[: part.stop - start]
                 centre(
                     contexts[part], rewards[part], weights[part], roots[part], codes[part],
-                    means, left, some,
+                    centres, sums, some,
                 )  # fmt: skip
                 term = some.T @ some + dropped
                 before = total
                 total = before + term
                 dropped = term - (total - before)  # Kahan's compensation
-            # The means carry the error of long sums no more; what it did to the scatter is its square.
-            means += left / weight[:, None]
+            sums /= weight[:, None]  # x̄ - centre
+            centres += sums
+            sums *= np.sqrt(weight)[:, None]
+            total = total + (dropped - sums.T @ sums)
+        np.fill_diagonal(total, np.maximum(np.diag(total), 0.0))
         if not (np.isfinite(total).all() and np.isfinite(weight).all()):
             raise NotFiniteError("contexts, rewards or weights are too large to add up")
         return cls(
@@ -167,8 +175,8 @@ class Moments:
             float(total[0, 0]),
             arms,
             weight,
-            means[:, 1:].copy(),
-            means[:, 0].copy(),
+            centres[:, 1:].copy(),
+            centres[:, 0].copy(),
         )
 
     @classmethod

@@ -36,8 +36,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Kind = Literal["strings", "integers", "exported"]
-# Rows that columns are copied into at a time: as many as stay in the second-level cache.
-_BLOCK = 512
 
 
 class BadCell(Exception):
@@ -218,24 +216,51 @@ def of_spark(frame: Any) -> Any:
 
 def side_by_side(columns: Sequence[tuple[str, Any]], widths: Sequence[int], n: int) -> Floats:
     """Return numbers, and lists of numbers, as the columns of one (n, d) array."""
-    parts: list[Floats] = []
-    for (name, column), width in zip(columns, widths, strict=True):
-        values = _one(column)
-        if _is_list(values.type):
-            parts.append(_lists(values, name, width))
-        else:
-            parts.append(numbers(values, name)[:, None])
-    if len(parts) == 1:
-        return np.ascontiguousarray(parts[0])
-    out = np.empty((n, sum(widths)))
-    at = np.cumsum([0, *widths])
-    # In blocks: written column by column, every number of the array would be fetched by itself.
-    for start in range(0, n, _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        block = out[rows]
-        for j, part in enumerate(parts):
-            block[:, at[j] : at[j + 1]] = part[rows]
-    return out
+    values = [(name, _one(column)) for name, column in columns]
+    if len(values) == 1 and _is_list(values[0][1].type):
+        return np.ascontiguousarray(_lists(values[0][1], values[0][0], widths[0]))
+    parts = [
+        _lists(column, name, width) if _is_list(column.type) else numbers(column, name)[:, None]
+        for (name, column), width in zip(values, widths, strict=True)
+    ]
+    return Beside(parts, n)  # type: ignore[return-value]  # as good as
+
+
+class Beside:
+    """Columns side by side, as one (n, d) array of which some rows are made at a time.
+
+    Parameters
+    ----------
+    parts
+        Arrays of n rows each.
+    n
+        Their number of rows.
+    """
+
+    def __init__(self, parts: Sequence[Floats], n: int) -> None:
+        self._parts, self.shape = parts, (n, sum(part.shape[1] for part in parts))
+        self._room = np.empty((self.shape[1], 0))
+
+    def __getitem__(self, rows: Any) -> Floats:
+        """Return some rows; the array is good until the next are asked for."""
+        size = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        if size > self._room.shape[1]:
+            # Feature by feature, as the columns are, an odd number of cache lines apart: else all would compete
+            # for the same places of the cache.
+            self._room = np.empty((self.shape[1], size + 8 - size % 16))
+        out, at = self._room[:, :size], 0
+        for part in self._parts:
+            width = part.shape[1]
+            if width == 1:
+                out[at] = part[rows, 0]
+            else:
+                out[at : at + width] = part[rows].T
+            at += width
+        return out.T
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        """Return all rows."""
+        return np.array(self[0 : self.shape[0]], dtype=dtype)
 
 
 def _lists(column: Any, name: str, width: int) -> Floats:

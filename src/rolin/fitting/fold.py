@@ -244,8 +244,8 @@ class Fold:
 
     def _first_not_finite(self, batch: Any, rows: Rows) -> BadCell | None:
         """Return which cell holds a number that is not finite, if one does."""
-        wrong = ~np.isfinite(rows.contexts)
-        names = self.feature_names
+        contexts = np.asarray(rows.contexts)
+        wrong, names = ~np.isfinite(contexts), self.feature_names
         for column, values in (
             (self.reward, rows.rewards),
             (self.weight, rows.weights),
@@ -255,9 +255,7 @@ class Fold:
                 return BadCell(column, place, f"is {values[place]}, expected a finite number")
         if wrong.any():
             place, j = (int(i) for i in np.argwhere(wrong)[0])
-            return BadCell(
-                names[j], place, f"is {rows.contexts[place, j]}, expected a finite number"
-            )
+            return BadCell(names[j], place, f"is {contexts[place, j]}, expected a finite number")
         return None
 
 

@@ -32,8 +32,8 @@ SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".arrows")
 """How the names of files in a folder end that are read."""
 # Bytes of a piece, at least, unless the file ends: what is done again when a worker dies.
 _BYTES = 64 << 20
-# Rows folded at a time.
-_BATCH = 32_768
+# Numbers folded at a time: many, because every batch has its own list of arms.
+_BATCH = 1 << 24
 _LOOKERS = 16  # files that are looked at at once
 
 Options = Mapping[str, Any]
@@ -306,6 +306,7 @@ def _batches(piece: Piece, fold: Fold, options: Options) -> Iterator[tuple[int, 
     """Yield the batches of a piece, each with the number of its row group."""
     pa = arrow.pyarrow()
     columns, group = list(fold.columns), piece.first
+    size = min(max(_BATCH // (1 + fold.n_features), 1024), 1 << 18)
     with _opened(piece.path, options) as file:
         try:
             if piece.format == "parquet":
@@ -318,15 +319,15 @@ def _batches(piece: Piece, fold: Fold, options: Options) -> Iterator[tuple[int, 
                 )
                 for group in range(piece.first, piece.last):
                     for batch in parquet.iter_batches(
-                        batch_size=_BATCH, row_groups=[group], columns=columns, use_threads=False
+                        batch_size=size, row_groups=[group], columns=columns, use_threads=False
                     ):
                         yield group, batch
             else:
                 groups = None if piece.format == "stream" else range(piece.first, piece.last)
                 for group, batch in _arrow_batches(piece.format, file, groups):
                     batch = batch.select(columns)
-                    for start in range(0, batch.num_rows, _BATCH):
-                        yield group, batch.slice(start, _BATCH)
+                    for start in range(0, batch.num_rows, size):
+                        yield group, batch.slice(start, size)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(piece, group, columns, options, error) from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.metadata
 import math
 import os
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin.blas import one_thread, one_thread_for_good
 from rolin.checks import count_of
 from rolin.environments.base import Block, Environment
 from rolin.errors import (
@@ -113,7 +113,6 @@ def simulate(
         raise ParameterError(f"policies={policies!r}, expected a mapping from names to functions")
     if isinstance(environment, type) or not isinstance(environment, Environment):
         raise ParameterError(f"environment={environment!r}, expected one of rolin.environments")
-    blas = _blas()  # before anything is written: it may be missing
     settings = {
         "rolin": importlib.metadata.version("rolin"),
         "policies": {name: repr(_made(name, make)) for name, make in policies.items()},
@@ -131,7 +130,7 @@ def simulate(
     play = _Play(dict(policies), environment, rounds, at, seed)
     try:
         # One BLAS thread: the sums come out the same wherever and beside whatever it runs.
-        with blas.limit(limits=1):
+        with one_thread():
             for run, regrets in _shown(_played(play, missing, jobs), runs, len(done), progress):
                 done[run] = regrets
                 if file is not None:
@@ -197,7 +196,7 @@ class _Play:
     def __call__(self, run: int) -> tuple[int, Regrets]:
         """Play one run with all policies."""
         if os.getpid() != self._process:
-            _one_thread()
+            one_thread_for_good()
         world, own = np.random.SeedSequence([self._seed, run]).spawn(2)
         policy_seed = int(own.generate_state(1, np.uint64)[0])
         players = {name: make(seed=policy_seed) for name, make in self._policies.items()}
@@ -251,20 +250,6 @@ def _check_pulled(pulled: list[Any], n_arms: int, name: str, run: int, start: in
                 f"{name}, run {run}, round {start + t}: the policy pulled arm {arm!r}, expected one of "
                 f"0 to {n_arms - 1}"
             )
-
-
-@functools.cache
-def _blas() -> Any:
-    """Return what sets the number of BLAS threads; looking for the libraries takes 10 ms."""
-    with needs("sim"):
-        from threadpoolctl import ThreadpoolController
-    return ThreadpoolController()
-
-
-@functools.cache
-def _one_thread() -> None:
-    """Leave BLAS one thread in a worker process, for good: its threads may share it."""
-    _blas().limit(limits=1)
 
 
 def pull(policy: Any, contexts: NDArray[np.float64], rewards: NDArray[np.float64]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from os import PathLike
 from typing import Any, Literal, TypeVar
 
 from rolin import snapshot
+from rolin.blas import one_thread
 from rolin.engines import check_engine, each
 from rolin.errors import DataError
 from rolin.estimates import Coefficients
@@ -193,11 +195,7 @@ def fit(
         pieces = pieces_of(files)
         kept = None if keep is None else Kept(keep, fold, files, pieces)
         work = _work(pieces, fold, options, engine, address, jobs)
-        with ExitStack() as stack:
-            if engine is None:  # as many threads as there are pieces at once, not more
-                with needs("sim"):
-                    from threadpoolctl import threadpool_limits
-                stack.enter_context(threadpool_limits(1))
+        with one_thread():
             moments = _added(work, pieces, fold, kept, progress)
     return Fit(moments, fold.feature_names, feature_map, intercept_std)
 
@@ -250,7 +248,7 @@ def _work(
         left = pieces[done:]
         if engine == "spark":
             return spark.fold_pieces(left, fold, options, address, jobs)
-        function = partial(fold_piece, fold=fold, options=options)
+        function = partial(fold_piece, fold=fold, options=options, process=os.getpid())
         return each(function, left, engine=engine, address=address, jobs=jobs)
 
     return work

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from os import PathLike
 from typing import Any, NamedTuple
 
+from rolin.blas import one_thread_for_good
 from rolin.errors import DataError, ParameterError
 from rolin.extras import needs
 from rolin.fitting import arrow
@@ -280,8 +281,10 @@ def pieces_of(files: Sequence[File]) -> list[Piece]:
 # -- reading -------------------------------------------------------------------------------------
 
 
-def fold_piece(piece: Piece, fold: Fold, options: Options) -> Moments:
+def fold_piece(piece: Piece, fold: Fold, options: Options, process: int) -> Moments:
     """Read a piece and fold it, a batch at a time."""
+    if os.getpid() != process:
+        one_thread_for_good()
     return Moments.sum(_folded(piece, fold, options))
 
 

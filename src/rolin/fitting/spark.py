@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -21,6 +24,11 @@ __all__ = ["fold_frame", "fold_pieces", "is_frame"]
 _RESULT = "place long, moments binary, wrong string"
 # Pieces for each core before the driver adds them up: what is lost if the driver is stopped.
 _ROUND = 4
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.maxResultSize": "0",  # no limit: moments of many arms are large
+}
 
 
 def is_frame(source: object) -> bool:
@@ -47,7 +55,7 @@ def fold_pieces(
             frame = session.createDataFrame(
                 tasks, "place long, path string, format string, first long, last long, size long"
             )
-            work = partial(_fold_given, fold=fold, options=dict(options))
+            work = partial(_fold_given, fold=fold, options=dict(options), process=os.getpid())
             yield from _collected(frame, work)
 
 
@@ -61,7 +69,14 @@ def _session(address: str | None, jobs: int | None) -> Iterator[Any]:
         master = address or f"local[{jobs if jobs and jobs > 0 else '*'}]"
         try:
             builder = SparkSession.builder.master(master).appName("rolin fit")
-            session = builder.config("spark.ui.enabled", "false").getOrCreate()
+            for name, value in _SETTINGS.items():
+                builder = builder.config(name, value)
+            if (
+                address is None
+            ):  # workers that are this Python, not whichever comes first in the path
+                builder = builder.config("spark.pyspark.python", sys.executable)
+            session = builder.getOrCreate()
+            session.sparkContext.setLogLevel("OFF")  # what goes wrong is told by an error
         except Exception as error:  # Java is not there, or nobody is at the address
             raise EngineError(f"Spark cannot be started at {master}: {error}") from error
     try:
@@ -77,8 +92,11 @@ def _collected(frame: Any, work: Callable[[Iterator[Any]], Iterator[Any]]) -> It
     try:
         rows = frame.mapInArrow(work, _RESULT).collect()
     except PySparkException as error:
-        reason = str(error).strip().splitlines()[0]
-        raise EngineError(f"Spark has given up, perhaps because workers died: {reason}") from error
+        lines = str(error).strip().splitlines()
+        told = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+        raise EngineError(
+            f"Spark has given up, perhaps because workers died: {(told or lines)[-1]}"
+        ) from error
     for row in sorted(rows, key=lambda row: row.place):
         if row.wrong is not None:
             raise DataError(row.wrong)
@@ -107,9 +125,11 @@ def _fold_partition(batches: Iterator[Any], fold: Fold) -> Iterator[Any]:
     yield _answer(0, lambda: Moments.sum(parts()))
 
 
-def _fold_given(batches: Iterator[Any], fold: Fold, options: Options) -> Iterator[Any]:
+def _fold_given(
+    batches: Iterator[Any], fold: Fold, options: Options, process: int
+) -> Iterator[Any]:
     """Fold the pieces that a task was given."""
     for batch in batches:
         for row in batch.to_pylist():
             place = row.pop("place")
-            yield _answer(place, partial(fold_piece, Piece(**row), fold, options))
+            yield _answer(place, partial(fold_piece, Piece(**row), fold, options, process))

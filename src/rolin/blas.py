@@ -8,11 +8,11 @@ from typing import Any
 
 from rolin.extras import needs
 
-__all__ = ["one_thread", "one_thread_for_good"]
+__all__ = ["controller", "one_thread", "one_thread_for_good"]
 
 
 @functools.cache
-def _controller() -> Any:
+def controller() -> Any:
     """Return what sets the number of BLAS threads; looking for the libraries takes 10 ms."""
     with needs("sim"):
         from threadpoolctl import ThreadpoolController
@@ -21,11 +21,11 @@ def _controller() -> Any:
 
 def one_thread() -> AbstractContextManager[Any]:
     """Leave BLAS one thread while the block runs, in all threads of this process."""
-    limited: AbstractContextManager[Any] = _controller().limit(limits=1)
+    limited: AbstractContextManager[Any] = controller().limit(limits=1)
     return limited
 
 
 @functools.cache
 def one_thread_for_good() -> None:
     """Leave BLAS one thread in a worker process, whose threads may share it."""
-    _controller().limit(limits=1)
+    controller().limit(limits=1)

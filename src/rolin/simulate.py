@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.blas import one_thread, one_thread_for_good
+from rolin.blas import controller, one_thread, one_thread_for_good
 from rolin.checks import count_of
 from rolin.environments.base import Block, Environment
 from rolin.errors import (
@@ -113,6 +113,7 @@ def simulate(
         raise ParameterError(f"policies={policies!r}, expected a mapping from names to functions")
     if isinstance(environment, type) or not isinstance(environment, Environment):
         raise ParameterError(f"environment={environment!r}, expected one of rolin.environments")
+    controller()  # before anything is written: it may be missing
     settings = {
         "rolin": importlib.metadata.version("rolin"),
         "policies": {name: repr(_made(name, make)) for name, make in policies.items()},

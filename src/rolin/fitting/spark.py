@@ -74,7 +74,7 @@ def _session(address: str | None, jobs: int | None) -> Iterator[Any]:
             if (
                 address is None
             ):  # workers that are this Python, not whichever comes first in the path
-                builder = builder.config("spark.pyspark.python", sys.executable)
+                os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             session = builder.getOrCreate()
             session.sparkContext.setLogLevel("OFF")  # what goes wrong is told by an error
         except Exception as error:  # Java is not there, or nobody is at the address

@@ -12,6 +12,7 @@ from rolin import (
     theory,
 )
 from rolin.bandit import Bandit
+from rolin.catalogue import Catalogue
 from rolin.errors import RolinError
 from rolin.estimates import ArmEffects, Coefficients, Prediction
 from rolin.explanation import Explanation
@@ -42,6 +43,7 @@ __all__ = [
     "ArmEffects",
     "Bandit",
     "BayesRoLinTS",
+    "Catalogue",
     "Coefficients",
     "Decision",
     "Explanation",

@@ -94,6 +94,8 @@ class ArmIndex:
         for name in self.names:
             if isinstance(name, PastArm):
                 self._lives[name.name] = max(name.life, self._lives.get(name.name, 0))
+        self.changes = 0
+        """How often a row has got another name, or none."""
         # The last question as it was asked, and its answer; no question equals `None`.
         self._last: tuple[Sequence[Name] | None, Named] = _NO_QUESTION
 
@@ -102,7 +104,7 @@ class ArmIndex:
         other = ArmIndex.__new__(ArmIndex)
         other.names, other.row_of = list(self.names), dict(self.row_of)
         other._removed, other._lives = dict(self._removed), dict(self._lives)
-        other._last = _NO_QUESTION
+        other._last, other.changes = _NO_QUESTION, self.changes
         return other
 
     def __len__(self) -> int:
@@ -177,6 +179,7 @@ class ArmIndex:
         for name in self.names[last_row:]:
             del self.row_of[name]
         del self.names[last_row:]
+        self.changes += 1
         self._forget_last()
 
     def remove(self, name: Name) -> None:
@@ -203,6 +206,7 @@ class ArmIndex:
             del self.row_of[name]
             self.names[row - 1] = past
             self.row_of[past] = row
+            self.changes += 1
         self._forget_last()
 
     def _forget_last(self) -> None:

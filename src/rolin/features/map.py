@@ -18,7 +18,7 @@ from rolin.features.base import ARM, Features, Part, arms_of, whose
 from rolin.features.columns import Values
 from rolin.features.fields import Field, field_of
 from rolin.features.infer import inferred
-from rolin.features.rows import is_table, listed, row_of, table_of
+from rolin.features.rows import Table, is_table, listed, row_of, table_of
 from rolin.features.side import Side, Slots
 from rolin.features.terms import Cross, Fields, Term, flat, pairs_of, terms_of
 
@@ -292,7 +292,6 @@ class FeatureMap(Features):
         sparse
             Whether to return a sparse matrix of SciPy's (CSR) rather than an array.
         """
-        of_row = "row {}".format
         if situations is None:
             if both := sorted(self._situation.fields.keys() & self._arm.fields.keys()):
                 raise InputError(
@@ -300,16 +299,7 @@ class FeatureMap(Features):
                 )
             if not is_table(arms):
                 arms = listed("arms", arms)  # which may be read once only
-        table, n_right, unknown = table_of(
-            arms, [n for n in self._arm.fields if n != ARM], strict=self.strict
-        )
-        if names is not None:
-            found = list(as_names(names))
-            if len(found) != n_right:
-                raise ShapeError(f"there are {len(found)} names for {n_right} arms")
-            table[ARM] = Values(found)
-        elif ARM in self._arm.fields:
-            raise InputError(f"the map has the field {ARM!r}, expected names, those of the arms")
+        table, n_right, unknown = self._arm_table(arms, names)
         source = arms if situations is None else situations
         left_table, n_left, unknown_left = table_of(
             source, list(self._situation.fields), strict=self.strict
@@ -321,9 +311,82 @@ class FeatureMap(Features):
             for name in [*unknown_left, *unknown]:
                 if name not in known and not name.startswith("_"):
                     raise InputError(f"there is a column {name!r} that the map does not know")
-        left = self._situation.encode_table(left_table, n_left, of_row)
-        right = self._arm.encode_table(table, n_right, of_row)
+        left = self._situation.encode_table(left_table, n_left, _of_row)
+        right = self._arm.encode_table(table, n_right, _of_row)
         return self._crossed_sparse(left, right) if sparse else self._crossed(left, right)
+
+    def _arm_table(self, arms: Any, names: Iterable[Name] | None) -> tuple[Table, int, list[str]]:
+        """Return the columns of the arms' fields, how many arms there are, and other fields."""
+        table, n, unknown = table_of(
+            arms, [name for name in self._arm.fields if name != ARM], strict=self.strict
+        )
+        if names is not None:
+            found = list(as_names(names))
+            if len(found) != n:
+                raise ShapeError(f"there are {len(found)} names for {n} arms")
+            table[ARM] = Values(found)
+        elif ARM in self._arm.fields:
+            raise InputError(f"the map has the field {ARM!r}, expected names, those of the arms")
+        return table, n, unknown
+
+    # -- the two sides apart, for arms by the million ------------------------------------------
+
+    def arm_vectors(self, arms: Any, *, names: Iterable[Name] | None = None) -> Floats:
+        """Return the features of n arms alone, (n, p), from which any situation makes contexts.
+
+        Parameters
+        ----------
+        arms
+            The fields of n arms: a table of pandas, polars or Arrow, or a list of rows.
+        names
+            The names of the n arms, if the map has the field `_arm`.
+        """
+        if not is_table(arms):
+            arms = listed("arms", arms)
+        table, n, _ = self._arm_table(arms, names)
+        right = self._arm.encode_table(table, n, _of_row)
+        out = np.zeros((len(right.places), self._arm.width))
+        np.add.at(out, (np.arange(len(out))[:, None], right.places), right.values)
+        return np.ascontiguousarray(out[:, 1:])
+
+    def contracted(self, coef: Floats, situation: Any = None) -> Floats:
+        """Return (1 + p,) numbers: what the constant and each feature of an arm are worth in a situation.
+
+        Parameters
+        ----------
+        coef
+            (d,): the coefficients of all features.
+        situation
+            The fields of the situation.
+        """
+        places, values = self._situation_slots(situation)
+        at = self._place[places]  # (slots, 1 + p)
+        parts: Floats = values @ np.where(at >= 0, coef[at], 0.0)
+        return parts
+
+    def context_of(self, arm_vector: Floats, situation: Any = None) -> Floats:
+        """Return the (d,) context of an arm in a situation, from the arm's own features.
+
+        Parameters
+        ----------
+        arm_vector
+            (p,): a row of what `arm_vectors` returned.
+        situation
+            The fields of the situation.
+        """
+        places, values = self._situation_slots(situation)
+        at = self._place[places]
+        out = np.zeros(self.n_features)
+        products = values[:, None] * np.concatenate([[1.0], arm_vector])
+        np.add.at(out, at[at >= 0], products[at >= 0])
+        return out
+
+    def _situation_slots(self, situation: Any) -> tuple[NDArray[np.int32], Floats]:
+        row = row_of("the situation", situation)
+        if self.strict:
+            self._situation.check_known([row], _of_situation)
+        left = self._situation.encode([row], _of_situation)
+        return left.places[0], left.values[0]
 
     # -- names -------------------------------------------------------------------------------
 
@@ -404,3 +467,7 @@ class FeatureMap(Features):
 
 def _of_situation(_: int) -> str:
     return "the situation"
+
+
+def _of_row(i: int) -> str:
+    return f"row {i}"

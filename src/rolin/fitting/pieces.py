@@ -21,6 +21,7 @@ from rolin.moments import Moments
 __all__ = [
     "File",
     "Piece",
+    "batches_of",
     "check_schemas",
     "files_of",
     "fold_piece",
@@ -291,7 +292,8 @@ def fold_piece(piece: Piece, fold: Fold, options: Options, process: int) -> Mome
 def _folded(piece: Piece, fold: Fold, options: Options) -> Iterator[Moments]:
     yield Moments.zero(fold.n_features)
     group, before = -1, 0
-    for at, batch in _batches(piece, fold, options):
+    coded = fold.arm if fold.kind == "strings" else None
+    for at, batch in batches_of(piece, fold.columns, fold.n_features, options, coded=coded):
         if at != group:
             group, before = at, 0
         try:
@@ -305,20 +307,39 @@ def _place(piece: Piece, group: int) -> str:
     return piece.path if piece.format == "stream" else f"{piece.path}, row group {group}"
 
 
-def _batches(piece: Piece, fold: Fold, options: Options) -> Iterator[tuple[int, Any]]:
-    """Yield the batches of a piece, each with the number of its row group."""
+def batches_of(
+    piece: Piece,
+    names: Sequence[str],
+    n_features: int,
+    options: Options,
+    *,
+    coded: str | None = None,
+) -> Iterator[tuple[int, Any]]:
+    """Yield the batches of a piece, each with the number of its row group.
+
+    Parameters
+    ----------
+    piece
+        The piece.
+    names
+        The columns to read.
+    n_features
+        Numbers in a row, about.
+    options
+        What the file system takes.
+    coded
+        A column of texts that is read as a dictionary, as it is in the file.
+    """
     pa = arrow.pyarrow()
-    columns, group = list(fold.columns), piece.first
-    size = min(max(_BATCH // (1 + fold.n_features), 1024), 1 << 18)
+    columns, group = list(names), piece.first
+    size = min(max(_BATCH // (1 + n_features), 1024), 1 << 18)
     with _opened(piece.path, options) as file:
         try:
             if piece.format == "parquet":
                 import pyarrow.parquet as pq
 
-                # Names of arms as a dictionary, as they are in the file.
-                coded = [fold.arm] if fold.kind == "strings" else None
                 parquet = pq.ParquetFile(
-                    file, read_dictionary=coded, pre_buffer=_is_url(piece.path)
+                    file, read_dictionary=[coded] if coded else None, pre_buffer=_is_url(piece.path)
                 )
                 for group in range(piece.first, piece.last):
                     for batch in parquet.iter_batches(

@@ -28,13 +28,14 @@ __all__ = [
     "residuals",
     "score_joint",
     "score_joint_sparse",
+    "shrinkage",
     "spread",
 ]
 
 
 # Not reordered: w r̄ must not become (H s₀² r̄)/…, which may overflow where w r̄ does not.
 @compiled(reorder=False)
-def _shrinkage(weight: float, noise: float, arm_variance: float) -> tuple[float, float]:
+def shrinkage(weight: float, noise: float, arm_variance: float) -> tuple[float, float]:
     """Return w and 1 - w, neither by subtraction."""
     evidence = weight * arm_variance
     scale = 1.0 / (noise + evidence)
@@ -99,7 +100,7 @@ def predict_fused(
         n = min(width, n_arms - start)
         for b in range(n):
             row = rows[start + b]
-            w, unshrunk = _shrinkage(arms[row, WEIGHT], noise, arm_variance)
+            w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
             mean = arms[row, REWARD] * w
             for j in range(d):
                 xbar = arms[row, CONTEXT + j]
@@ -149,7 +150,7 @@ def residuals(
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
     for k in range(n_arms):
         row = rows[k]
-        w, unshrunk = _shrinkage(arms[row, WEIGHT], noise, arm_variance)
+        w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
         mean = arms[row, REWARD] * w
         for j in range(d):
             xbar = arms[row, CONTEXT + j]
@@ -209,7 +210,7 @@ def score_joint_sparse(
     theta = _drawn(coef, factor, draws)
     for k in range(n_arms):
         row = rows[k]
-        w, unshrunk = _shrinkage(arms[row, WEIGHT], noise, arm_variance)
+        w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
         score = 0.0
         for i in range(ends[k], ends[k + 1]):
             score += values[i] * theta[columns[i]]
@@ -245,7 +246,7 @@ def score_joint(
     theta = _drawn(coef, factor, draws)
     for k in range(n_arms):
         row = rows[k]
-        w, unshrunk = _shrinkage(arms[row, WEIGHT], noise, arm_variance)
+        w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
         score = arms[row, REWARD] * w
         for j in range(d):
             xbar = arms[row, CONTEXT + j]

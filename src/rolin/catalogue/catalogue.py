@@ -1,0 +1,476 @@
+"""Arms by the million: features that are registered once, and decisions over all of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.arms import Name, canonical
+from rolin.catalogue.following import Following
+from rolin.catalogue.names import Names
+from rolin.catalogue.reading import read_arms
+from rolin.catalogue.scoring import Joint, Marginal, Scoring
+from rolin.catalogue.shelf import Shelf
+from rolin.checks import as_excluded, as_floats, as_names, count_of
+from rolin.errors import (
+    ArmError,
+    CannotTell,
+    InputError,
+    NotFiniteError,
+    ParameterError,
+    ShapeError,
+)
+from rolin.estimates import Prediction
+from rolin.features import FeatureMap, Features
+from rolin.features.rows import is_table
+from rolin.kernels import NOT_FINITE, TIE
+from rolin.kernels import catalogue as passes
+from rolin.policies import Decision, LinearPolicy
+from rolin.policies.greedy import Greedy
+from rolin.policies.naive import NaiveRoLinTS
+from rolin.policies.rolin_ts import RoLinTS
+from rolin.randomness import Key, as_key
+from rolin.sampling import tied_for_best
+
+__all__ = ["Catalogue"]
+
+Floats = NDArray[np.float64]
+
+
+class Catalogue:
+    """Arms whose features rarely change, for one policy to choose from.
+
+    The features are registered once. A decision over all of them is one pass over the memory, O(K d) for
+    every rule: what the policy has learned since the last one is applied on the way. It is the decision
+    that `policy.decide` makes of the same contexts, up to rounding.
+
+    Parameters
+    ----------
+    policy
+        What chooses: a policy with a Gaussian posterior. It learns as ever, through `policy.update`.
+    contexts
+        A (K, d) array in single or double precision, which may be memory-mapped and is not copied. With a
+        feature map, a table of the arms' fields (pandas, polars, Arrow) or a list of rows.
+    arms
+        The K names; by default 0 … K - 1.
+    features
+        The feature map; by default the policy's, if `contexts` are fields.
+
+    Notes
+    -----
+    With a map that has fields of the situation, only the arms' own features are kept. A decision contracts the
+    coefficients with the situation, and multiplies the result with the catalogue: with joint sampling,
+    and with `Greedy`.
+
+    The array must not be changed as long as the catalogue is used. Beside it there are up to 64 bytes for every arm.
+
+    Examples
+    --------
+    >>> import rolin
+    >>> policy = rolin.RoLinTS(n_features=2, seed=7)
+    >>> catalogue = Catalogue(policy, [[1.0, 0.2], [0.3, 0.9], [0.1, 0.1]], ["red", "blue", "grey"])
+    >>> decision = catalogue.decide(top_k=2)
+    >>> policy.update(decision.arm, decision.context, reward=1.0)
+    >>> catalogue.remove(["grey"])
+    >>> len(catalogue), "grey" in catalogue
+    (2, False)
+    """
+
+    def __init__(
+        self,
+        policy: LinearPolicy,
+        contexts: Any,
+        arms: Iterable[Name] | None = None,
+        *,
+        features: Features | None = None,
+    ) -> None:
+        if not isinstance(policy, LinearPolicy) or isinstance(policy, NaiveRoLinTS):
+            raise CannotTell(
+                f"{type(policy).__name__} cannot choose from a catalogue, expected a policy with a Gaussian posterior, "
+                "such as RoLinTS or RoLinUCB"
+            )
+        self.policy = policy
+        """What chooses."""
+        self.features = _checked_map(policy, features)
+        """What makes vectors of the arms' fields, if it is known."""
+        self._crossed = _crossed(self.features) if _has_fields(contexts) else None
+        joint = isinstance(policy, RoLinTS) and policy.sampling == "joint"
+        if self._crossed is not None and not joint and not isinstance(policy, Greedy):
+            raise CannotTell(
+                f"{policy!r} cannot choose from a catalogue whose contexts depend on the situation: that takes "
+                "joint sampling, RoLinTS(…, sampling='joint')"
+            )
+        x = self._vectors(contexts, arms)
+        names = Names(range(len(x)) if arms is None else _listed(arms))
+        if len(names) != len(x):
+            raise ShapeError(f"arms has {len(names)} names, expected {len(x)}, one per context")
+        if not len(x):
+            raise ArmError("no arms were given, expected at least one")
+        self._shelf = Shelf(x, names)
+        means = not joint and self._crossed is None
+        self._following = Following(policy.posterior, self._shelf, means=means)
+        self._scoring: Scoring = (
+            Marginal(policy, self._shelf, self._following)
+            if means
+            else Joint(policy, self._shelf, self._following, self._crossed)
+        )
+        self._lock = threading.Lock()
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse features that are not finite, a block at a time."""
+        for start, _, block in self._shelf.blocks():
+            if not np.isfinite(block).all():
+                row, j = (int(i) for i in np.argwhere(~np.isfinite(block))[0])
+                raise NotFiniteError(
+                    f"arm {self._shelf.name(start + row)!r}: feature {j} is {block[row, j]}, expected finite "
+                    "numbers"
+                )
+
+    @classmethod
+    def read(
+        cls,
+        policy: LinearPolicy,
+        source: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        arm: str = "arm",
+        features: str | Sequence[str] | None = None,
+        dtype: str = "float64",
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Read a catalogue from Parquet or Arrow files: a file, a folder or a URL.
+
+        Parameters
+        ----------
+        policy
+            What chooses.
+        source
+            The files.
+        arm
+            Column of the arms' names.
+        features
+            Columns of the features, numbers or lists of numbers; by default all other columns of numbers.
+        dtype
+            `"float32"` takes half the memory, and half the time of a decision.
+        storage_options
+            What the file system of a URL takes.
+        """
+        names, x = read_arms(source, arm, features, dtype, dict(storage_options or {}))
+        return cls(policy, x, names)
+
+    # -- what is in it -----------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Return the number of arms that can be chosen."""
+        return self._shelf.n_offered
+
+    def __contains__(self, arm: object) -> bool:
+        """Return whether an arm can be chosen."""
+        return bool(self._shelf.find([canonical(arm)])[0] >= 0)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes, the features included."""
+        return self._shelf.nbytes + self._following.nbytes
+
+    def contexts(self, arms: Iterable[Name], situation: Any = None) -> Floats:
+        """Return the contexts of some arms.
+
+        Parameters
+        ----------
+        arms
+            Their names.
+        situation
+            The fields of the situation, if the map has any.
+        """
+        return self._contexts(self._shelf.at(_listed(arms)), situation)
+
+    def _contexts(self, places: NDArray[np.int64], situation: Any) -> Floats:
+        x = self._shelf.features(places)
+        if self._crossed is None:
+            if situation is not None:
+                raise InputError(
+                    "a situation was given, but the contexts of this catalogue have none"
+                )
+            return x
+        out = np.empty((len(x), self._crossed.n_features))
+        for i, row in enumerate(x):
+            out[i] = self._crossed.context_of(row, situation)
+        return out
+
+    def add(self, contexts: Any, arms: Iterable[Name]) -> None:
+        """Add arms; those that there are stay as they are.
+
+        Parameters
+        ----------
+        contexts
+            As for the catalogue itself.
+        arms
+            Their names.
+        """
+        names = _listed(arms)
+        x = as_floats("contexts", self._vectors(contexts, names))
+        if len(x) != len(names):
+            raise ShapeError(f"arms has {len(names)} names, expected {len(x)}, one per context")
+        with np.errstate(over="ignore"):
+            kept = x.astype(self._shelf.dtype)
+        if not np.isfinite(kept).all():
+            row, j = (int(i) for i in np.argwhere(~np.isfinite(kept))[0])
+            raise NotFiniteError(
+                f"arm {names[row]!r}: feature {j} is {x[row, j]}, expected finite numbers"
+            )
+        with self._lock:
+            self._shelf.add(kept, names)
+            self._following.arms_added(names)
+
+    def remove(self, arms: Iterable[Name]) -> None:
+        """Take arms out: they are not chosen any more. What they taught the policy stays.
+
+        Parameters
+        ----------
+        arms
+            Their names.
+        """
+        names = _listed(arms)
+        with self._lock:
+            self._shelf.remove(names)
+            self._following.arms_removed(names)
+
+    def _vectors(self, contexts: Any, arms: Iterable[Name] | None) -> NDArray[Any]:
+        """Return the features of arms as an array, without a copy where there is no need."""
+        if _has_fields(contexts):
+            if self.features is None:
+                raise InputError(
+                    "contexts are fields of arms, expected an array: the policy has no feature map, and "
+                    "none is given as features=…"
+                )
+            names = None if arms is None else _listed(arms)
+            if self._crossed is not None:
+                return self._crossed.arm_vectors(contexts, names=names)
+            return np.asarray(self.features.transform(contexts, names=names))
+        if self._crossed is not None:
+            raise InputError("contexts are numbers, expected the fields of the arms, as at first")
+        x = contexts
+        if not (isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64)):
+            x = as_floats("contexts", contexts)
+        d = self.policy.n_features
+        if x.ndim != 2 or x.shape[1] != d:
+            raise ShapeError(f"contexts has shape {x.shape}, expected (K, {d}), as the policy has")
+        return x if x.flags.c_contiguous else np.ascontiguousarray(x)
+
+    # -- deciding ----------------------------------------------------------------------------
+
+    def decide(
+        self,
+        arms: Iterable[Name] | None = None,
+        *,
+        situation: Any = None,
+        top_k: int | None = None,
+        exclude: Iterable[Name] = (),
+        key: Key | None = None,
+    ) -> Decision:
+        """Choose an arm, of all or of some candidates. Nothing is learned.
+
+        Parameters
+        ----------
+        arms
+            Names of candidates; by default all arms.
+        situation
+            The fields of the situation, if the map has any.
+        top_k
+            How many arms to rank; by default only the best one.
+        exclude
+            Arms that must not be chosen now.
+        key
+            What to key the draws by; by default the number of this decision.
+        """
+        excluded = [canonical(name) for name in as_excluded(exclude)]
+        if key is not None:
+            key = as_key(key)
+        with self._lock:
+            if arms is None:
+                return self._decide([situation], top_k, excluded, key)[0]
+            names = _listed(arms)
+            contexts = self._contexts(self._shelf.at(names), situation)
+            return self.policy.decide(contexts, names, top_k=top_k, exclude=excluded, key=key)
+
+    def decide_many(
+        self,
+        number: int | None = None,
+        *,
+        situations: Sequence[Any] | None = None,
+        top_k: int | None = None,
+        exclude: Iterable[Name] = (),
+    ) -> list[Decision]:
+        """Make several decisions over all arms, which share passes over the memory.
+
+        They are those that `decide` would make one after the other.
+
+        Parameters
+        ----------
+        number
+            How many; with situations, as many as there are.
+        situations
+            The fields of each situation, if the map has any.
+        top_k
+            How many arms to rank in each; by default only the best one.
+        exclude
+            Arms that must not be chosen now.
+        """
+        if (number is None) == (situations is None):
+            raise ParameterError("expected a number of decisions, or their situations")
+        asked = [None] * count_of("number", number) if situations is None else list(situations)
+        excluded = [canonical(name) for name in as_excluded(exclude)]
+        with self._lock:
+            return self._decide(asked, top_k, excluded, None)
+
+    def predict(self, arms: Iterable[Name], situation: Any = None) -> Prediction:
+        """Return mean and standard deviation of some arms' mean reward, as `(mean, std)`.
+
+        Parameters
+        ----------
+        arms
+            Their names.
+        situation
+            The fields of the situation, if the map has any.
+        """
+        names = _listed(arms)
+        return self.policy.predict(self.contexts(names, situation), names)
+
+    def probabilities(
+        self, *, situation: Any = None, draws: int | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return the probability with which each arm is chosen, and its standard error.
+
+        They stand in the order of the arms, those that were added last. The probability of an arm is
+        averaged over draws of all others, so that rare ones are not lost.
+
+        Parameters
+        ----------
+        situation
+            The fields of the situation, if the map has any.
+        draws
+            How many draws of all arms to average over; each takes as long as a decision. Rules that draw
+            nothing need none.
+        """
+        with self._lock:
+            offered = self._shelf.offered[: self._shelf.n]
+            out = self._left_out([])
+            if not isinstance(self.policy, RoLinTS):
+                scores = next(iter(self._scoring.scores([situation], [0])))
+                scores[out] = -np.inf
+                best = tied_for_best(scores)
+                return (best / best.sum())[offered], np.zeros(len(self))
+            if draws is None:
+                raise CannotTell(
+                    f"the probabilities of {len(self)} arms are not computed, but estimated: say from how many "
+                    "draws, such as draws=200"
+                )
+            draws = count_of("draws", draws, least=2)
+            sums = np.zeros((2, self._shelf.n))
+            for i in range(draws):
+                mean, std, scores = self._scoring.given(situation, f"probabilities {i}")
+                mean[out] = scores[out] = -np.inf
+                passes.chances(mean, std, scores, sums)
+            p = sums[0] / draws
+            variance = np.maximum(sums[1] / draws - p * p, 0.0) / (draws - 1)
+            return p[offered], np.sqrt(variance)[offered]
+
+    def _left_out(self, excluded: Sequence[Name]) -> NDArray[np.int64]:
+        """Return the places of arms that must not be chosen: excluded now, or removed from the policy."""
+        places = self._shelf.find([*excluded, *self.policy.removed_arms])
+        return np.unique(places[places >= 0])
+
+    def _decide(
+        self,
+        situations: Sequence[Any],
+        top_k: int | None,
+        excluded: Sequence[Name],
+        key: Key | None,
+    ) -> list[Decision]:
+        policy, first = self.policy, self.policy.n_decisions
+        keys: list[Key] = [first + i for i in range(len(situations))] if key is None else [key]
+        out = self._left_out(excluded)
+        offered = len(self) - len(out)
+        if offered < 1:
+            raise ArmError("all arms are excluded, expected at least one that is not")
+        wanted = 1 if top_k is None else count_of("top_k", top_k, least=1)
+        if wanted > offered:
+            raise ParameterError(
+                f"top_k={top_k}, expected at most {offered}, the number of arms to choose from"
+            )
+        decisions = []
+        for scores, k, situation in zip(
+            self._scoring.scores(situations, keys), keys, situations, strict=True
+        ):
+            scores[out] = -np.inf
+            decisions.append(self._decision(scores, k, wanted, situation))
+        if key is None:
+            policy._decisions += len(decisions)
+        return decisions
+
+    def _decision(self, scores: Floats, key: Key, top_k: int, situation: Any) -> Decision:
+        best = passes.best_offered(scores)
+        if best == NOT_FINITE:
+            raise NotFiniteError(
+                "a score is not finite: features or what was learned are too large"
+            )
+        places = np.array([best] if best >= 0 and top_k == 1 else self._ranking(scores, key, top_k))
+        contexts = self._contexts(places, situation)
+        ranked = tuple(self._shelf.name(place) for place in places.tolist())
+        return Decision(ranked[0], contexts[0], ranked, contexts, key)
+
+    def _ranking(self, scores: Floats, key: Key, top_k: int) -> list[int]:
+        """Return the places of the best arms, the best first; one pass, unless some are tied."""
+        near = passes.highest(scores, min(top_k + 1, len(scores)))
+        near = near[np.argsort(-scores[near])]
+        ordered = scores[near]
+        with np.errstate(invalid="ignore"):  # arms that are not offered may be among them
+            if (ordered[:-1] - ordered[1:] <= TIE * np.abs(ordered[:-1])).any():
+                return self.policy._ranking((-1, scores[None]), key, top_k)
+        places: list[int] = near[:top_k].tolist()
+        return places
+
+
+def _checked_map(policy: LinearPolicy, features: Features | None) -> Features | None:
+    """Return the feature map, which has to be the policy's."""
+    own = policy.features
+    if features is None:
+        return own
+    if not isinstance(features, Features):
+        raise ParameterError(f"features={features!r}, expected a feature map")
+    if own is not None and own.version != features.version:
+        raise ParameterError(
+            f"the policy has learned with {own!r}, and the catalogue is to be made with {features!r}"
+        )
+    if features.n_features != policy.n_features:
+        raise ParameterError(
+            f"the feature map has {features.n_features} features, and the policy n_features={policy.n_features}"
+        )
+    return features
+
+
+def _crossed(features: Features | None) -> FeatureMap | None:
+    """Return the map, if contexts depend on the situation."""
+    return features if isinstance(features, FeatureMap) and features.situation else None
+
+
+def _has_fields(contexts: Any) -> bool:
+    """Return whether something are fields of arms, rather than numbers."""
+    if is_table(contexts):
+        return True
+    return (
+        isinstance(contexts, (list, tuple)) and bool(contexts) and isinstance(contexts[0], Mapping)
+    )
+
+
+def _listed(names: Iterable[Name]) -> Any:
+    """Return names as a list; a range or an array of integers stays."""
+    if isinstance(names, range) or (isinstance(names, np.ndarray) and names.dtype.kind in "iu"):
+        return names
+    return [n if type(n) in (str, int) else canonical(n) for n in as_names(names)]

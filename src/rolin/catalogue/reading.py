@@ -1,0 +1,94 @@
+"""Catalogues from files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.errors import DataError, ParameterError
+from rolin.fitting import arrow
+from rolin.fitting.arrow import BadCell
+from rolin.fitting.pieces import File, Piece, batches_of, files_of, look, pieces_of, sample_of
+
+__all__ = ["read_arms"]
+
+
+def read_arms(
+    source: Any,
+    arm: str,
+    features: str | Sequence[str] | None,
+    dtype: str,
+    options: Mapping[str, Any],
+) -> tuple[Any, NDArray[Any]]:
+    """Return names and features of the arms in files of Parquet or Arrow."""
+    if dtype not in ("float32", "float64"):
+        raise ParameterError(f"dtype={dtype!r}, expected 'float32' or 'float64'")
+    files = look(files_of(source, options), options)
+    given = [features] if isinstance(features, str) else features
+    columns, widths = _columns(files, arm, given, options)
+    pieces = pieces_of(files)
+    names: list[Any] = []
+    for piece in pieces:  # first the names, so that the array is made once
+        for group, batch in batches_of(piece, [arm], 1, options, coded=None):
+            with _told(piece, group):
+                found, codes = arrow.encoded(batch.column(0), arm)
+                names.extend(found[code] for code in codes.tolist())
+    x = np.empty((len(names), sum(widths)), dtype=dtype)
+    at = 0
+    for piece in pieces:
+        for group, batch in batches_of(piece, columns, sum(widths), options):
+            with _told(piece, group):
+                parts = [(name, batch.column(name)) for name in columns]
+                rows = np.asarray(arrow.side_by_side(parts, widths, batch.num_rows))
+                with np.errstate(over="ignore"):  # the catalogue refuses what is not finite
+                    x[at : at + len(rows)] = rows
+            at += batch.num_rows
+    return names, x
+
+
+def _columns(
+    files: Sequence[File], arm: str, features: Sequence[str] | None, options: Mapping[str, Any]
+) -> tuple[list[str], list[int]]:
+    """Return the columns of the features, and how wide each is."""
+    first = files[0]
+    try:
+        kind = arrow.kind_of_arms(first.schema, arm)
+        columns = (
+            [n for n in first.schema.names if n != arm and arrow.is_number(first.schema, n)]
+            if features is None
+            else list(features)
+        )
+        sample = sample_of(first, options)
+        widths = [arrow.width_of(sample, column) for column in columns]
+    except DataError as error:
+        raise DataError(f"{first.path}: {error}") from error
+    for file in files[1:]:
+        try:
+            if arrow.kind_of_arms(file.schema, arm) != kind:
+                raise DataError(f"column {arm!r} holds no {kind}, as in {first.path}")
+            for column in columns:
+                if not (
+                    arrow.is_number(file.schema, column)
+                    or arrow.is_list_of_numbers(file.schema, column)
+                ):
+                    raise DataError(f"column {column!r} holds no numbers")
+        except DataError as error:
+            raise DataError(f"{file.path}: {error}") from error
+    return columns, widths
+
+
+class _told:  # noqa: N801  # reads as a word in `with`
+    """Says in which file and row group something is wrong."""
+
+    def __init__(self, piece: Piece, group: int) -> None:
+        self._place = f"{piece.path}, row group {group}"
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, BadCell):
+            raise DataError(f"{self._place}: {error}") from None

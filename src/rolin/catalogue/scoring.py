@@ -1,0 +1,204 @@
+"""How the arms of a catalogue are scored: each by itself, or all by one draw of the coefficients."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.catalogue.following import Following, threads
+from rolin.catalogue.shelf import Shelf
+from rolin.errors import InputError
+from rolin.features import FeatureMap
+from rolin.kernels import catalogue as passes
+from rolin.policies import LinearPolicy
+from rolin.policies.rolin_ts import RoLinTS
+from rolin.randomness import Key
+
+__all__ = ["Joint", "Marginal", "Scoring"]
+
+Floats = NDArray[np.float64]
+# Draws that are made ahead: while one thread scores, another draws.
+_AHEAD = 2
+# Decisions that share a pass over the features, at most; their scores take 16 bytes an arm each.
+_SHARED = 8
+
+
+class Scoring(ABC):
+    """Scores of all places of a shelf, -∞ where no arm is offered.
+
+    Parameters
+    ----------
+    policy
+        Whose rule it is.
+    shelf
+        The arms.
+    following
+        What the policy says of them.
+    """
+
+    def __init__(self, policy: LinearPolicy, shelf: Shelf, following: Following) -> None:
+        self._policy, self._shelf, self._following = policy, shelf, following
+
+    @abstractmethod
+    def scores(self, situations: Sequence[Any], keys: Sequence[Key]) -> Iterator[Floats]:
+        """Yield the scores of all arms, decision by decision."""
+
+    @abstractmethod
+    def given(self, situation: Any, key: Key) -> tuple[Floats, Floats, Floats]:
+        """Return what is drawn independently for every arm: means, standard deviations, a draw."""
+
+
+class Marginal(Scoring):
+    """Every arm by its own mean and standard deviation: upper bounds, and independent draws."""
+
+    def scores(self, situations: Sequence[Any], keys: Sequence[Key]) -> Iterator[Floats]:
+        """Yield the scores of all arms, decision by decision."""
+        if any(situation is not None for situation in situations):
+            raise InputError("a situation was given, but the contexts of this catalogue have none")
+        n, following = self._shelf.n, self._following
+        waiting = list(reversed(keys))
+        ahead: deque[Future[Floats]] = deque()
+
+        def draw() -> None:
+            if waiting:
+                ahead.append(threads().submit(self._policy._draws, n, waiting.pop()))
+
+        draw()  # it takes as long as half of the pass
+        following.update()
+        for _ in range(_AHEAD - 1):
+            draw()
+        while ahead:
+            scores = ahead.popleft().result()
+            draw()
+            # in place: the draws are needed no more
+            passes.sum_scaled(following.mean[:n], following.std[:n], scores, scores)
+            yield scores
+
+    def given(self, situation: Any, key: Key) -> tuple[Floats, Floats, Floats]:
+        """Return what is drawn independently for every arm: means, standard deviations, a draw."""
+        scores = next(self.scores([situation], [key]))
+        n = self._shelf.n
+        return self._following.mean[:n].copy(), self._following.std[:n], scores
+
+
+class Joint(Scoring):
+    """All arms by one draw of the coefficients, and each by a draw of its own effect given them.
+
+    Parameters
+    ----------
+    policy
+        Whose rule it is: `RoLinTS`, or `Greedy`, which draws nothing.
+    shelf
+        The arms.
+    following
+        What the policy says of them.
+    crossed
+        The map that makes contexts of a situation and the arms' features; `None` if the features are the contexts.
+    """
+
+    def __init__(
+        self,
+        policy: LinearPolicy,
+        shelf: Shelf,
+        following: Following,
+        crossed: FeatureMap | None,
+    ) -> None:
+        super().__init__(policy, shelf, following)
+        self._crossed = crossed
+        # Half of the features' own memory is for decisions that share a pass.
+        bytes_of_arm = shelf.width * shelf.dtype.itemsize
+        self._at_once = min(max(1, bytes_of_arm // 32), _SHARED)
+
+    def scores(self, situations: Sequence[Any], keys: Sequence[Key]) -> Iterator[Floats]:
+        """Yield the scores of all arms, decision by decision."""
+        self._following.find_rows()
+        n, size = self._shelf.n, self._policy.posterior.size
+        for start in range(0, len(keys), self._at_once):
+            some = keys[start : start + self._at_once]
+            draws = [threads().submit(self._own, key, n) for key in some]
+            thetas = [self._theta(key) for key in some]
+            levels = self._levels(thetas, situations[start : start + self._at_once])
+            for theta, level, own in zip(thetas, levels, draws, strict=True):
+                scores = own.result()[-n:] if size else own.result()
+                self._score(theta, level, scores, scores)
+                yield scores
+
+    def given(self, situation: Any, key: Key) -> tuple[Floats, Floats, Floats]:
+        """Return what is drawn independently for every arm: means, standard deviations, a draw."""
+        self._following.find_rows()
+        n, posterior = self._shelf.n, self._policy.posterior
+        theta = self._theta(key)
+        (level,) = self._levels([theta], [situation])
+        mean = np.zeros(n)
+        self._score(theta, level, mean, mean)
+        std = posterior.own_std(self._following.rows[:n].astype(np.int64))
+        scores = np.empty(n)
+        passes.sum_scaled(mean, std, self._own(key, n)[-n:], scores)
+        return mean, std, scores
+
+    def _own(self, key: Key, n: int) -> Floats:
+        """Return the draws of a decision; those of the arms' effects stand last."""
+        if not isinstance(self._policy, RoLinTS):
+            return np.zeros(n)
+        return self._policy._random.normals(key, self._policy.posterior.size + n)
+
+    def _theta(self, key: Key) -> Floats:
+        """Return θ̂ + T'z, with the first draws of the decision."""
+        posterior = self._policy.posterior
+        if not isinstance(self._policy, RoLinTS):
+            return posterior._coef
+        theta: Floats = posterior._coef + posterior._factor.T @ self._policy._random.normals(
+            key, posterior.size
+        )
+        return theta
+
+    def _levels(self, thetas: Sequence[Floats], situations: Sequence[Any]) -> Floats:
+        """Return x'θ of all arms for some θ, in one pass."""
+        d = self._policy.n_features
+        worth = np.empty((len(thetas), 1 + self._shelf.width))
+        for own, theta, situation in zip(worth, thetas, situations, strict=True):
+            if self._crossed is None:
+                if situation is not None:
+                    raise InputError(
+                        "a situation was given, but the contexts of this catalogue have none"
+                    )
+                own[0], own[1:] = 0.0, theta[:d]
+            else:
+                own[:] = self._crossed.contracted(theta[:d], situation)
+            own[0] += theta[d:].sum()  # the intercept
+        out = np.empty((len(thetas), self._shelf.n))
+
+        def multiply(block: tuple[int, int, Any]) -> None:
+            start, stop, x = block
+            passes.levels(x, worth, out[:, start:stop])
+
+        list(threads().map(multiply, self._shelf.blocks()))
+        return out
+
+    def _score(self, theta: Floats, level: Floats, draws: Floats, out: Floats) -> None:
+        posterior, rows = self._policy.posterior, self._following.rows
+        offered, crossed = self._shelf.offered, self._crossed is not None
+        apart = self._following.apart
+        kept = draws[apart]
+
+        def score(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            passes.score_given(
+                rows[part], offered[part], posterior._arms, posterior._numbers, theta, crossed,
+                draws[part], level[part], out[part],
+            )  # fmt: skip
+
+        list(threads().map(lambda block: score(block[0], block[1]), self._shelf.blocks()))
+        if len(apart) and not crossed:  # they have been seen elsewhere than where they are now
+            scores = np.empty(len(apart))
+            passes.score_given(
+                rows[apart], offered[apart], posterior._arms, posterior._numbers, theta, True,
+                kept, level[apart], scores,
+            )  # fmt: skip
+            out[apart] = scores

@@ -1,13 +1,14 @@
 """Means and standard deviations of a catalogue's arms, kept up to date with a posterior.
 
 An arm's features do not change, so q = x'M⁻¹x follows every change of M⁻¹: the difference to the M⁻¹ that
-q belongs to is taken apart into a few symmetric steps λ ee', as many as there were rewards since, and
-all of them are applied in one pass over the features. O(K d), whatever was learned since.
+q belongs to is taken apart into a few steps ee', as many as there were rewards since, and all of them are
+applied in one pass over the features. O(K d) for each reward, whatever the rule.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -23,8 +24,9 @@ from rolin.posterior import Posterior
 __all__ = ["Following", "threads"]
 
 Floats = NDArray[np.float64]
-# Steps smaller than this, relative to M⁻¹, are its rounding.
-_ROUNDING = 4e-15
+_EPS = float(np.finfo(float).eps)
+# What is smaller than this, relative to M⁻¹, is its rounding.
+_ROUNDING = 32 * _EPS
 # How much rounding, relative to the mean eigenvalue of M⁻¹, may gather in q before it is computed anew.
 _WEAR = 1e-11
 
@@ -154,8 +156,14 @@ class Following:
 
     # -- means and standard deviations ---------------------------------------------------------
 
-    def update(self) -> None:
-        """Bring means and standard deviations up to date."""
+    def update(self, meanwhile: Callable[[], object]) -> None:
+        """Bring means and standard deviations up to date.
+
+        Parameters
+        ----------
+        meanwhile
+            Called once, just before the pass over the features: other work for the threads.
+        """
         self.find_rows()
         posterior, shelf = self._posterior, self._shelf
         coef, factor = posterior._coef, posterior._factor
@@ -164,35 +172,40 @@ class Following:
         if len(self._last) != len(now) or not all(
             a.shape == b.shape and (a == b).all() for a, b in zip(self._last, now, strict=True)
         ):
-            self._renew(coef, factor)
+            vectors, sign = self._steps(coef, factor)
+            meanwhile()
+            self._renew(vectors, sign)
             self._last = tuple(np.array(part) for part in now)
+        else:
+            meanwhile()
         if self._apart:
             places = self.apart
             rows = self.rows[places].astype(np.int64)
             _, table = posterior.score(shelf.features(places), rows, np.zeros(len(places)))
             self.mean[places], self.std[places] = table[0], table[1]
 
-    def _renew(self, coef: Floats, factor: Floats) -> None:
-        now = factor.T @ factor
-        size, steps = len(coef), factor
-        sizes = np.ones(size)
-        fresh = self._synced is None or self._synced.shape != now.shape
-        if not fresh:
-            assert self._synced is not None
-            sizes, vectors = np.linalg.eigh(now - self._synced)
-            scale = np.linalg.norm(self._synced)
-            kept = np.abs(sizes) > _ROUNDING * scale
-            wear = self._wear + np.finfo(float).eps * int(kept.sum()) * scale
-            fresh = bool(2 * kept.sum() > size or wear * size > _WEAR * np.trace(now))
-            if not fresh:
-                steps, sizes = np.ascontiguousarray(vectors.T[kept]), sizes[kept]
-                # what was left out stays in the next difference
-                self._synced = self._synced + (steps.T * sizes) @ steps
-                self._wear = float(wear)
-        if fresh:
+    def _steps(self, coef: Floats, factor: Floats) -> tuple[Floats, float]:
+        """Return what to multiply features with, θ̂ and the steps of M⁻¹, and whether these go down or up."""
+        size, synced = len(coef), self._synced
+        found, steps, sign = -1, np.empty((size // 2, size)), -1.0
+        now = np.empty((size, size))
+        passes.covariance(factor, now)
+        if synced is not None and synced.shape == now.shape:
+            scale = float(np.diag(synced).max())
+            found = passes.steps_down(synced, now, _ROUNDING * scale, steps)
+            self._wear += max(found, 0) * _EPS * scale
+        if found < 0 or self._wear * size > _WEAR * np.trace(now):
+            # From nothing, all of it: at first, when scales change, and when much rounding has gathered.
+            found, steps, sign = size, factor, 1.0
             self._q[:] = 0.0
-            steps, sizes = factor, np.ones(size)
             self._synced, self._wear = now, 0.0
+        vectors = np.empty((1 + found, 1 + self._shelf.width))
+        for own, vector in zip(vectors, (coef, *steps[:found]), strict=True):
+            own[1:] = vector[: self._shelf.width]
+            own[0] = vector[self._shelf.width :].sum()  # the intercept
+        return vectors, sign
+
+    def _renew(self, vectors: Floats, sign: float) -> None:
         posterior, shelf = self._posterior, self._shelf
 
         def renew(block: tuple[int, int, Any]) -> None:
@@ -200,7 +213,7 @@ class Following:
             part = slice(start, stop)
             passes.renew(
                 x, self.rows[part], shelf.offered[part], posterior._arms, posterior._numbers,
-                coef, steps, sizes, self._q[part], self.mean[part], self.std[part],
+                vectors, sign, self._q[part], self.mean[part], self.std[part],
             )  # fmt: skip
 
         self._last = ()  # until all blocks are done

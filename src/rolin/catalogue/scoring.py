@@ -69,8 +69,7 @@ class Marginal(Scoring):
             if waiting:
                 ahead.append(threads().submit(self._policy._draws, n, waiting.pop()))
 
-        draw()  # it takes as long as half of the pass
-        following.update()
+        following.update(draw)  # which takes a thread as long as half of the pass takes two
         for _ in range(_AHEAD - 1):
             draw()
         while ahead:

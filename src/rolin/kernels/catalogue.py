@@ -1,7 +1,7 @@
 """Scoring arms by the million: one pass over their features, which do not change.
 
 With x̄ = x, u = x - w x̄ is (1 - w) x, so that an arm takes two numbers of the posterior: x'θ̂ and
-q = x'M⁻¹x. A few symmetric steps λ ee' change M⁻¹, and q by λ (x'e)² each.
+q = x'M⁻¹x. What is learned takes M⁻¹ down by a few steps ee', and q by (x'e)² each.
 """
 
 from __future__ import annotations
@@ -27,11 +27,119 @@ from rolin.kernels.layout import (
 )
 from rolin.kernels.predict import shrinkage
 
-__all__ = ["best_offered", "chances", "highest", "levels", "renew", "score_given", "sum_scaled"]
+__all__ = [
+    "best_offered",
+    "chances",
+    "covariance",
+    "highest",
+    "levels",
+    "renew",
+    "score_given",
+    "steps_down",
+    "sum_scaled",
+]
 
 Features = NDArray[Any]  # (K, d), float32 or float64
 Places = NDArray[np.int32]
 Flags = NDArray[np.bool_]
+# Arms that all vectors are multiplied with before the next: their features stay in the cache.
+_BLOCK = 256
+
+
+@compiled(reorder=True)
+def covariance(factor: Floats, out: Floats) -> None:
+    """Write M⁻¹ = T'T. BLAS would do it with threads, which then keep the cores busy for a while."""
+    size = factor.shape[0]
+    out[:] = 0.0
+    for j in range(size):
+        for a in range(j + 1):
+            t = factor[j, a]
+            for b in range(j + 1):
+                out[a, b] += t * factor[j, b]
+
+
+@compiled(reorder=True)
+def steps_down(
+    before: Floats,  # (D, D), changed: that many steps lower
+    now: Floats,  # (D, D)
+    tolerance: float,
+    steps: Floats,  # (most, D), written: e
+) -> int:
+    """Take a difference apart into steps ee', and return how many; -1 if it is not a few of them.
+
+    Cholesky's decomposition, with the largest diagonal element next (Higham 2002, section 10.3): it ends when what is
+    left is rounding.
+    """
+    size, most = before.shape[0], steps.shape[0]
+    rest = before - now
+    found = 0
+    while True:
+        pivot, largest, smallest, farthest = 0, -np.inf, np.inf, 0.0
+        for i in range(size):
+            smallest = min(smallest, rest[i, i])
+            if rest[i, i] > largest:
+                pivot, largest = i, rest[i, i]
+        if largest <= tolerance or smallest < -tolerance:
+            for i in range(size):
+                for j in range(size):
+                    farthest = max(farthest, abs(rest[i, j]))
+            if farthest > 4.0 * tolerance:
+                return -1  # something has become less certain
+            break
+        if found == most:
+            return -1
+        step = steps[found]
+        root = math.sqrt(largest)
+        for i in range(size):
+            step[i] = rest[i, pivot] / root
+        for i in range(size):
+            for j in range(size):
+                rest[i, j] -= step[i] * step[j]
+        found += 1
+    for m in range(found):
+        for i in range(size):
+            for j in range(size):
+                before[i, j] -= steps[m, i] * steps[m, j]
+    return found
+
+
+@compiled(reorder=True, inline=True)
+def _products(x: Features, vectors: Floats, out: Floats) -> None:
+    """Write x'v of all arms, for some vectors whose first number stands for a constant 1.
+
+    Four vectors at a time, then two: a row is read, and made into double precision, a quarter as often.
+    """
+    n, (size, p) = vectors.shape[0], x.shape
+    v = 0
+    while v + 4 <= n:
+        v0, v1, v2, v3 = vectors[v, 1:], vectors[v + 1, 1:], vectors[v + 2, 1:], vectors[v + 3, 1:]
+        for k in range(size):
+            a, b, c, d = vectors[v, 0], vectors[v + 1, 0], vectors[v + 2, 0], vectors[v + 3, 0]
+            for j in range(p):
+                value = np.float64(x[k, j])
+                a += value * v0[j]
+                b += value * v1[j]
+                c += value * v2[j]
+                d += value * v3[j]
+            out[v, k], out[v + 1, k], out[v + 2, k], out[v + 3, k] = a, b, c, d
+        v += 4
+    if v + 2 <= n:
+        v0, v1 = vectors[v, 1:], vectors[v + 1, 1:]
+        for k in range(size):
+            a, b = vectors[v, 0], vectors[v + 1, 0]
+            for j in range(p):
+                value = np.float64(x[k, j])
+                a += value * v0[j]
+                b += value * v1[j]
+            out[v, k], out[v + 1, k] = a, b
+        v += 2
+    if v < n:
+        v0 = vectors[v, 1:]
+        for k in range(size):
+            a = vectors[v, 0]
+            for j in range(p):
+                a += np.float64(x[k, j]) * v0[j]
+            out[v, k] = a
 
 
 @compiled(reorder=True)
@@ -41,46 +149,42 @@ def renew(
     offered: Flags,  # (K,)
     arms: Floats,
     numbers: Floats,
-    coef: Floats,  # (D,)
-    steps: Floats,  # (m, D): e
-    sizes: Floats,  # (m,): λ
-    q: Floats,  # (K,), added to: λ (x'e)²
+    vectors: Floats,  # (1 + m, 1 + d): θ̂, and every e; first what a constant 1 is multiplied with
+    sign: float,
+    q: Floats,  # (K,), added to: ± (x'e)²
     mean: Floats,  # (K,), written; -∞ of an arm that is not offered
     std: Floats,  # (K,), written
 ) -> None:
     """Bring every arm's mean and standard deviation up to date."""
-    n, d = x.shape
-    size = coef.shape[0]
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
-    for k in range(n):
-        level = coef[d] if size > d else 0.0
-        for j in range(d):
-            level += x[k, j] * coef[j]
-        for m in range(steps.shape[0]):
-            along = steps[m, d] if size > d else 0.0
-            for j in range(d):
-                along += x[k, j] * steps[m, j]
-            q[k] += sizes[m] * along * along
-        w, unshrunk = shrinkage(arms[rows[k], WEIGHT], noise, arm_variance)
-        variance = arm_variance * unshrunk + unshrunk * unshrunk * max(q[k], 0.0)
-        mean[k] = w * arms[rows[k], REWARD] + unshrunk * level if offered[k] else -np.inf
-        std[k] = math.sqrt(variance) if offered[k] else 0.0
+    products = np.empty((vectors.shape[0], _BLOCK))
+    for start in range(0, x.shape[0], _BLOCK):
+        n = min(_BLOCK, x.shape[0] - start)
+        part = slice(start, start + n)
+        _products(x[part], vectors, products)
+        for m in range(1, vectors.shape[0]):
+            along = products[m]
+            for k in range(n):
+                q[start + k] += sign * along[k] * along[k]
+        for k in range(n):
+            at = start + k
+            w, unshrunk = shrinkage(arms[rows[at], WEIGHT], noise, arm_variance)
+            variance = arm_variance * unshrunk + unshrunk * unshrunk * max(q[at], 0.0)
+            level = w * arms[rows[at], REWARD] + unshrunk * products[0, k]
+            mean[at] = level if offered[at] else -np.inf
+            std[at] = math.sqrt(variance) if offered[at] else 0.0
 
 
 @compiled(reorder=True)
 def levels(
     x: Features,  # (K, p)
-    thetas: Floats,  # (B, 1 + p): a constant, and one number per feature
+    vectors: Floats,  # (B, 1 + p): θ; first what a constant 1 is multiplied with
     out: Floats,  # (B, K), written: x'θ
 ) -> None:
-    """Multiply the features of all arms with some vectors, in one pass."""
-    n, p = x.shape
-    for k in range(n):
-        for b in range(thetas.shape[0]):
-            level = thetas[b, 0]
-            for j in range(p):
-                level += x[k, j] * thetas[b, 1 + j]
-            out[b, k] = level
+    """Multiply the features of all arms with some vectors, in one pass over the memory."""
+    for start in range(0, x.shape[0], _BLOCK):
+        part = slice(start, min(x.shape[0], start + _BLOCK))
+        _products(x[part], vectors, out[:, part])
 
 
 @compiled(reorder=True)

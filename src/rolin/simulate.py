@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rolin.blas import controller, one_thread, one_thread_for_good
 from rolin.checks import count_of
+from rolin.engines import Engine, check_engine, each
 from rolin.environments.base import Block, Environment
 from rolin.errors import (
     ArmError,
@@ -51,6 +52,8 @@ def simulate(
     runs: int,
     seed: int = 0,
     jobs: int | None = None,
+    engine: Engine | None = None,
+    address: str | None = None,
     checkpoints: int = 100,
     progress: bool | str = True,
     keep: str | PathLike[str] | None = None,
@@ -77,7 +80,12 @@ def simulate(
         A non-negative integer.
     jobs
         Number of processes, -1 for all cores; by default what `joblib.parallel_config` says, or
-        one. With it the work can also be given to threads, Dask or Ray.
+        one. With an engine, number of workers of a cluster on this machine, by default all cores.
+    engine
+        `"dask"` or `"ray"`, to play on a cluster; by default processes of this machine. The numbers are the same.
+    address
+        Of the engine's cluster; by default the one that this process is connected to, or else one on this
+        machine.
     checkpoints
         How many times the regret is noted in a run, evenly spaced (and at half and three quarters).
     progress
@@ -108,6 +116,7 @@ def simulate(
     runs = count_of("runs", runs, least=1, most=MOST)
     seed = count_of("seed", seed)
     check_jobs(jobs)
+    check_engine(engine, address)
     at = _checkpoints(rounds, count_of("checkpoints", checkpoints, least=1, most=MOST))
     if not isinstance(policies, Mapping) or not policies:
         raise ParameterError(f"policies={policies!r}, expected a mapping from names to functions")
@@ -131,8 +140,9 @@ def simulate(
     play = _Play(dict(policies), environment, rounds, at, seed)
     try:
         # One BLAS thread: the sums come out the same wherever and beside whatever it runs.
+        played = _played(play, missing, jobs, engine, address)
         with one_thread():
-            for run, regrets in _shown(_played(play, missing, jobs), runs, len(done), progress):
+            for run, regrets in _shown(played, runs, len(done), progress):
                 done[run] = regrets
                 if file is not None:
                     file.add(run, regrets)
@@ -268,8 +278,17 @@ def pull(policy: Any, contexts: NDArray[np.float64], rewards: NDArray[np.float64
     return pulled
 
 
-def _played(play: _Play, missing: list[int], jobs: int | None) -> Iterator[tuple[int, Regrets]]:
+def _played(
+    play: _Play,
+    missing: list[int],
+    jobs: int | None,
+    engine: Engine | None,
+    address: str | None,
+) -> Iterator[tuple[int, Regrets]]:
     """Yield runs as they finish, in any order."""
+    if engine is not None:
+        yield from each(play, missing, engine=engine, address=address, jobs=jobs)
+        return
     with needs("sim"):
         import joblib
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import rolin
-from rolin.cli import data, diagnose, evaluate, journal, reproduce
+from rolin.cli import data, diagnose, evaluate, fit, journal, reproduce, simulate
 
 __all__ = ["app"]
 
@@ -23,6 +23,8 @@ app.add_typer(journal.app, name="journal")
 app.add_typer(data.app, name="data")
 app.command("diagnose")(diagnose.run)
 app.command("evaluate")(evaluate.run)
+app.command("fit")(fit.run)
+app.command("simulate")(simulate.run)
 
 
 def _version(asked: bool) -> None:

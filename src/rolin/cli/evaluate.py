@@ -12,7 +12,7 @@ import typer
 
 from rolin import offline
 from rolin.checks import level_of
-from rolin.cli.policies import new_policy, read_map
+from rolin.cli.policies import missing_of, new_policy, read_map
 from rolin.datasets.log import numbers, read_table
 from rolin.errors import DataError, OverlapWarning, RolinError
 from rolin.features import Features
@@ -98,7 +98,7 @@ def run(
         columns["feature_map"] = feature_map
     if arm_features is not None:
         columns["arm_features"] = _arm_features(arm_features, raw=feature_map is not None)
-    read = offline.read(log, missing=_missing(missing), first_place=first_place, **columns)
+    read = offline.read(log, missing=missing_of(missing), first_place=first_place, **columns)
     if control_only:
         read = read.take(read.control)
     if last is not None:
@@ -178,12 +178,3 @@ def _target(name: str) -> Any:
             f"--policy {name} is neither a file, nor uniform, nor one of {', '.join(sorted(policies))}"
         )
     return load(name)
-
-
-def _missing(text: str) -> Any:
-    if text in ("refuse", "drop"):
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise DataError(f"--missing {text}, expected refuse, drop or a number") from None

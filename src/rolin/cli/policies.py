@@ -1,4 +1,4 @@
-"""Policies by name, and feature maps from files, as the commands take them."""
+"""Policies by name, feature maps from files, and rewards that are missing, as the commands take them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rolin.features import Features, load
 from rolin.policies import Policy, find
 from rolin.policies.base import options_of
 
-__all__ = ["new_policy", "read_map"]
+__all__ = ["missing_of", "new_policy", "read_map"]
 
 
 def read_map(path: Path) -> Features:
@@ -30,3 +30,13 @@ def new_policy(name: str, n_features: int, **options: Any) -> Policy[Any]:
         options |= {scale: "learn" for scale in ("noise_std", "arm_std") if scale in known}
     policy: Policy[Any] = policies[name](n_features=n_features, **options)
     return policy
+
+
+def missing_of(text: str) -> Any:
+    """Return what to do with rows that have no reward."""
+    if text in ("refuse", "drop"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise DataError(f"--missing {text}, expected refuse, drop or a number") from None

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rolin.comparison import rounded
+from rolin.cli.shared import Address, Jobs, OnEngine, Seed, Where, summary_table
 from rolin.paper.claims import verdict
 from rolin.paper.experiment import Experiment
 from rolin.paper.movielens import movielens
@@ -32,8 +32,6 @@ Runs = Annotated[
     int | None, typer.Option(min=1, help="Runs; by default the paper's, where it says how many.")
 ]
 Rounds = Annotated[int | None, typer.Option(min=1, help="Rounds; by default those of the paper.")]
-Jobs = Annotated[int, typer.Option(help="Processes; -1 for all cores.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")]
 Out = Annotated[Path | None, typer.Option(help="Folder to write to; by default out/EXPERIMENT.")]
 Contexts = Annotated[
     Literal["fresh", "fixed"],
@@ -55,10 +53,12 @@ Weighted = Annotated[bool, typer.Option(help="Let the penalty grow with the numb
 console = Console()
 
 
-def _run(experiment: Experiment, runs: int | None, seed: int, jobs: int, out: Path | None) -> None:
+def _run(
+    experiment: Experiment, runs: int | None, seed: int, where: Where, out: Path | None
+) -> None:
     folder = out or Path("out") / experiment.name
     try:
-        report = reproduce(experiment, folder, runs=runs, seed=seed, jobs=jobs)
+        report = reproduce(experiment, folder, runs=runs, seed=seed, **where)
     except KeyboardInterrupt:
         typer.echo(f"Stopped. Finished runs are in {folder}; the same command goes on from them.")
         raise typer.Exit(130) from None
@@ -67,7 +67,7 @@ def _run(experiment: Experiment, runs: int | None, seed: int, jobs: int, out: Pa
 
 def _show(report: Report) -> None:
     """Print what was found."""
-    console.print(_table(report))
+    console.print(summary_table(report.title, report.summary))
     verdicts = Table(title="What the paper says")
     for name in ("claim", "verdict", "holds in"):
         verdicts.add_column(name)
@@ -82,35 +82,6 @@ def _show(report: Report) -> None:
     typer.echo(f"All results, and the claims with their numbers: {report.folder}")
 
 
-def _table(report: Report) -> Table:
-    """Return the summary as a table, with errors beside their means."""
-    summary, texts = report.summary, {}
-    for name in summary.columns:
-        if name in ("experiment", "runs", "rounds") or name.endswith("se"):
-            continue
-        error = {"mean": "se"}.get(name, f"{name}_se")
-        texts[name] = [
-            _number(value) + (f" ± {rounded(row[error], 2)}" if error in summary else "")
-            for value, (_, row) in zip(summary[name], summary.iterrows(), strict=True)
-        ]
-    table = Table(title=report.title)
-    for name in texts:
-        left = name in ("environment", "policy")
-        heading = {"last_quarter_over_third": "last quarter / third"}.get(
-            name, name.replace("_", " ")
-        )
-        table.add_column(heading, justify="left" if left else "right", no_wrap=left)
-    rows = list(zip(*texts.values(), strict=True))
-    for row, after in zip(rows, [*rows[1:], rows[-1]], strict=True):
-        # a line below the last row of an environment
-        table.add_row(*row, end_section="environment" in texts and row[0] != after[0])
-    return table
-
-
-def _number(value: object) -> str:
-    return rounded(value, 4) if isinstance(value, float) else str(value)
-
-
 def _command(make: Callable[..., Experiment]) -> Callable[..., None]:
     """Return the command of an experiment on the synthetic problems."""
 
@@ -118,12 +89,20 @@ def _command(make: Callable[..., Experiment]) -> Callable[..., None]:
         runs: Runs = None,
         rounds: Rounds = None,
         jobs: Jobs = -1,
+        engine: OnEngine = None,
+        address: Address = None,
         seed: Seed = 0,
         out: Out = None,
         contexts: Contexts = "fresh",
         sampling: Sampling = "marginal",
     ) -> None:
-        _run(make(rounds=rounds, contexts=contexts, sampling=sampling), runs, seed, jobs, out)
+        _run(
+            make(rounds=rounds, contexts=contexts, sampling=sampling),
+            runs,
+            seed,
+            {"jobs": jobs, "engine": engine, "address": address},
+            out,
+        )
 
     return command
 
@@ -152,6 +131,8 @@ def _movielens_command(
     runs: Runs = None,
     rounds: Rounds = None,
     jobs: Jobs = -1,
+    engine: OnEngine = None,
+    address: Address = None,
     seed: Seed = 0,
     out: Out = None,
     sampling: Sampling = "marginal",
@@ -164,7 +145,7 @@ def _movielens_command(
         movielens, data, rounds=rounds, sampling=sampling, seed=seed,
         rank=rank, ridge=ridge, centre=centre, weighted=weighted,
     )  # fmt: skip
-    _run(experiment, runs, seed, jobs, out)
+    _run(experiment, runs, seed, {"jobs": jobs, "engine": engine, "address": address}, out)
 
 
 @app.command(name="movielens-readings", help=movielens_readings.__doc__)
@@ -173,12 +154,14 @@ def _movielens_readings_command(
     runs: Runs = None,
     rounds: Rounds = None,
     jobs: Jobs = -1,
+    engine: OnEngine = None,
+    address: Address = None,
     seed: Seed = 0,
     out: Out = None,
     sampling: Sampling = "marginal",
 ) -> None:
     experiment = _movielens(movielens_readings, data, rounds=rounds, sampling=sampling, seed=seed)
-    _run(experiment, runs, seed, jobs, out)
+    _run(experiment, runs, seed, {"jobs": jobs, "engine": engine, "address": address}, out)
 
 
 @app.command(name="runtime")
@@ -198,6 +181,8 @@ def _all_command(
     runs: Runs = None,
     rounds: Rounds = None,
     jobs: Jobs = -1,
+    engine: OnEngine = None,
+    address: Address = None,
     seed: Seed = 0,
     out: Out = None,
     contexts: Contexts = "fresh",
@@ -218,6 +203,7 @@ def _all_command(
     ]  # fmt: skip
     experiments += [make(rounds=rounds, contexts=contexts, sampling=sampling) for make in SYNTHETIC]
     folder = out or Path("out")
+    where: Where = {"jobs": jobs, "engine": engine, "address": address}
     for experiment in experiments:
-        _run(experiment, runs, seed, jobs, folder / experiment.name)
+        _run(experiment, runs, seed, where, folder / experiment.name)
     _runtime_command(runs=runs, rounds=rounds, seed=seed, out=folder / "runtime")

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from rolin.checks import count_of
+from rolin.engines import Engine, check_engine
 from rolin.paper import figures
 from rolin.paper.claims import Check, Claim, verdict
 from rolin.paper.experiment import Experiment
@@ -43,6 +44,8 @@ def reproduce(
     runs: int | None = None,
     seed: int = 0,
     jobs: int | None = -1,
+    engine: Engine | None = None,
+    address: str | None = None,
     checkpoints: int = 100,
     progress: bool = True,
 ) -> Report:
@@ -54,6 +57,7 @@ def reproduce(
     runs = experiment.runs if runs is None else count_of("runs", runs, least=1, most=MOST)
     # All that can be refused is, before anything is written.
     check_jobs(jobs)
+    check_engine(engine, address)
     seed, checkpoints = count_of("seed", seed), count_of("checkpoints", checkpoints, least=1)
     count_of("rounds", experiment.rounds, least=1, most=MOST)
     for make in experiment.policies.values():
@@ -77,6 +81,8 @@ def reproduce(
                 runs=runs,
                 seed=seed,
                 jobs=jobs,
+                engine=engine,
+                address=address,
                 checkpoints=checkpoints,
                 progress=f"{experiment.name}, {title}" if progress else False,
                 keep=folder / f"runs-{i}.jsonl",

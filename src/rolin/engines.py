@@ -11,14 +11,14 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from typing import Any, Literal, TypeVar, get_args
 
 from rolin.errors import EngineError, ParameterError
 from rolin.extras import needs
 
-__all__ = ["Engine", "check_engine", "each"]
+__all__ = ["Engine", "check_engine", "connected", "each"]
 
 Engine = Literal["dask", "ray"]
 Item = TypeVar("Item")
@@ -62,9 +62,25 @@ def each(
         Number of threads, or of workers of a cluster on this machine; by default, and if negative, as many as
         there are cores.
     """
-    pools: dict[str | None, Any] = {None: _threads, "dask": _dask, "ray": _ray}
-    with pools[engine](address, jobs) as pool:
+    with _POOLS[engine](address, jobs) as pool:
         yield from _in_order(function, items, *pool)
+
+
+def connected(
+    engine: Engine | None, address: str | None = None, jobs: int | None = None
+) -> AbstractContextManager[Any]:
+    """Stay connected to an engine while the block runs, so that what is done there starts it once.
+
+    Parameters
+    ----------
+    engine
+        Which one; `None` for none.
+    address
+        As of `each`.
+    jobs
+        As of `each`.
+    """
+    return nullcontext() if engine is None else _POOLS[engine](address, jobs)
 
 
 def _in_order(
@@ -198,3 +214,10 @@ def _cores(jobs: int | None) -> int:
     if jobs is not None and jobs > 0:
         return jobs
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_POOLS: dict[str | None, Callable[..., AbstractContextManager[Pool]]] = {
+    None: _threads,
+    "dask": _dask,
+    "ray": _ray,
+}

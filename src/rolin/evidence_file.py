@@ -11,10 +11,12 @@ from rolin.errors import StateFileError
 from rolin.moments import Moments
 from rolin.snapshot import State
 
-__all__ = ["KIND", "moments_of", "state_of"]
+__all__ = ["FOLDED", "KIND", "moments_of", "state_of"]
 
 KIND = "Moments"
 """What stands in place of the name of a policy."""
+FOLDED = "folded"
+"""The setting that says how many pieces of a log these moments are of, as long as some are missing."""
 
 
 def state_of(

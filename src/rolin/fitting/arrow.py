@@ -247,7 +247,7 @@ class Beside:
         if size > self._room.shape[1]:
             # Feature by feature, as the columns are, an odd number of cache lines apart: else all would compete
             # for the same places of the cache.
-            self._room = np.empty((self.shape[1], size + 8 - size % 16))
+            self._room = np.empty((self.shape[1], size + (8 - size) % 16))
         out, at = self._room[:, :size], 0
         for part in self._parts:
             width = part.shape[1]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rolin import snapshot
 from rolin.errors import ParameterError
-from rolin.evidence_file import moments_of, state_of
+from rolin.evidence_file import FOLDED, moments_of, state_of
 from rolin.fitting.fold import Fold
 from rolin.fitting.pieces import File, Piece
 from rolin.moments import Moments
@@ -48,7 +48,7 @@ class Kept:
         self.done, self.moments = 0, Moments.zero(fold.n_features)
         if self._path.exists():
             state = snapshot.read(path)
-            if "folded" not in state.settings:
+            if FOLDED not in state.settings:
                 raise ParameterError(f"{path} is not a fold that was stopped; nothing was changed")
             for name, word in (("fold", "columns"), ("files", "files")):
                 if state.settings[name] != self._settings[name]:
@@ -56,7 +56,7 @@ class Kept:
                         f"{path} is a fold of other {word} that was stopped: take those, another place, or "
                         "remove it; nothing was changed"
                     )
-            self.done, self.moments = int(state.settings["folded"]), moments_of(state)
+            self.done, self.moments = int(state.settings[FOLDED]), moments_of(state)
         else:
             snapshot.check_target(path)
         self._next = time.monotonic() + _EVERY
@@ -66,7 +66,7 @@ class Kept:
         if moments is None:
             return
         began = time.monotonic()
-        snapshot.write(self._path, state_of(moments, {**self._settings, "folded": done}))
+        snapshot.write(self._path, state_of(moments, {**self._settings, FOLDED: done}))
         took = time.monotonic() - began
         self._next = time.monotonic() + max(_EVERY, _TIMES * took)
 

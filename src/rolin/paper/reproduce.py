@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from rolin.checks import count_of
-from rolin.engines import Engine, check_engine
+from rolin.engines import Engine, check_engine, connected
 from rolin.paper import figures
 from rolin.paper.claims import Check, Claim, verdict
 from rolin.paper.experiment import Experiment
@@ -71,24 +71,25 @@ def reproduce(
     }
     place = Folder(folder, asked)
     results = {}
-    for i, (title, environment) in enumerate(experiment.environments.items(), start=1):
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "interrupted:")
-            results[title] = simulate(
-                experiment.policies,
-                environment,
-                rounds=experiment.rounds,
-                runs=runs,
-                seed=seed,
-                jobs=jobs,
-                engine=engine,
-                address=address,
-                checkpoints=checkpoints,
-                progress=f"{experiment.name}, {title}" if progress else False,
-                keep=folder / f"runs-{i}.jsonl",
-            )
-        if len(results[title].runs) < runs:
-            raise KeyboardInterrupt
+    with connected(engine, address, jobs):
+        for i, (title, environment) in enumerate(experiment.environments.items(), start=1):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "interrupted:")
+                results[title] = simulate(
+                    experiment.policies,
+                    environment,
+                    rounds=experiment.rounds,
+                    runs=runs,
+                    seed=seed,
+                    jobs=jobs,
+                    engine=engine,
+                    address=address,
+                    checkpoints=checkpoints,
+                    progress=f"{experiment.name}, {title}" if progress else False,
+                    keep=folder / f"runs-{i}.jsonl",
+                )
+            if len(results[title].runs) < runs:
+                raise KeyboardInterrupt
     return _write(experiment, place, results, asked)
 
 

@@ -93,6 +93,8 @@ def _started(
     path: str, state: snapshot.State, kind: type[Policy[Any]], seed: int | None
 ) -> Policy[Any]:
     """Return a policy that starts from evidence."""
+    if evidence_file.FOLDED in state.settings:
+        raise StateFileError(f"{path} is a fold that was stopped: it holds a part of a log")
     if inspect.isabstract(kind):
         kind = RoLinTS if issubclass(RoLinTS, kind) else kind
     if inspect.isabstract(kind) or not can_start(kind):

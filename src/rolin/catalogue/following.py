@@ -86,6 +86,7 @@ class Following:
             self._of, self._known = (index, index.changes), 0
             self._weights, self._places = np.zeros(0), np.zeros(0, dtype=np.int64)
             self._apart.clear()
+            self._last = ()
         new = index.names[self._known :]
         if new:
             places = shelf.find(new)

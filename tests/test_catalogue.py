@@ -1,0 +1,591 @@
+"""Catalogues: the same decisions as over the plain arrays, in one pass, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rolin
+from rolin.catalogue.names import Names
+from rolin.errors import (
+    ArmError,
+    CannotTell,
+    DataError,
+    InputError,
+    NotFiniteError,
+    ParameterError,
+    ShapeError,
+)
+from rolin.features import Category, Number, Tags
+from rolin.kernels import catalogue as passes
+
+Make = Callable[[], Any]
+D = 5
+POLICIES: dict[str, Make] = {
+    "RoLinTS": lambda: rolin.RoLinTS(n_features=D, seed=1),
+    "RoLinTS, joint": lambda: rolin.RoLinTS(n_features=D, sampling="joint", seed=1),
+    "with an intercept": lambda: rolin.RoLinTS(n_features=D, intercept_std=2.0, seed=1),
+    "joint, intercept": lambda: rolin.RoLinTS(
+        n_features=D, sampling="joint", intercept_std=2.0, seed=1
+    ),
+    "learned scales": lambda: rolin.RoLinTS(
+        n_features=D, noise_std="learn", arm_std="learn", coef_std="learn", seed=1
+    ),
+    "forgetting": lambda: rolin.RoLinTS(n_features=D, half_life=20.0, seed=1),
+    "RoLinUCB": lambda: rolin.RoLinUCB(n_features=D, seed=1),
+    "LinTS": lambda: rolin.LinTS(n_features=D, seed=1),
+    "LinTS, joint": lambda: rolin.LinTS(n_features=D, sampling="joint", seed=1),
+    "LinUCB": lambda: rolin.LinUCB(n_features=D, seed=1),
+    "Greedy": lambda: rolin.Greedy(n_features=D, seed=1),
+    "LogisticRoLinTS": lambda: rolin.LogisticRoLinTS(n_features=D, seed=1),
+    "LogisticRoLinUCB": lambda: rolin.LogisticRoLinUCB(n_features=D, seed=1),
+}
+MARGINAL = [name for name in POLICIES if "joint" not in name]
+
+
+def array(rng: np.random.Generator, n: int = 300) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the features of n arms."""
+    return rng.normal(size=(n, D))
+
+
+# -- the same decisions ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_decisions_are_those_over_the_array(
+    name: str, dtype: type, rng: np.random.Generator
+) -> None:
+    """Policy and catalogue side by side, learning, some arms in other contexts than theirs."""
+    ours, theirs = POLICIES[name](), POLICIES[name]()
+    x = array(rng).astype(dtype)
+    catalogue = rolin.Catalogue(ours, x)
+    wide = x.astype(np.float64)
+    for t in range(120):
+        top_k = 1 + t % 4
+        exclude = [t % 7] if t % 3 else []
+        a = catalogue.decide(top_k=top_k, exclude=exclude)
+        b = theirs.decide(wide, top_k=top_k, exclude=exclude)
+        if not exclude:  # draws go by the place in the question, which excluded arms leave
+            assert a.ranking == b.ranking
+            np.testing.assert_array_equal(a.contexts, b.contexts)
+        else:
+            assert not set(exclude) & set(a.ranking)
+        reward = float(rng.random() < 0.5)
+        for policy in (ours, theirs):
+            policy.update(a.arm, a.context, reward)
+        for _ in range(t % 3):  # several rewards between two decisions
+            arm = int(rng.integers(300))
+            for policy in (ours, theirs):
+                policy.update(arm, wide[arm], 1.0)
+        if t % 10 == 0:
+            other = rng.normal(size=D)
+            for policy in (ours, theirs):
+                policy.update(t % 5, other, 0.0)
+
+
+@pytest.mark.parametrize("name", MARGINAL)
+def test_means_and_widths_follow_the_posterior(name: str, rng: np.random.Generator) -> None:
+    """After many steps, what is kept of the arms is what one dense prediction says, to 1e-10."""
+    policy = POLICIES[name]()
+    x = array(rng, 100)
+    catalogue = rolin.Catalogue(policy, x)
+    for t in range(300):
+        arm = int(rng.integers(100))
+        policy.update(arm, x[arm], float(rng.random() < 0.5))
+        if t % 3 == 0:
+            catalogue.decide()
+    catalogue.decide()
+    following = catalogue._following
+    _, table = policy.posterior.score(x, policy._model._index.find(range(100)).rows, np.zeros(100))
+    np.testing.assert_allclose(following.mean, table[0], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(following.std, table[1], rtol=1e-10)
+
+
+@given(data=st.data())
+def test_steps_take_one_covariance_to_another(data: st.DataObject) -> None:
+    """`steps_down` against the matrices themselves: ee' add up to their difference."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    size, m = data.draw(st.integers(1, 12)), data.draw(st.integers(0, 5))
+    scale = data.draw(st.sampled_from([1e-8, 1.0, 1e8]))
+    root = rng.normal(size=(size, size)) * scale
+    now = root @ root.T
+    e = rng.normal(size=(m, size)) * scale
+    before = now + e.T @ e
+    steps, kept = np.empty((max(m, 1), size)), before.copy()
+    largest = float(np.diag(before).max())
+    found = passes.steps_down(kept, now, 1e-13 * largest, steps)
+    assert 0 <= found <= min(m, size)
+    np.testing.assert_allclose(kept, now, atol=1e-12 * largest)
+    np.testing.assert_allclose(before - steps[:found].T @ steps[:found], kept, atol=1e-12 * largest)
+    if m:  # the other way, something has become less certain
+        assert passes.steps_down(now.copy(), before, 1e-13 * largest, steps) == -1
+
+
+def test_rounding_does_not_gather(rng: np.random.Generator) -> None:
+    """Ten thousand steps that take the covariance to a millionth: widths are right to 1e-9."""
+    policy = rolin.LinTS(n_features=3, coef_std=10.0, noise_std=0.1, seed=0)
+    x = rng.normal(size=(50, 3))
+    catalogue = rolin.Catalogue(policy, x)
+    for t in range(10_000):
+        arm = int(rng.integers(50))
+        policy.update(arm, x[arm], float(rng.normal()))
+        if t % 5 == 0:
+            catalogue.decide()
+    catalogue.decide()
+    expected = policy.predict(x).std
+    assert expected.max() < 1e-2
+    np.testing.assert_allclose(catalogue._following.std, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_batch_is_one_after_the_other(name: str, rng: np.random.Generator) -> None:
+    """`decide_many` shares passes, and changes no decision."""
+    policy = POLICIES[name]()
+    catalogue = rolin.Catalogue(policy, array(rng))
+    for arm in range(5):
+        policy.update(arm, catalogue.contexts([arm])[0], 1.0)
+    other = copy.deepcopy(policy)
+    single = rolin.Catalogue(other, catalogue.contexts(range(300)))
+    many = catalogue.decide_many(19, top_k=2, exclude=[7])
+    for decision in many:
+        assert decision.ranking == single.decide(top_k=2, exclude=[7]).ranking
+    assert policy.n_decisions == other.n_decisions == 19
+    assert catalogue.decide(key="order-1").arm == single.decide(key="order-1").arm
+    assert policy.n_decisions == 19
+
+
+@pytest.mark.parametrize("name", ["RoLinTS", "RoLinTS, joint", "RoLinUCB"])
+def test_candidates_are_a_question_of_their_own(name: str, rng: np.random.Generator) -> None:
+    """Some arms of the catalogue, as the policy would decide over their contexts."""
+    policy, x = POLICIES[name](), array(rng)
+    catalogue = rolin.Catalogue(policy, x, [f"item-{i}" for i in range(300)])
+    other = copy.deepcopy(policy)
+    arms = [f"item-{i}" for i in (5, 200, 17, 3)]
+    decision = catalogue.decide(arms, top_k=2)
+    assert decision.ranking == other.decide(x[[5, 200, 17, 3]], arms, top_k=2).ranking
+    with pytest.raises(ArmError, match="'item-999' is not in the catalogue"):
+        catalogue.decide(["item-999"])
+    with pytest.raises(ArmError, match="'item-1' is given twice"):
+        catalogue.decide(["item-1", "item-1"])
+    with pytest.raises(ArmError, match="no arms were given"):
+        catalogue.decide([])
+
+
+def test_ties_are_broken_at_random(rng: np.random.Generator) -> None:
+    """Equal arms are equally often first, and a ranking holds each once."""
+    policy = rolin.Greedy(n_features=1, seed=3)
+    catalogue = rolin.Catalogue(policy, np.ones((50, 1)))
+    firsts = [catalogue.decide(top_k=3).ranking for _ in range(600)]
+    counts = np.bincount([ranking[0] for ranking in firsts], minlength=50)
+    assert all(len(set(ranking)) == 3 for ranking in firsts)
+    # 600/50 = 12 each, sd 3.4: chi² with 49 degrees of freedom, sd 9.9; k = 4
+    assert ((counts - 12.0) ** 2 / 12.0).sum() < 49 + 4 * 9.9
+
+
+@given(
+    scores=st.lists(st.floats(-5, 5, width=16), min_size=1, max_size=60),
+    n=st.integers(1, 10),
+)
+def test_the_highest_are_found_by_a_heap(scores: list[float], n: int) -> None:
+    """Against sorting."""
+    n = min(n, len(scores))
+    found = passes.highest(np.array(scores), n)
+    assert len(set(found.tolist())) == n
+    assert sorted(np.array(scores)[found]) == sorted(scores)[len(scores) - n :]
+
+
+# -- arms that come and go -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_arms_come_and_go(name: str, rng: np.random.Generator) -> None:
+    """As a catalogue that was made of the arms that are there now."""
+    policy = POLICIES[name]()
+    x = array(rng, 40)
+    catalogue = rolin.Catalogue(policy, x, [f"a{i}" for i in range(40)])
+    here = {f"a{i}": x[i] for i in range(40)}
+    for t in range(60):
+        if t % 4 == 0:
+            new = rng.normal(size=(3, D))
+            names = [f"b{t}", f"c{t}", "again"] if t == 8 else [f"b{t}", f"c{t}", f"d{t}"]
+            catalogue.add(new, names)
+            here |= dict(zip(names, new, strict=True))
+        if t % 5 == 1:
+            gone = list(here)[t % 7 :: 9]
+            catalogue.remove(gone)
+            for arm in gone:
+                del here[arm]
+        if t == 30:  # an arm that was there comes back, with other features
+            catalogue.remove([gone := next(iter(here))])
+            here[gone] = rng.normal(size=D)
+            catalogue.add([here[gone]], [gone])
+        decision = catalogue.decide(top_k=2)
+        assert set(decision.ranking) <= here.keys()
+        policy.update(decision.arm, decision.context, float(rng.random() < 0.5))
+        assert len(catalogue) == len(here)
+    arms = list(here)
+    mean, std = catalogue.predict(arms)
+    expected = policy.predict(here)
+    np.testing.assert_allclose(mean, expected.mean, rtol=1e-12)
+    np.testing.assert_allclose(std, expected.std, rtol=1e-12)
+    if name in MARGINAL and not policy.yes_or_no:
+        catalogue.decide()
+        places = catalogue._shelf.at(arms)
+        np.testing.assert_allclose(catalogue._following.mean[places], expected.mean, rtol=1e-9)
+        np.testing.assert_allclose(catalogue._following.std[places], expected.std, rtol=1e-9)
+    with pytest.raises(ArmError, match="is in the catalogue already"):
+        catalogue.add([here[arms[0]]], [arms[0]])
+    with pytest.raises(ArmError, match="'nobody' is not in the catalogue"):
+        catalogue.remove(["nobody"])
+    with pytest.raises(ArmError, match="given twice"):
+        catalogue.add(rng.normal(size=(2, D)), ["new", "new"])
+    with pytest.raises(NotFiniteError, match="arm 'new': feature 0 is inf"):
+        catalogue.add([[np.inf] * D], ["new"])
+    with pytest.raises(ShapeError, match=r"expected \(K, 5\)"):
+        catalogue.add([[1.0]], ["new"])
+    assert len(catalogue) == len(here)
+
+
+def test_arms_that_the_policy_removed_are_not_chosen(rng: np.random.Generator) -> None:
+    """Removed, restored with or without the past: as `policy.decide` has it."""
+    policy = rolin.RoLinTS(n_features=D, seed=0)
+    x = array(rng, 10)
+    catalogue = rolin.Catalogue(policy, x)
+    for arm in range(10):
+        policy.update(arm, x[arm], 10.0 * (arm == 4))
+    assert catalogue.decide().arm == 4
+    policy.remove_arm(4)
+    assert 4 not in {d.arm for d in catalogue.decide_many(50)}
+    policy.restore_arm(4)
+    assert catalogue.decide().arm == 4
+    policy.remove_arm(4)
+    policy.restore_arm(4, with_past=False)
+    catalogue.decide()
+    np.testing.assert_allclose(catalogue._following.mean, policy.predict(x).mean, rtol=1e-12)
+    for arm in range(10):
+        policy.remove_arm(arm) if arm != 4 else None
+    policy.update(4, x[4], 1.0)
+    policy.remove_arm(4)
+    with pytest.raises(ArmError, match="all arms are excluded"):
+        catalogue.decide()
+
+
+# -- where features come from ----------------------------------------------------------------------
+
+
+def test_a_file_on_the_disk_is_not_read_into_memory(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """A memory-mapped array stays one, and is not written to."""
+    x = array(rng).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    policy, other = (rolin.RoLinUCB(n_features=D, seed=0) for _ in range(2))
+    catalogue = rolin.Catalogue(policy, mapped)
+    assert np.shares_memory(catalogue._shelf._first, mapped)
+    assert catalogue.decide().arm == rolin.Catalogue(other, x).decide().arm
+    catalogue.add(rng.normal(size=(2, D)), ["new", "newer"])
+    catalogue.decide()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_catalogues_are_read_from_files(
+    dtype: str, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """Parquet in several files, columns or lists; what is wrong is named."""
+    x = array(rng)
+    names = [f"item-{i}" for i in range(300)]
+    flat = pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), D)
+    columns = pa.table({"arm": names, **{f"x{j}": x[:, j] for j in range(D)}})
+    lists = pa.table({"id": names, "embedding": flat, "price": x[:, 0]})
+    for i in range(3):
+        part = slice(100 * i, 100)
+        for folder, table in (("a", columns), ("b", lists)):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            pq.write_table(table.slice(part.start, 100), tmp_path / folder / f"{i}.parquet")
+    policy = rolin.RoLinTS(n_features=D, seed=0)
+    a = rolin.Catalogue.read(policy, tmp_path / "a", dtype=dtype)
+    b = rolin.Catalogue.read(policy, tmp_path / "b", arm="id", features="embedding", dtype=dtype)
+    for catalogue in (a, b):
+        found = catalogue.contexts(names)
+        np.testing.assert_array_equal(found, x.astype(dtype))
+    with pytest.raises(DataError, match=r"0.parquet: there is no column 'name'"):
+        rolin.Catalogue.read(policy, tmp_path / "a", arm="name")
+    with pytest.raises(ShapeError, match=r"contexts has shape \(300, 4\), expected \(K, 5\)"):
+        rolin.Catalogue.read(policy, tmp_path / "a", features=["x0", "x1", "x2", "x3"])
+    with pytest.raises(ParameterError, match="dtype='int8'"):
+        rolin.Catalogue.read(policy, tmp_path / "a", dtype="int8")
+    spoilt = columns.slice(0, 3).set_column(2, "x1", pa.array([1.0, None, 2.0]))
+    pq.write_table(spoilt, tmp_path / "a" / "3.parquet")
+    with pytest.raises(DataError, match=r"3.parquet, row group 0: row 1: column 'x1' is null"):
+        rolin.Catalogue.read(policy, tmp_path / "a")
+
+
+# -- situations ------------------------------------------------------------------------------------
+
+
+def crossed_map() -> rolin.FeatureMap:
+    """Return a map with situations, names, numbers and tags."""
+    return rolin.FeatureMap(
+        situation={"device": Category(["phone", "desktop"]), "hour": Number(center=12.0, scale=6.0)},
+        arm={
+            "price": Number(),
+            "colour": Category(["red", "blue"]),
+            "tags": Tags(["new", "old"]),
+            "_arm": Category(["a0", "a1"]),
+        },
+    )
+
+
+def fields(rng: np.random.Generator, n: int) -> list[dict[str, Any]]:
+    """Return the fields of n arms."""
+    return [
+        {
+            "price": float(rng.normal()),
+            "colour": ["red", "blue", "green"][int(rng.integers(3))],
+            "tags": ["new", "old", "other"][: int(rng.integers(4))],
+        }
+        for _ in range(n)
+    ]
+
+
+@pytest.mark.parametrize("intercept", [None, 2.0])
+@pytest.mark.parametrize("rule", ["joint", "greedy"])
+def test_situations_are_contracted(
+    rule: str, intercept: float | None, rng: np.random.Generator
+) -> None:
+    """Coefficients times the situation, then one product: the decisions over whole contexts."""
+    features = crossed_map()
+
+    def make() -> Any:
+        options = {"n_features": features.n_features, "intercept_std": intercept, "seed": 5}
+        policy: Any = (
+            rolin.RoLinTS(sampling="joint", **options)
+            if rule == "joint"
+            else rolin.Greedy(**options)
+        )
+        policy.change_features(features)
+        return policy
+
+    ours, theirs = make(), make()
+    arms = [f"a{i}" for i in range(60)]
+    rows = fields(rng, 60)
+    catalogue = rolin.Catalogue(ours, rows, arms)
+    for t in range(80):
+        situation = {"device": ["phone", "desktop", "tv"][t % 3], "hour": float(rng.integers(24))}
+        x = features.contexts(dict(zip(arms, rows, strict=True)), situation)
+        a, b = catalogue.decide(situation=situation, top_k=3), theirs.decide(x, arms, top_k=3)
+        assert a.ranking == b.ranking
+        np.testing.assert_allclose(a.contexts, b.contexts, rtol=1e-15)
+        reward = float(rng.normal())
+        for policy in (ours, theirs):
+            policy.update(b.arm, b.context, reward)
+    situations = [{"device": "phone", "hour": h} for h in range(11)]
+    many = catalogue.decide_many(situations=situations)
+    for situation, decision in zip(situations, many, strict=True):
+        x = features.contexts(dict(zip(arms, rows, strict=True)), situation)
+        assert decision.arm == theirs.decide(x, arms).arm
+    catalogue.add(fields(rng, 2), ["late", "later"])
+    catalogue.remove(["a0"])
+    assert catalogue.decide(["late", "a1"], situation=situations[0]).arm in ("late", "a1")
+    np.testing.assert_allclose(
+        catalogue.predict(["a1"], situations[1]),
+        ours.predict(features.contexts({"a1": rows[1]}, situations[1]), ["a1"]),
+    )
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_both_sides_of_a_map_make_the_context(seed: int) -> None:
+    """`contracted` and `context_of` against `contexts`, which knows nothing of them."""
+    rng = np.random.default_rng(seed)
+    features, rows = crossed_map(), fields(rng, 4)
+    situation = {"device": "phone", "hour": float(rng.normal())}
+    names = ["a0", "a1", "a2", "a3"]
+    x = features.contexts(dict(zip(names, rows, strict=True)), situation)
+    apart = features.arm_vectors(rows, names=names)
+    coef = rng.normal(size=features.n_features)
+    worth = features.contracted(coef, situation)
+    np.testing.assert_allclose(worth[0] + apart @ worth[1:], x @ coef, atol=1e-12)
+    for row, context in zip(apart, x, strict=True):
+        np.testing.assert_array_equal(features.context_of(row, situation), context)
+
+
+def test_maps_without_situations_are_plain_catalogues(rng: np.random.Generator) -> None:
+    """From a table of fields, with any rule."""
+    features = rolin.FeatureMap(arm={"price": Number(), "colour": Category(["red", "blue"])})
+    policy = rolin.RoLinUCB(n_features=features.n_features, seed=0)
+    rows = [{k: r[k] for k in ("price", "colour")} for r in fields(rng, 20)]
+    catalogue = rolin.Catalogue(policy, pd.DataFrame(rows), features=features)
+    x = features.transform(rows)
+    np.testing.assert_array_equal(catalogue.contexts(range(20)), x)
+    assert catalogue.decide().arm == policy.decide(x).arm
+    with pytest.raises(InputError, match="a situation was given"):
+        catalogue.decide(situation={"hour": 1})
+
+
+# -- probabilities ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["RoLinTS", "RoLinTS, joint", "LinTS, joint", "LogisticRoLinTS"])
+def test_probabilities_are_estimated_with_their_error(name: str, rng: np.random.Generator) -> None:
+    """Against the policy's own probabilities, within 5 standard errors of both."""
+    policy = POLICIES[name]()
+    x = array(rng, 12)
+    for _ in range(60):
+        arm = int(rng.integers(12))
+        policy.update(arm, x[arm], float(rng.random() < 0.5))
+    catalogue = rolin.Catalogue(policy, x)
+    catalogue.remove([3])
+    p, error = catalogue.probabilities(draws=3000)
+    left = [i for i in range(12) if i != 3]
+    exact, exact_error = policy.probabilities(x[left], left, with_error=True)
+    assert p.shape == (11,)
+    assert p.sum() == pytest.approx(1.0, abs=0.05)
+    # LinTS's arms are all drawn by their coefficients: given them, one is certain
+    assert (np.abs(p - exact) < 5 * np.hypot(error, exact_error) + 1e-3).all()
+    with pytest.raises(CannotTell, match=r"11 arms are not computed, but estimated.* draws=200"):
+        catalogue.probabilities()
+
+
+def test_rules_that_draw_nothing_have_exact_probabilities(rng: np.random.Generator) -> None:
+    """One, or one over the number of ties."""
+    policy = rolin.RoLinUCB(n_features=1, width=1.0, seed=0)
+    catalogue = rolin.Catalogue(policy, [[1.0], [2.0], [2.0], [0.5]])
+    p, error = catalogue.probabilities()
+    assert p.tolist() == [0.0, 0.5, 0.5, 0.0]
+    assert error.tolist() == [0.0] * 4
+
+
+# -- memory, threads, names ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("named", ["range", "numbers", "texts"])
+def test_memory_is_what_is_promised(dtype: type, named: str, rng: np.random.Generator) -> None:
+    """At most half the features' own memory more, and 64 bytes an arm."""
+    import tracemalloc
+
+    n, d = 50_000, 64
+    x = rng.normal(size=(n, d)).astype(dtype)
+    arms: Any = {
+        "range": range(n),
+        "numbers": rng.permutation(10 * n)[:n],
+        "texts": [f"sku-{i:08d}" for i in range(n)],
+    }[named]
+    for policy in (
+        rolin.RoLinTS(n_features=d, seed=0),
+        rolin.RoLinTS(n_features=d, seed=0, sampling="joint"),
+    ):
+        rolin.Catalogue(policy, x[:10]).decide()  # what is compiled is not the catalogue's
+        tracemalloc.start()
+        catalogue = rolin.Catalogue(policy, x, arms)
+        catalogue.decide()
+        catalogue.decide_many(10, top_k=3)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        beyond = peak - (n * 200 if named == "texts" else 0)  # the names while they are read
+        assert beyond <= 0.5 * x.nbytes + 64 * n
+        assert catalogue.nbytes <= 1.5 * x.nbytes + 64 * n
+
+
+def test_threads_may_decide_at_once(rng: np.random.Generator) -> None:
+    """With keys, from several threads: the same as one after the other."""
+    policy = rolin.RoLinTS(n_features=D, seed=2)
+    catalogue = rolin.Catalogue(policy, array(rng, 500))
+    expected = {f"k{i}": catalogue.decide(key=f"k{i}").arm for i in range(40)}
+    found: dict[str, Any] = {}
+
+    def work(keys: list[str]) -> None:
+        for key in keys:
+            found[key] = catalogue.decide(key=key).arm
+
+    keys = list(expected)
+    workers = [threading.Thread(target=work, args=(keys[i::4],)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert found == expected
+
+
+NAME = st.one_of(st.integers(), st.text(max_size=8), st.sampled_from(["\0i5", "\0", "\ud800"]))
+
+
+@given(names=st.lists(NAME, max_size=30, unique=True), others=st.lists(NAME, max_size=5))
+def test_names_are_found_again(names: list[Any], others: list[Any]) -> None:
+    """Integers, texts of any letters, both together: each at its place, all others nowhere."""
+    kept = Names(names)
+    assert [kept[i] for i in range(len(names))] == names
+    assert kept.find(names).tolist() == list(range(len(names)))
+    expected = [names.index(name) if name in names else -1 for name in others]
+    assert kept.find(others).tolist() == expected
+    if names:
+        with pytest.raises(ArmError, match="is given twice"):
+            Names([*names, names[-1]])
+
+
+def test_names_of_other_kinds() -> None:
+    """Ranges and arrays as they are; True is 1; what is neither text nor integer is refused."""
+    assert Names(range(5, 9)).find([5, 8, 9, "5", True]).tolist() == [0, 3, -1, -1, -1]
+    assert Names(np.array([30, 10, 20])).find([10, 10.0, "10", 2**70]).tolist() == [1, 1, -1, -1]
+    assert Names([True, "1"]).find([1, "1", 1.0]).tolist() == [0, 1, 0]
+    with pytest.raises(ArmError, match="named by strings or integers"):
+        Names([("a", 1)])
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+
+def test_what_does_not_fit_is_refused(rng: np.random.Generator) -> None:
+    """Other dimensions, other maps, other policies: what was given, what was expected."""
+    policy = rolin.RoLinTS(n_features=D, seed=0)
+    x = array(rng, 4)
+    cases: list[tuple[Callable[[], object], type[Exception], str]] = [
+        (lambda: rolin.Catalogue(policy, x[:, :3]), ShapeError, r"shape \(4, 3\), expected \(K, 5\)"),
+        (lambda: rolin.Catalogue(policy, x, ["a"]), ShapeError, "arms has 1 names, expected 4"),
+        (lambda: rolin.Catalogue(policy, x, ["a", "b", "a", "c"]), ArmError, "'a' is given twice"),
+        (lambda: rolin.Catalogue(policy, x[:0]), ArmError, "no arms were given"),
+        (lambda: rolin.Catalogue(policy, np.where(x > 1e9, 0, np.nan)), NotFiniteError, "arm 0: feature 0 is nan"),
+        (lambda: rolin.Catalogue(rolin.SafeFALCON(n_features=D, n_arms=4), x), CannotTell, "SafeFALCON cannot choose"),
+        (lambda: rolin.Catalogue(rolin.BayesRoLinTS(n_features=D), x), CannotTell, "BayesRoLinTS cannot choose"),
+        (lambda: rolin.Catalogue(policy, [{"price": 1.0}]), InputError, "the policy has no feature map"),
+        (lambda: rolin.Catalogue(policy, x, features=crossed_map()), ParameterError, "and the policy n_features=5"),
+        (lambda: rolin.Catalogue(policy, x, features="map"), ParameterError, "expected a feature map"),  # type: ignore[arg-type]
+    ]  # fmt: skip
+    features = crossed_map()
+    mapped = rolin.RoLinTS(n_features=features.n_features, sampling="joint", seed=0)
+    mapped.change_features(features)
+    other = rolin.FeatureMap(arm={"price": Number()})
+    marginal = rolin.RoLinTS(n_features=features.n_features, seed=0)
+    rows, names = fields(rng, 3), ["a0", "a1", "a2"]
+    cases += [
+        (lambda: rolin.Catalogue(mapped, rows, names, features=other), ParameterError, "the policy has learned with"),
+        (lambda: rolin.Catalogue(marginal, rows, names, features=features), CannotTell, "sampling='joint'"),
+        (lambda: rolin.Catalogue(mapped, rows), InputError, "expected names, those of the arms"),
+    ]  # fmt: skip
+    catalogue = rolin.Catalogue(policy, x)
+    cases += [
+        (lambda: catalogue.decide(top_k=5), ParameterError, "top_k=5, expected at most 4"),
+        (lambda: catalogue.decide(top_k=4, exclude=[1]), ParameterError, "expected at most 3"),
+        (lambda: catalogue.decide(exclude=range(4)), ArmError, "all arms are excluded"),
+        (lambda: catalogue.decide(situation={"a": 1}), InputError, "a situation was given"),
+        (lambda: catalogue.decide(key=-1), ParameterError, "key=-1"),
+        (lambda: catalogue.decide_many(), ParameterError, "expected a number of decisions"),
+        (lambda: catalogue.probabilities(draws=1), ParameterError, "draws=1"),
+    ]  # fmt: skip
+    for call, error, message in cases:
+        with pytest.raises(error, match=message):
+            call()
+    assert policy.n_decisions == 0

@@ -8,11 +8,14 @@ READY := $(VENV)/.ready
 DEV := $(VENV)/.dev
 BENCH := .benchmarks-venv
 
-.PHONY: help demo test check format docs bench accuracy clean
+ENGINES := .engines-venv
+
+.PHONY: help demo test test-engines check format docs bench accuracy clean
 
 help:
 	@echo "make demo      Figure 1 of the paper with few runs: a table, a figure, the claims (under a minute)"
 	@echo "make test      lint, types, layers and tests"
+	@echo "make test-engines  the same work on real Dask, Ray and Spark on this machine (installs them, and Java if there is none)"
 	@echo "make check     lint, types and layers only"
 	@echo "make format    let ruff format and fix what it can"
 	@echo "make docs      build the documentation into site/"
@@ -45,6 +48,17 @@ check: $(DEV)
 test: check
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
 
+# Spark runs on Java 17 or later, which pip does not bring.
+$(ENGINES)/.ready: pyproject.toml tests-engines/requirements.txt
+	@command -v java > /dev/null || (apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless) || \
+		(echo "make test-engines needs Java 17 or later, for Spark" && exit 1)
+	$(PYTHON) -m venv $(ENGINES)
+	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[all]" -r tests-engines/requirements.txt
+	@touch $@
+
+test-engines: $(ENGINES)/.ready
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(ENGINES)/bin/pytest tests-engines
+
 format: $(DEV)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -64,5 +78,5 @@ accuracy: $(DEV)
 	$(RUN) benchmarks/accuracy.py
 
 clean:
-	rm -rf $(VENV) $(BENCH) site out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH) $(ENGINES) site out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

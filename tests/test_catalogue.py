@@ -339,7 +339,10 @@ def test_catalogues_are_read_from_files(
 def crossed_map() -> rolin.FeatureMap:
     """Return a map with situations, names, numbers and tags."""
     return rolin.FeatureMap(
-        situation={"device": Category(["phone", "desktop"]), "hour": Number(center=12.0, scale=6.0)},
+        situation={
+            "device": Category(["phone", "desktop"]),
+            "hour": Number(center=12.0, scale=6.0),
+        },
         arm={
             "price": Number(),
             "colour": Category(["red", "blue"]),

@@ -21,6 +21,7 @@ from rolin.moments import Moments
 
 __all__ = ["fold_frame", "fold_pieces", "is_frame"]
 
+Work = Callable[[Iterator[Any]], Iterator[Any]]
 _RESULT = "place long, moments binary, wrong string"
 # Pieces for each core before the driver adds them up: what is lost if the driver is stopped.
 _ROUND = 4
@@ -47,16 +48,34 @@ def fold_pieces(
     """Yield the moments of every piece of files, in their order."""
     with _session(address, jobs) as session:
         n = max(1, _ROUND * session.sparkContext.defaultParallelism)
+        work = partial(_fold_given, fold=fold, options=dict(options), process=os.getpid())
         for start in range(0, len(pieces), n):
-            part = list(enumerate(pieces[start : start + n]))
-            rows = [(place, *piece) for place, piece in part]
-            # one piece a task, each in a partition of its own
-            tasks = session.sparkContext.parallelize(rows, len(rows))
-            frame = session.createDataFrame(
-                tasks, "place long, path string, format string, first long, last long, size long"
-            )
-            work = partial(_fold_given, fold=fold, options=dict(options), process=os.getpid())
-            yield from _collected(frame, work)
+            some = pieces[start : start + n]
+            try:
+                found = _collected(_frame_of(session, some), work)
+            except EngineError:
+                # Whose fault it was, Spark does not say: one by one, it shows.
+                found = [_alone(session, piece, work) for piece in some]
+            yield from found
+
+
+def _alone(session: Any, piece: Piece, work: Work) -> Moments:
+    """Return the moments of one piece."""
+    try:
+        return _collected(_frame_of(session, [piece]), work)[0]
+    except EngineError as error:
+        raise EngineError(
+            f"workers died again and again at {piece}, perhaps for want of memory: {error}"
+        ) from error
+
+
+def _frame_of(session: Any, pieces: Sequence[Piece]) -> Any:
+    """Return pieces as a data frame, each in a partition of its own: one task."""
+    rows = [(place, *piece) for place, piece in enumerate(pieces)]
+    return session.createDataFrame(
+        session.sparkContext.parallelize(rows, len(rows)),
+        "place long, path string, format string, first long, last long, size long",
+    )
 
 
 @contextmanager
@@ -66,14 +85,14 @@ def _session(address: str | None, jobs: int | None) -> Iterator[Any]:
     session = SparkSession.getActiveSession()
     own = session is None
     if session is None:
-        master = address or f"local[{jobs if jobs and jobs > 0 else '*'}]"
+        # as many threads as there are jobs, and four tries for each task
+        master = address or f"local[{jobs if jobs and jobs > 0 else '*'},4]"
         try:
             builder = SparkSession.builder.master(master).appName("rolin fit")
             for name, value in _SETTINGS.items():
                 builder = builder.config(name, value)
-            if (
-                address is None
-            ):  # workers that are this Python, not whichever comes first in the path
+            if address is None:
+                # this Python, not whichever comes first in the path
                 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             session = builder.getOrCreate()
             session.sparkContext.setLogLevel("OFF")  # what goes wrong is told by an error
@@ -86,21 +105,26 @@ def _session(address: str | None, jobs: int | None) -> Iterator[Any]:
             session.stop()
 
 
-def _collected(frame: Any, work: Callable[[Iterator[Any]], Iterator[Any]]) -> Iterator[Moments]:
+def _collected(frame: Any, work: Work) -> list[Moments]:
+    """Return the moments that the workers made, in the order of their places."""
     with needs("spark"):
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
     try:
         rows = frame.mapInArrow(work, _RESULT).collect()
-    except PySparkException as error:
-        lines = str(error).strip().splitlines()
-        told = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
-        raise EngineError(
-            f"Spark has given up, perhaps because workers died: {(told or lines)[-1]}"
-        ) from error
+    except (PySparkException, Py4JError) as error:
+        # of a page of places in Spark, the line that says what happened
+        said = re.findall(
+            r"^(?:Caused by: )?[\w.]*(?:Error|Exception): .+", str(error), re.MULTILINE
+        )
+        reason = said[-1] if said else str(error).strip().splitlines()[0]
+        raise EngineError(f"Spark has given up: {reason}") from error
+    found = []
     for row in sorted(rows, key=lambda row: row.place):
         if row.wrong is not None:
             raise DataError(row.wrong)
-        yield moments_of(snapshot.unpack(bytes(row.moments), "what a worker returned"))
+        found.append(moments_of(snapshot.unpack(bytes(row.moments), "what a worker returned")))
+    return found
 
 
 def _answer(place: int, make: Callable[[], Moments]) -> Any:

@@ -68,7 +68,7 @@ docs: $(DEV)
 
 $(BENCH)/.ready: pyproject.toml benchmarks/requirements.txt
 	$(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[sim]" -r benchmarks/requirements.txt
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[all]" -r benchmarks/requirements.txt
 	@touch $@
 
 bench: $(BENCH)/.ready

@@ -20,11 +20,13 @@ from pathlib import Path
 for _variable in ("OPENBLAS", "OMP", "MKL", "NUMBA"):
     os.environ[f"{_variable}_NUM_THREADS"] = "1"
 
-import compare  # noqa: E402  (after the number of threads)
+import catalogues  # noqa: E402  (after the number of threads)
+import compare  # noqa: E402  (the same)
 import features  # noqa: E402  (the same)
 import footprint  # noqa: E402  (the same)
 import journal  # noqa: E402  (the same)
 import learning  # noqa: E402  (the same)
+import logs  # noqa: E402  (the same)
 import propensity  # noqa: E402  (the same)
 import scaling  # noqa: E402  (the same)
 import simulation  # noqa: E402  (the same)
@@ -42,7 +44,7 @@ def main() -> None:
     """Run the sections that were asked for."""
     parser = argparse.ArgumentParser(description="Time rolin beside its peers.")
     parser.add_argument("--quick", action="store_true", help="few repeats: rough numbers")
-    parser.add_argument("--only", nargs="+", choices="abcdefghijkl", help="these sections only")
+    parser.add_argument("--only", nargs="+", choices="abcdefghijklmn", help="these sections only")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     parser.add_argument("--markdown", type=Path, help="also write the report to this file")
     options = parser.parse_args()
@@ -77,6 +79,7 @@ def sections(quick: bool) -> list[tuple[str, str, int, Measure]]:
     """Return letter, title, number of steps and function of every section."""
     plan = Plan(blocks=5, budget=2.0) if quick else Plan(blocks=100)
     few = Plan(blocks=5, budget=2.0) if quick else Plan(blocks=40, budget=10.0)
+    some = Plan(blocks=3, budget=2.0) if quick else Plan(blocks=11, budget=30.0)
     sizes = [16, 64, 256, 1024]
     return [
         # DESIGN's targets: 3 and 50 at K = 50, 8 and 40 at K = 1000
@@ -93,6 +96,8 @@ def sections(quick: bool) -> list[tuple[str, str, int, Measure]]:
         ("j", "j. probabilities", few.blocks, lambda s: propensity.probabilities(few, s)),
         ("k", "k. journal", few.blocks, lambda s: journal.journals(few, s)),
         ("l", "l. features", 3 + 2 * few.blocks, lambda s: features.features(few, s)),
+        ("m", "m. logs", len(logs.CASES) * some.blocks, lambda s: logs.logs(some, s)),
+        ("n", "n. catalogues", 12 * some.blocks, lambda s: catalogues.catalogues(some, s)),
     ]
 
 

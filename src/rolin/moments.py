@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from rolin.arms import ArmIndex, Name, canonical
 from rolin.checks import as_batch, number_of
 from rolin.errors import MergeError, NotFiniteError, ParameterError
-from rolin.kernels.moments import centre
+from rolin.kernels.moments import centre, pool
 
 __all__ = ["Moments", "Total", "check_factor"]
 
@@ -323,21 +323,23 @@ class Total:
             self._weight = np.concatenate([self._weight, np.zeros(size - len(self._weight))])
             more = np.zeros((size - len(self._means), 1 + self._d))
             self._means = np.concatenate([self._means, more])
-        before, added = self._weight[mine], part.weight
-        # of evidence that has decayed to nothing on both sides, as if none were there
-        pull = np.divide(added, before + added, out=np.zeros_like(added), where=added > 0.0)
-        gain = before * pull  # H_a H_b / (H_a + H_b)
-        apart = np.column_stack([part.mean_reward, part.mean_context]) - self._means[mine]
-        seen = gain > 0.0  # the others add nothing
         term = np.empty_like(self._total)
         term[0, 0], term[1:, 1:] = part.reward_scatter, part.scatter
         term[0, 1:] = term[1:, 0] = part.cross
-        term += (gain[seen, None] * apart[seen]).T @ apart[seen] + self._dropped
+        term += self._dropped
+        chunk = max(_CHUNK // (1 + self._d), 64)
+        apart, scaled = np.empty((2, min(len(mine), chunk), 1 + self._d))
+        for start in range(0, len(mine), chunk):
+            some = slice(start, start + chunk)
+            n = len(mine[some])
+            pool(
+                mine[some], part.weight[some], part.mean_reward[some], part.mean_context[some],
+                self._weight, self._means, apart[:n], scaled[:n],
+            )  # fmt: skip
+            term += scaled[:n].T @ apart[:n]
         total = self._total + term
         self._dropped = term - (total - self._total)  # Kahan's compensation
         self._total = total
-        self._weight[mine] = before + added
-        self._means[mine] += pull[:, None] * apart
         self._count += part.count
         self._sum_log_weight += part.sum_log_weight
 

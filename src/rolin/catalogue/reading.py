@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ from numpy.typing import NDArray
 from rolin.errors import DataError, ParameterError
 from rolin.fitting import arrow
 from rolin.fitting.arrow import BadCell
-from rolin.fitting.pieces import File, Piece, batches_of, files_of, look, pieces_of, sample_of
+from rolin.fitting.pieces import (
+    File,
+    Place,
+    bad_data,
+    batches_of,
+    files_of,
+    look,
+    pieces_of,
+    sample_of,
+)
 
 __all__ = ["read_arms"]
 
@@ -32,15 +42,15 @@ def read_arms(
     pieces = pieces_of(files)
     names: list[Any] = []
     for piece in pieces:  # first the names, so that the array is made once
-        for group, batch in batches_of(piece, [arm], 1, options, coded=None):
-            with _told(piece, group):
+        for place, batch in batches_of(piece, [arm], 1, options):
+            with _told(place):
                 found, codes = arrow.encoded(batch.column(0), arm)
                 names.extend(found[code] for code in codes.tolist())
     x = np.empty((len(names), sum(widths)), dtype=dtype)
     at = 0
     for piece in pieces:
-        for group, batch in batches_of(piece, columns, sum(widths), options):
-            with _told(piece, group):
+        for place, batch in batches_of(piece, columns, sum(widths), options):
+            with _told(place):
                 parts = [(name, batch.column(name)) for name in columns]
                 rows = np.asarray(arrow.side_by_side(parts, widths, batch.num_rows))
                 with np.errstate(over="ignore"):  # the catalogue refuses what is not finite
@@ -80,15 +90,10 @@ def _columns(
     return columns, widths
 
 
-class _told:  # noqa: N801  # reads as a word in `with`
-    """Says in which file and row group something is wrong."""
-
-    def __init__(self, piece: Piece, group: int) -> None:
-        self._place = f"{piece.path}, row group {group}"
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, BadCell):
-            raise DataError(f"{self._place}: {error}") from None
+@contextmanager
+def _told(place: Place) -> Iterator[None]:
+    """Say in which file and row group something is wrong."""
+    try:
+        yield
+    except BadCell as bad:
+        raise bad_data(place, bad) from None

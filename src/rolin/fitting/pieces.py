@@ -21,6 +21,8 @@ from rolin.moments import Moments
 __all__ = [
     "File",
     "Piece",
+    "Place",
+    "bad_data",
     "batches_of",
     "check_schemas",
     "files_of",
@@ -33,9 +35,9 @@ __all__ = [
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".arrows")
 """How the names of files in a folder end that are read."""
 # Bytes of a piece, at least, unless the file ends: what is done again when a worker dies.
-_BYTES = 64 << 20
+_BYTES = 256 << 20
 # Numbers folded at a time: many, because every batch has its own list of arms.
-_BATCH = 1 << 24
+_BATCH = 1 << 23
 _LOOKERS = 16  # files that are looked at at once
 
 Options = Mapping[str, Any]
@@ -225,7 +227,7 @@ def sample_of(file: File, options: Options) -> Any:
             if file.format == "parquet":
                 batches = pq.ParquetFile(opened).iter_batches(batch_size=64)
             else:
-                batches = (batch for _, batch in _arrow_batches(file.format, opened))
+                batches = _arrow_batches(file.format, opened)
             first = next((batch for batch in batches if batch.num_rows), None)
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{file.path} cannot be read: {_reason(error)}") from error
@@ -291,20 +293,52 @@ def fold_piece(piece: Piece, fold: Fold, options: Options, process: int) -> Mome
 
 def _folded(piece: Piece, fold: Fold, options: Options) -> Iterator[Moments]:
     yield Moments.zero(fold.n_features)
-    group, before = -1, 0
     coded = fold.arm if fold.kind == "strings" else None
-    for at, batch in batches_of(piece, fold.columns, fold.n_features, options, coded=coded):
-        if at != group:
-            group, before = at, 0
+    for place, batch in batches_of(piece, fold.columns, fold.n_features, options, coded=coded):
         try:
             yield fold.fold(batch)
         except BadCell as bad:
-            raise DataError(f"{_place(piece, at)}: {bad.at(before)}") from None
-        before += batch.num_rows
+            raise bad_data(place, bad) from None
 
 
-def _place(piece: Piece, group: int) -> str:
-    return piece.path if piece.format == "stream" else f"{piece.path}, row group {group}"
+class Place:
+    """Where a batch begins: in which row group, and how many rows of it came before.
+
+    Parameters
+    ----------
+    piece
+        The piece that it is of.
+    rows
+        Rows in the batch's row groups, from the first group of the piece on; of an Arrow stream, none.
+    before
+        Rows of the piece before the batch.
+    """
+
+    def __init__(self, piece: Piece, rows: Sequence[int], before: int) -> None:
+        self._piece, self._rows, self._before = piece, rows, before
+
+    def group_of(self, row: int) -> tuple[int, int]:
+        """Return the row group of a row of the batch, and which of its rows it is."""
+        at = self._before + row
+        for i, n in enumerate(self._rows):
+            if at < n:
+                return self._piece.first + i, at
+            at -= n
+        return self._piece.last, at
+
+    def told(self, row: int | None) -> tuple[str, int | None]:
+        """Return the words for where a row is, and its number there."""
+        path = self._piece.path
+        if self._piece.format == "stream":
+            return path, None if row is None else self._before + row
+        group, at = self.group_of(row or 0)
+        return f"{path}, row group {group}", None if row is None else at
+
+
+def bad_data(place: Place, bad: BadCell) -> DataError:
+    """Return the error that says which file, row group, row and column is wrong."""
+    where, row = place.told(bad.row)
+    return DataError(f"{where}: {BadCell(bad.column, row, bad.text)}")
 
 
 def batches_of(
@@ -314,8 +348,8 @@ def batches_of(
     options: Options,
     *,
     coded: str | None = None,
-) -> Iterator[tuple[int, Any]]:
-    """Yield the batches of a piece, each with the number of its row group.
+) -> Iterator[tuple[Place, Any]]:
+    """Yield the batches of a piece, each with its place.
 
     Parameters
     ----------
@@ -331,8 +365,9 @@ def batches_of(
         A column of texts that is read as a dictionary, as it is in the file.
     """
     pa = arrow.pyarrow()
-    columns, group = list(names), piece.first
+    columns, before = list(names), 0
     size = min(max(_BATCH // (1 + n_features), 1024), 1 << 18)
+    rows: list[int] = []
     with _opened(piece.path, options) as file:
         try:
             if piece.format == "parquet":
@@ -341,46 +376,51 @@ def batches_of(
                 parquet = pq.ParquetFile(
                     file, read_dictionary=[coded] if coded else None, pre_buffer=_is_url(piece.path)
                 )
-                for group in range(piece.first, piece.last):
-                    for batch in parquet.iter_batches(
-                        batch_size=size, row_groups=[group], columns=columns, use_threads=False
-                    ):
-                        yield group, batch
+                groups = range(piece.first, piece.last)
+                rows = [parquet.metadata.row_group(g).num_rows for g in groups]
+                # Batches go across row groups, which may be small.
+                for batch in parquet.iter_batches(
+                    batch_size=size, row_groups=list(groups), columns=columns, use_threads=False
+                ):
+                    yield Place(piece, rows, before), batch
+                    before += batch.num_rows
             else:
-                groups = None if piece.format == "stream" else range(piece.first, piece.last)
-                for group, batch in _arrow_batches(piece.format, file, groups):
-                    batch = batch.select(columns)
-                    for start in range(0, batch.num_rows, size):
-                        yield group, batch.slice(start, size)
+                which = None if piece.format == "stream" else range(piece.first, piece.last)
+                for whole in _arrow_batches(piece.format, file, which):
+                    chosen = whole.select(columns)
+                    rows.append(chosen.num_rows)
+                    for start in range(0, chosen.num_rows, size):
+                        batch = chosen.slice(start, size)
+                        yield Place(piece, rows, before), batch
+                        before += batch.num_rows
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(piece, group, columns, options, error) from error
+            raise _unreadable(piece, Place(piece, rows, before), columns, options, error) from error
 
 
-def _arrow_batches(
-    kind: str, file: Any, groups: Sequence[int] | None = None
-) -> Iterator[tuple[int, Any]]:
+def _arrow_batches(kind: str, file: Any, groups: Sequence[int] | None = None) -> Iterator[Any]:
     pa = arrow.pyarrow()
     if kind == "stream":
-        yield from enumerate(pa.ipc.open_stream(file))
+        yield from pa.ipc.open_stream(file)
         return
     reader = pa.ipc.open_file(file)
     for group in range(reader.num_record_batches) if groups is None else groups:
-        yield group, reader.get_batch(group)
+        yield reader.get_batch(group)
 
 
 def _unreadable(
-    piece: Piece, group: int, columns: Sequence[str], options: Options, error: Exception
+    piece: Piece, place: Place, columns: Sequence[str], options: Options, error: Exception
 ) -> DataError:
-    """Say which column of a row group cannot be read."""
+    """Say which row group and column cannot be read."""
     pa = arrow.pyarrow()
-    where, reason = _place(piece, group), _reason(error)
     if piece.format == "parquet":
         import pyarrow.parquet as pq
 
-        for column in columns:
-            try:
-                with _opened(piece.path, options) as file:
-                    pq.ParquetFile(file).read_row_group(group, [column])
-            except (pa.ArrowException, OSError, DataError) as found:
-                return DataError(f"{where}, column {column!r} cannot be read: {_reason(found)}")
-    return DataError(f"{where} cannot be read: {reason}")
+        for group in range(piece.first, piece.last):
+            for column in columns:
+                try:
+                    with _opened(piece.path, options) as file:
+                        pq.ParquetFile(file).read_row_group(group, [column])
+                except (pa.ArrowException, OSError, DataError) as found:
+                    where = f"{piece.path}, row group {group}"
+                    return DataError(f"{where}, column {column!r} cannot be read: {_reason(found)}")
+    return DataError(f"{place.told(0)[0]} cannot be read: {_reason(error)}")

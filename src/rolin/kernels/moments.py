@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rolin.kernels.layout import Floats, Rows, compiled
 
-__all__ = ["centre"]
+__all__ = ["centre", "pool"]
 
 
 @compiled(reorder=True)
@@ -30,3 +30,31 @@ def centre(
             apart = contexts[i, j] - middle[1 + j]
             added[1 + j] += h * apart
             to[1 + j] = root * apart
+
+
+@compiled(reorder=True)
+def pool(
+    rows: Rows,  # (n,): where each arm stands in the total
+    weight: Floats,  # (n,): H of the part
+    mean_reward: Floats,  # (n,)
+    mean_context: Floats,  # (n, d)
+    total_weight: Floats,  # (K,), changed
+    total_means: Floats,  # (K, 1 + d), changed: r̄, x̄
+    apart: Floats,  # (n, 1 + d), written: how far the part's means are from the total's
+    scaled: Floats,  # (n, 1 + d), written: the same, times H_a H_b/(H_a + H_b)
+) -> None:
+    """Move the means of a total by those of a part, arm by arm."""
+    n, d = mean_context.shape
+    for i in range(n):
+        row, added = rows[i], weight[i]
+        before = total_weight[row]
+        # of evidence that has decayed to nothing on both sides, as if none were there
+        pull = added / (before + added) if added > 0.0 else 0.0
+        gain = before * pull
+        mean = total_means[row]
+        for j in range(1 + d):
+            gap = (mean_reward[i] if j == 0 else mean_context[i, j - 1]) - mean[j]
+            apart[i, j] = gap
+            scaled[i, j] = gain * gap
+            mean[j] += pull * gap
+        total_weight[row] = before + added

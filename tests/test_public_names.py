@@ -14,10 +14,10 @@ from rolin import policies
 def test_public_names() -> None:
     """Adding or removing a name is a decision, not an accident."""
     assert rolin.__all__ == [
-        "ArmEffects", "Bandit", "BayesRoLinTS", "Coefficients", "Decision", "Explanation", "FeatureMap", "Greedy", "HLinUCB", "LinTS", "LinUCB",
+        "ArmEffects", "Bandit", "BayesRoLinTS", "Catalogue", "Coefficients", "Decision", "Explanation", "FeatureMap", "Fit", "Greedy", "HLinUCB", "LinTS", "LinUCB",
         "LinearPolicy", "LoggedDecision", "LogisticRoLinTS", "LogisticRoLinUCB", "Moments", "NaiveRoLinTS", "Policy", "Posterior", "Prediction", "Result",
         "RoLinTS", "RoLinUCB", "RolinError", "SafeFALCON", "Scales", "Uniform", "__version__",
-        "diagnose", "environments", "errors", "features", "journal", "load", "merge", "offline", "scales", "simulate", "theory",
+        "diagnose", "environments", "errors", "features", "fit", "fitting", "journal", "load", "merge", "offline", "scales", "simulate", "theory",
     ]  # fmt: skip
     for name in rolin.__all__:
         assert hasattr(rolin, name)
@@ -51,6 +51,7 @@ def test_importing_is_light() -> None:
         "threadpoolctl",
         "hypothesis",
         "pyarrow",
+        "fsspec",
     ]
     code = f"import sys, rolin; print([m for m in {heavy} if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -343,7 +343,14 @@ def test_any_policy_starts_from_one_state_file(rng: np.random.Generator, tmp_pat
             for a, b in zip(policy.predict(x, arms), again.predict(x, arms), strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-12)
         assert policy.decide(x, arms).arm == again.decide(x, arms).arm
+    joint = rolin.load(tmp_path / "state", rolin.RoLinTS, sampling="joint", arm_std=0.3)
+    assert (joint.sampling, joint.scales.arm_std) == ("joint", 0.3)
     assert isinstance(rolin.load(tmp_path / "state"), rolin.RoLinTS)
+    joint.save(tmp_path / "saved")
+    with pytest.raises(rolin.errors.UnknownOption, match="was saved with its options, expected no"):
+        rolin.load(tmp_path / "saved", sampling="marginal")
+    with pytest.raises(rolin.errors.UnknownOption, match="n_features is 4"):
+        found.policy(n_features=3)
 
 
 def test_the_scales_are_those_of_the_estimate(rng: np.random.Generator) -> None:
@@ -385,22 +392,23 @@ def test_a_fold_that_was_stopped_goes_on(
     columns = log(rng)
     path = folder_of(columns, tmp_path / "log", files=2, group=100)
     bad = path / "part-1.parquet"
-    whole = bad.read_bytes()
     table = pq.read_table(bad)
     spoilt = table.set_column(1, "reward", pa.array([*table["reward"].to_pylist()[:-1], None]))
     pq.write_table(spoilt, bad, row_group_size=100)
-    size = bad.stat().st_size
     kept = tmp_path / "kept"
     with pytest.raises(DataError, match=r"part-1.parquet, row group 4: row 99: column 'reward'"):
         rolin.fit(path, features=FEATURES, keep=kept, jobs=1, progress=False)
     assert kept.exists()
-    with pytest.raises(ParameterError, match="a fold of other columns"):
-        rolin.fit(path, features=["x0"], keep=kept, progress=False)
-    bad.write_bytes(whole + b"")
-    if bad.stat().st_size != size:  # the files are not what they were: nothing goes on from there
-        with pytest.raises(ParameterError, match="a fold of other files"):
-            rolin.fit(path, features=FEATURES, keep=kept, progress=False)
-    pq.write_table(spoilt, bad, row_group_size=100)
+    for options, what in (({"features": ["x0"]}, "columns"), ({"missing": "drop"}, "missing")):
+        with pytest.raises(ParameterError, match=f"that was stopped, of other {what}"):
+            rolin.fit(path, **{"features": FEATURES, "keep": kept, "progress": False, **options})
+    before = bad.stat()
+    os.utime(
+        bad, ns=(before.st_atime_ns, before.st_mtime_ns + 1)
+    )  # another file, as far as one can know
+    with pytest.raises(ParameterError, match=r"of other files \(or they have changed\)"):
+        rolin.fit(path, features=FEATURES, keep=kept, progress=False)
+    os.utime(bad, ns=(before.st_atime_ns, before.st_mtime_ns))
     read: list[Any] = []
     fold_piece = pieces_module.fold_piece
 
@@ -442,9 +450,10 @@ def test_a_fold_that_was_killed_goes_on(rng: np.random.Generator, tmp_path: Path
     for _ in range(3):
         process = subprocess.Popen(arguments)
         began = time.monotonic()
-        while not kept.exists() and process.poll() is None and time.monotonic() - began < 60:
+        while process.poll() is None and time.monotonic() - began < 60:
+            if kept.exists() and rolin.snapshot.read(kept).settings["folded"] > killed * 5:
+                break
             time.sleep(0.01)
-        time.sleep(0.3)
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
             killed += 1
@@ -454,6 +463,52 @@ def test_a_fold_that_was_killed_goes_on(rng: np.random.Generator, tmp_path: Path
     assert killed == 3
     subprocess.run(arguments, check=True)
     same(rolin.load(out, rolin.RoLinTS).moments, oracle(columns, weighted=False))
+    assert not kept.exists()
+
+
+def test_an_interrupt_counts_nothing_twice(
+    rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever Ctrl-C strikes between two pieces, the fold goes on to the same evidence."""
+    monkeypatch.setattr(pieces_module, "_BYTES", 1)
+    columns = log(rng, 500)
+    path, kept = folder_of(columns, tmp_path / "log", files=1, group=50), tmp_path / "kept"
+
+    class Interrupted:
+        """A total, or a bar, that is interrupted now and then: before, within and after adding."""
+
+        left: ClassVar[list[int]] = [3, 2, 1, 4, 2, 5, 3]
+
+        @classmethod
+        def strikes(cls) -> None:
+            cls.left[0] -= 1
+            if cls.left[0] == 0:
+                cls.left.pop(0)
+                raise KeyboardInterrupt
+
+    add = rolin.moments.Total.add
+
+    def struck(self: Any, part: Moments) -> None:
+        if Interrupted.left:
+            Interrupted.strikes()
+        add(self, part)
+        if Interrupted.left:
+            Interrupted.strikes()
+
+    monkeypatch.setattr(rolin.moments.Total, "add", struck)
+    found = None
+    for _ in range(40):
+        try:
+            found = rolin.fit(path, features=FEATURES, keep=kept, jobs=1, progress=False)
+            break
+        except KeyboardInterrupt:
+            continue
+    assert not Interrupted.left or found is not None
+    assert found is not None
+    monkeypatch.undo()
+    same(found.moments, oracle(columns, weighted=False))
+    assert kept.exists()  # until what was found is saved
+    found.save(tmp_path / "state")
     assert not kept.exists()
 
 
@@ -473,6 +528,26 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path, rng: np.random.Gener
         out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
         peaks.append(int(out.stdout) / 1024)
     assert peaks[1] < peaks[0] + 40.0  # megabytes; the rows of the larger log are 240
+
+
+def test_a_first_row_far_out_costs_no_precision(rng: np.random.Generator) -> None:
+    """The same rows in any order, to 1e-12: an outlier that comes first is no centre."""
+    n = 20_000
+    x, r = rng.normal(size=(n, 2)), rng.normal(size=n)
+    x[0] = 1e7
+    arms = np.zeros(n, dtype=int)
+    first, last = Moments.of(arms, x, r), Moments.of(arms, x[::-1], r[::-1])
+    np.testing.assert_allclose(first.scatter, last.scatter, rtol=1e-12)
+    np.testing.assert_allclose(first.cross, last.cross, rtol=1e-10)
+
+
+def test_sums_that_overflow_are_refused() -> None:
+    """Within a batch, and of two."""
+    one, other = (Moments.of(["a"], [[v]], [0.0]) for v in (1e200, -1e200))
+    with pytest.raises(rolin.errors.NotFiniteError, match="too large to add up"):
+        one + other
+    with pytest.raises(rolin.errors.MergeError, match="a part is 1, expected Moments"):
+        Moments.sum([1])  # type: ignore[list-item]
 
 
 # -- bad input -------------------------------------------------------------------------------------
@@ -534,6 +609,10 @@ BAD: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
         with_column("x3", at(101, float("nan"))),
         r"part-1.parquet, row group 1: row 1: column 'x3' is nan, expected a finite number",
     ),
+    "twice": (
+        lambda t: t.append_column("x1", t["x0"]),
+        r"part-1.parquet: there are two columns 'x1'",
+    ),
     "infinite": (
         with_column("reward", at(0, float("inf"))),
         r"part-1.parquet, row group 0: row 0: column 'reward' is inf",
@@ -587,6 +666,14 @@ def test_files_that_are_no_files(
         (17, "expected a file, a folder or a URL"),
         ([path / "part-0.parquet"] * 2, "part-0.parquet is given twice"),
         ("nonsense://x/y", "cannot be opened"),
+        (
+            [path / "part-0.parquet", f"{path}/../log/part-0.parquet"],
+            "part-0.parquet is given twice",
+        ),
+        (
+            [path / "part-0.parquet", f"file://{path}/part-0.parquet"],
+            "part-0.parquet is given twice",
+        ),
     ):
         with pytest.raises((DataError, ParameterError), match=message):
             rolin.fit(source, progress=False)
@@ -627,12 +714,116 @@ def test_bad_lists_are_named(case: str) -> None:
         rolin.fit(table, features="x", progress=False)
 
 
+def test_folders_are_read_whole_or_not_at_all(rng: np.random.Generator, tmp_path: Path) -> None:
+    """Links and capital letters count; what is no file, or cannot be entered, is told."""
+    columns = log(rng, 300)
+    path = folder_of(columns, tmp_path / "log", files=3)
+    (path / "part-1.parquet").rename(tmp_path / "elsewhere.parquet")
+    (path / "part-1.PARQUET").symlink_to(tmp_path / "elsewhere.parquet")
+    (tmp_path / "more").mkdir()
+    (path / "part-2.parquet").rename(tmp_path / "more" / "part-2.parquet")
+    (path / "linked").symlink_to(tmp_path / "more")
+    (tmp_path / "more" / "back").symlink_to(path)
+    found = rolin.fit(path, features=FEATURES, weight="weight", progress=False)
+    same(found.moments, oracle(columns))
+    os.mkfifo(path / "pipe.parquet")
+    with pytest.raises(DataError, match=r"pipe.parquet is not a file"):
+        rolin.fit(path, progress=False)
+
+
+def test_rows_are_told_as_they_stand(rng: np.random.Generator, tmp_path: Path) -> None:
+    """After rows without a reward, in later chunks, through a map: the row of the log."""
+    columns = log(rng, 90)
+    columns["reward"] = [None if i % 3 == 0 else float(i) for i in range(90)]
+    columns["x2"] = [None if i == 71 else 1.0 for i in range(90)]
+    table = pa.table(columns)
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=40)
+    options: dict[str, Any] = {"features": FEATURES, "missing": "drop", "progress": False}
+    with pytest.raises(DataError, match=r"log.parquet, row group 1: row 31: column 'x2' is null"):
+        rolin.fit(tmp_path / "log.parquet", **options)
+    with pytest.raises(DataError, match=r"^row 71: column 'x2' is null"):
+        rolin.fit(table.to_reader(max_chunksize=7), **options)
+    features = rolin.FeatureMap(arm={"price": Number()})
+    raw = pa.table(
+        {"arm": ["a"] * 90, "reward": [1.0] * 90, "price": [1.0] * 71 + [float("inf")] * 19}
+    )
+    with pytest.raises(DataError, match=r"^row 71: field 'price' is inf"):
+        rolin.fit(raw.to_reader(max_chunksize=7), feature_map=features, progress=False)
+    with pytest.raises(DataError, match=r"there is no column 'price', a field of the map"):
+        rolin.fit(raw.drop_columns(["price"]), feature_map=features, progress=False)
+
+
+@pytest.mark.parametrize("kind", [pa.bool_(), pa.decimal128(5, 1), pa.int8(), pa.float32()])
+def test_a_missing_reward_is_the_number_that_was_said(kind: pa.DataType) -> None:
+    """Whatever the type of the rewards that are there."""
+    rewards = pa.array([None, 0], type=pa.int8()).cast(kind)
+    table = pa.table({"arm": ["a", "a"], "reward": rewards, "x": [1.0, 2.0]})
+    found = rolin.fit(table, missing=0.55, progress=False).moments
+    assert found.mean_reward[0] == pytest.approx(0.275, rel=1e-12)
+
+
+def test_tables_of_pandas_have_no_index() -> None:
+    """Rows that were chosen or sorted are the same log; categories of numbers are numbers."""
+    frame = pd.DataFrame({"arm": list("abcdefgh"), "x": np.arange(8.0), "reward": np.arange(8.0)})
+    assert rolin.fit(frame.iloc[[0, 1, 5, 7]], progress=False).feature_names == ["x"]
+    frame["y"] = pd.Categorical([1, 2] * 4)
+    assert rolin.fit(frame, progress=False).feature_names == ["x", "y"]
+    with pytest.raises(DataError, match="cannot be read as Arrow data"):
+        rolin.fit(pd.DataFrame({"arm": [1, "1"], "reward": [1.0, 2.0]}), progress=False)
+
+
+def exported(**changes: Any) -> pa.Table:
+    """Return two decisions as they are exported, with other columns."""
+    columns: dict[str, Any] = {
+        "offered": [["a", "b"], ["a", "b"]],
+        "contexts": [[[1.0], [2.0]], [[3.0], [4.0]]],
+        "chosen": [[1], [0]],
+        "rewards": [[0.5], [None]],
+        "weights": [[1.0], [None]],
+    }
+    return pa.table({**columns, **changes})
+
+
+EXPORTED: dict[str, tuple[dict[str, Any], str]] = {
+    "JSON": ({"offered": ['["a", 1]'] * 2}, "column 'offered' is of type string, expected lists: arms of two"),
+    "flat": ({"contexts": [[1.0], [2.0]]}, "column 'contexts' holds lists of type double"),
+    "share": ({"chosen": [[0.7], [0.0]]}, "column 'chosen' holds lists of type double"),
+    "texts": ({"rewards": [["1"], ["2"]]}, "column 'rewards' holds lists of type string"),
+    "weight": ({"weights": [[0.0], [1.0]]}, "row 0: column 'weights' is 0.0, expected above 0"),
+    "place": ({"chosen": [[1], [2]]}, "row 1: column 'chosen' is not a place among the arms"),
+    "length": ({"rewards": [[0.5, 1.0], [None]]}, "row 0: column 'rewards' has 2 items, expected 1"),
+    "nan": ({"contexts": [[[1.0], [float("nan")]], [[3.0], [4.0]]]}, "row 0: column 'contexts' is nan"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", EXPORTED)
+def test_bad_tables_of_decisions_are_named(case: str) -> None:
+    """Columns of other types, numbers that cannot be."""
+    changes, message = EXPORTED[case]
+    with pytest.raises(DataError, match=message):
+        rolin.fit(exported(**changes), progress=False)
+
+
+def test_decisions_that_wait_for_a_reward() -> None:
+    """They are no evidence, unless it is said what they count as."""
+    assert rolin.fit(exported(), progress=False).moments.count == 1
+    found = rolin.fit(exported(), missing=0.0, progress=False).moments
+    assert (found.count, dict(zip(found.arms, found.mean_reward, strict=True))) == (
+        2,
+        {"a": 0.0, "b": 0.5},
+    )
+
+
 OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "missing": ({"missing": "ignore"}, "missing='ignore', expected 'refuse', 'drop' or a number"),
     "true": ({"missing": True}, "missing=True, expected"),
     "engine": ({"engine": "hadoop"}, "engine='hadoop', expected None or one of dask, ray, spark"),
     "address": ({"address": "tcp://x"}, "address='tcp://x', expected that of an engine"),
     "twice": ({"features": ["x0", "x0"]}, "a column of features is named twice"),
+    "one column": ({"weight": "reward"}, "arm, reward and weight are three columns"),
+    "number": ({"features": 5}, "features=5, expected names of columns"),
+    "jobs": ({"jobs": 0}, "jobs=0, expected a number of workers"),
+    "storage": ({"storage_options": 5}, "storage_options=5, expected a mapping"),
     "itself": ({"features": ["reward"]}, "column 'reward' cannot be a feature"),
     "map": ({"feature_map": {"a": 1}}, "expected a feature map"),
     "intercept": ({"intercept_std": -1.0}, "intercept_std=-1.0, expected a positive number"),
@@ -691,6 +882,9 @@ def test_the_command_writes_a_state(
         (["--storage", "anon"], "--storage anon, expected NAME=VALUE"),
         (["--map", tmp_path / "no.json"], "there is no feature map"),
         (["--reward", "money"], "there is no column 'money'"),
+        (["--out", path / "part-0.parquet"], "is, or would be, a part of the log"),
+        (["--out", path / "state.parquet"], "is, or would be, a part of the log"),
+        (["--out", tmp_path / "nowhere" / "state"], "there is no folder"),
     ):
         code, text = rolin_command("fit", path, "--out", out, *arguments)
         assert (code, message in text) == (2, True)
@@ -708,3 +902,15 @@ def test_the_state_says_what_it_is(rng: np.random.Generator, tmp_path: Path) -> 
     rolin.snapshot.write(tmp_path / "other", state._replace(arrays=arrays))
     with pytest.raises(StateFileError, match="do not fit together: weight has shape"):
         rolin.load(tmp_path / "other")
+
+
+def test_a_damaged_file_of_arrow_does_not_crash(rng: np.random.Generator, tmp_path: Path) -> None:
+    """Offsets that point outside: an error, not a signal."""
+    path = arrow_file(log(rng, 100), tmp_path)
+    content = bytearray(path.read_bytes())
+    offset = content.find(np.arange(0, 6 * 4, 6, dtype=np.int32).tobytes())
+    assert offset > 0  # texts of 6 letters: item-0 and so on
+    content[offset + 7] = 0x7F
+    path.write_bytes(bytes(content))
+    with pytest.raises(DataError, match=r"log.arrow, row group 0 cannot be read"):
+        rolin.fit(path, features=FEATURES, progress=False)

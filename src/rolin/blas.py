@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rolin.extras import needs
@@ -19,10 +21,26 @@ def controller() -> Any:
     return ThreadpoolController()
 
 
-def one_thread() -> AbstractContextManager[Any]:
+_lock = threading.Lock()
+_held: list[Any] = []  # the limit, and how many blocks are in it
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
     """Leave BLAS one thread while the block runs, in all threads of this process."""
-    limited: AbstractContextManager[Any] = controller().limit(limits=1)
-    return limited
+    with _lock:
+        if _held:
+            _held[1] += 1
+        else:
+            _held[:] = [controller().limit(limits=1), 1]
+    try:
+        yield
+    finally:
+        with _lock:  # the last to leave gives the threads back
+            _held[1] -= 1
+            if not _held[1]:
+                _held[0].restore_original_limits()
+                _held.clear()
 
 
 @functools.cache

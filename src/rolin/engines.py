@@ -18,13 +18,15 @@ from typing import Any, Literal, TypeVar, get_args
 from rolin.errors import EngineError, ParameterError
 from rolin.extras import needs
 
-__all__ = ["Engine", "check_engine", "connected", "each"]
+__all__ = ["Engine", "check_engine", "check_jobs", "connected", "each"]
 
 Engine = Literal["dask", "ray"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 # Items that are given out for each worker: one that it works on, and some that wait for it.
 _AHEAD = 3
+# Seconds to wait for the first worker of a cluster.
+_PATIENCE = 60
 
 
 def check_engine(engine: object, address: object, known: Iterable[str] = get_args(Engine)) -> None:
@@ -37,6 +39,12 @@ def check_engine(engine: object, address: object, known: Iterable[str] = get_arg
         )
 
 
+def check_jobs(jobs: object) -> None:
+    """Refuse a number of workers that there cannot be."""
+    if jobs is not None and (type(jobs) is not int or jobs == 0):
+        raise ParameterError(f"jobs={jobs!r}, expected a number of workers, -1 for all cores")
+
+
 def each(
     function: Callable[[Item], Result],
     items: Iterable[Item],
@@ -44,6 +52,7 @@ def each(
     engine: Engine | None,
     address: str | None = None,
     jobs: int | None = None,
+    what: str = "",
 ) -> Iterator[Result]:
     """Yield the results of all items, in their order.
 
@@ -61,9 +70,11 @@ def each(
     jobs
         Number of threads, or of workers of a cluster on this machine; by default, and if negative, as many as
         there are cores.
+    what
+        What an item is, for errors; by default its text says it.
     """
     with _POOLS[engine](address, jobs) as pool:
-        yield from _in_order(function, items, *pool)
+        yield from _in_order(function, items, what, *pool)
 
 
 def connected(
@@ -86,9 +97,11 @@ def connected(
 def _in_order(
     function: Callable[[Any], Any],
     items: Iterable[Any],
+    what: str,
     submit: Callable[..., Any],
     result: Callable[[Any], Any],
     workers: Callable[[], int],
+    cancel: Callable[[Any], object],
 ) -> Iterator[Any]:
     """Keep all workers busy, and no more results waiting than they make meanwhile."""
     waiting: deque[tuple[Any, Any]] = deque()
@@ -100,12 +113,13 @@ def _in_order(
             if not waiting:
                 return
             item, task = waiting.popleft()
-            yield _result(result, task, item)
+            yield _result(result, task, f"{what} {item}".strip())
     finally:
-        waiting.clear()  # what nobody waits for is not done
+        for _, task in waiting:  # what nobody waits for is not done
+            cancel(task)
 
 
-def _result(result: Callable[[Any], Any], task: Any, item: Any) -> Any:
+def _result(result: Callable[[Any], Any], task: Any, item: str) -> Any:
     try:
         return result(task)
     except _Died as died:
@@ -118,7 +132,8 @@ class _Died(Exception):
     """An item whose workers died."""
 
 
-Pool = tuple[Callable[..., Any], Callable[[Any], Any], Callable[[], int]]
+Pool = tuple[Callable[..., Any], Callable[[Any], Any], Callable[[], int], Callable[[Any], object]]
+"""What gives out an item, what waits for its result, how many workers there are, what calls one off."""
 
 
 @contextmanager
@@ -126,7 +141,7 @@ def _threads(_address: None, jobs: int | None) -> Iterator[Pool]:
     n = _cores(jobs)
     executor = ThreadPoolExecutor(n)
     try:
-        yield executor.submit, lambda task: task.result(), lambda: n
+        yield executor.submit, lambda task: task.result(), lambda: n, lambda task: task.cancel()
     finally:
         executor.shutdown(cancel_futures=True)
 
@@ -146,7 +161,8 @@ def _dask(address: str | None, jobs: int | None) -> Iterator[Pool]:
     else:
         try:
             client = own = distributed.Client(address)
-        except (OSError, ValueError, TypeError) as error:
+            client.wait_for_workers(1, timeout=_PATIENCE)
+        except (OSError, ValueError, TypeError) as error:  # among them TimeoutError
             raise EngineError(f"there is no Dask at {address}: {error}") from error
 
     def result(task: Any) -> Any:
@@ -159,7 +175,12 @@ def _dask(address: str | None, jobs: int | None) -> Iterator[Pool]:
         return client.submit(function, item, pure=False)
 
     try:
-        yield submit, result, lambda: sum(client.nthreads().values())
+        yield (
+            submit,
+            result,
+            lambda: sum(client.nthreads().values()),
+            lambda task: task.cancel(),
+        )
     finally:
         if own is not None:
             cluster = own.cluster if address is None else None
@@ -173,6 +194,10 @@ def _ray(address: str | None, jobs: int | None) -> Iterator[Pool]:
     with needs("ray"):
         import ray
     own = not ray.is_initialized()
+    if not own and address is not None:
+        raise EngineError(
+            f"address={address!r}, but this process is connected to Ray: leave it out"
+        )
     if own:
         where: dict[str, Any] = (
             {"num_cpus": _cores(jobs), "include_dashboard": False}
@@ -200,7 +225,7 @@ def _ray(address: str | None, jobs: int | None) -> Iterator[Pool]:
             raise error.cause if isinstance(error.cause, Exception) else error from None
 
     try:
-        yield submit, result, lambda: int(ray.cluster_resources().get("CPU", 1))
+        yield submit, result, lambda: int(ray.cluster_resources().get("CPU", 1)), ray.cancel
     finally:
         if own:
             ray.shutdown()

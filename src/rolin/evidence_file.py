@@ -41,11 +41,14 @@ def moments_of(state: State) -> Moments:
     try:
         k, d = arrays["mean_context"].shape
         shapes: dict[str, tuple[int, ...]] = {
-            "numbers": (3,), "scatter": (d, d), "cross": (d,), "weight": (k,), "mean_reward": (k,),
+            "numbers": (3,), "scatter": (d, d), "cross": (d,), "weight": (k,),
+            "mean_context": (k, d), "mean_reward": (k,),
         }  # fmt: skip
         for name, shape in shapes.items():
-            if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
-                raise ValueError(f"{name} has shape {arrays[name].shape}, expected {shape}, finite")
+            if arrays[name].shape != shape:
+                raise ValueError(f"{name} has shape {arrays[name].shape}, expected {shape}")
+            if not np.isfinite(arrays[name]).all():
+                raise ValueError(f"{name} has numbers that are not finite")
         if len(state.names) != k:
             raise ValueError(f"there are {len(state.names)} names for {k} arms")
     except (KeyError, ValueError) as error:

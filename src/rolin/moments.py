@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 # Numbers multiplied at a time: enough for BLAS, few enough to stay in the cache, and that plain sums lose
 # nothing.
 _CHUNK = 131_072
+# How much larger than what is left the part of a sum of squares may be that is subtracted from it.
+_FAR = 100.0
 # How far below zero rounding may push a sum of squares, relative to what it was subtracted from.
 _NEGATIVE = 1e-9
 
@@ -139,31 +141,36 @@ class Moments:
         n, k, d = len(codes), len(arms), contexts.shape[1]
         weight = np.bincount(codes, weights, minlength=k).astype(np.float64)
         roots = np.sqrt(weights)
-        # Around the first observation of each arm, which is as near its mean as the others are: that loses
-        # a bit or two, once the mean is known, and saves a pass.
-        centres, sums = np.empty((k, 1 + d)), np.zeros((k, 1 + d))
+        # Around the first observation of each arm, which is mostly as near its mean as the others are:
+        # that loses a bit or two, and saves a pass. If it was far out, once more, around the means.
+        centres = np.empty((k, 1 + d))
         first = np.empty(k, np.int64)
         first[codes[::-1]] = np.arange(n - 1, -1, -1)
         centres[:, 0], centres[:, 1:] = rewards[first], contexts[first]
-        total, dropped = np.zeros((2, 1 + d, 1 + d))
         chunk = max(_CHUNK // (1 + d), 64)
         around = np.empty((min(n, chunk), 1 + d))
         with np.errstate(over="ignore", invalid="ignore"):  # looked at below
-            for start in range(0, n, chunk):
-                part = slice(start, min(n, start + chunk))
-                some = around[: part.stop - start]
-                centre(
-                    contexts[part], rewards[part], weights[part], roots[part], codes[part],
-                    centres, sums, some,
-                )  # fmt: skip
-                term = some.T @ some + dropped
-                before = total
-                total = before + term
-                dropped = term - (total - before)  # Kahan's compensation
-            sums /= weight[:, None]  # x̄ - centre
-            centres += sums
-            sums *= np.sqrt(weight)[:, None]
-            total = total + (dropped - sums.T @ sums)
+            for _ in range(3):
+                total, dropped = np.zeros((2, 1 + d, 1 + d))
+                sums = np.zeros((k, 1 + d))
+                for start in range(0, n, chunk):
+                    part = slice(start, min(n, start + chunk))
+                    some = around[: part.stop - start]
+                    centre(
+                        contexts[part], rewards[part], weights[part], roots[part], codes[part],
+                        centres, sums, some,
+                    )  # fmt: skip
+                    term = some.T @ some + dropped
+                    before = total
+                    total = before + term
+                    dropped = term - (total - before)  # Kahan's compensation
+                sums /= weight[:, None]  # x̄ - centre
+                centres += sums
+                sums *= np.sqrt(weight)[:, None]
+                off = sums.T @ sums
+                total = total + (dropped - off)
+                if not (np.diag(off) > _FAR * np.diag(total)).any():
+                    break
         np.fill_diagonal(total, np.maximum(np.diag(total), 0.0))
         if not (np.isfinite(total).all() and np.isfinite(weight).all()):
             raise NotFiniteError("contexts, rewards or weights are too large to add up")
@@ -188,6 +195,8 @@ class Moments:
         """
         total: Total | None = None
         for part in parts:
+            if not isinstance(part, Moments):
+                raise MergeError(f"a part is {part!r}, expected Moments")
             if total is None:
                 total = Total(part.n_features)
             total.add(part)
@@ -328,6 +337,7 @@ class Total:
         term[0, 1:] = term[1:, 0] = part.cross
         term += self._dropped
         chunk = max(_CHUNK // (1 + self._d), 64)
+        # what overflows is refused when the total is asked for
         apart, scaled = np.empty((2, min(len(mine), chunk), 1 + self._d))
         for start in range(0, len(mine), chunk):
             some = slice(start, start + chunk)
@@ -336,9 +346,11 @@ class Total:
                 mine[some], part.weight[some], part.mean_reward[some], part.mean_context[some],
                 self._weight, self._means, apart[:n], scaled[:n],
             )  # fmt: skip
-            term += scaled[:n].T @ apart[:n]
-        total = self._total + term
-        self._dropped = term - (total - self._total)  # Kahan's compensation
+            with np.errstate(over="ignore", invalid="ignore"):
+                term += scaled[:n].T @ apart[:n]
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = self._total + term
+            self._dropped = term - (total - self._total)  # Kahan's compensation
         self._total = total
         self._count += part.count
         self._sum_log_weight += part.sum_log_weight
@@ -346,6 +358,8 @@ class Total:
     def moments(self) -> Moments:
         """Return what there is by now (a copy)."""
         k, total = len(self._index), self._total
+        if not all(np.isfinite(part).all() for part in (total, self._weight[:k], self._means[:k])):
+            raise NotFiniteError("moments are too large to add up")
         return Moments(
             self._count,
             self._sum_log_weight,

@@ -79,6 +79,8 @@ class Posterior(Learner):
         self._factor = np.diag(std)
         self._scatter = np.zeros((3, 1 + d, 1 + d))
         self._numbers = np.zeros(7)
+        self.renewals = 0
+        """How often all of it has changed at once; between two, weights only grow."""
         self._numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
         self._numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
 
@@ -93,6 +95,7 @@ class Posterior(Learner):
         """Know these moments, and nothing else: O(K d² + d³)."""
         index = ArmIndex(moments.arms, removed)
         rebuilt = rebuild(self.scales, moments)
+        self.renewals += 1
         self._index = index
         self._arms[:] = 0.0
         self._tails[:] = 0.0
@@ -124,6 +127,7 @@ class Posterior(Learner):
                     "coef_std or coef_mean has one number per feature, so there is no prior for more features"
                 )
         d, more = self.n_features, n_features - self.n_features
+        self.renewals += 1
         mean, std = self.scales.prior(n_features)
         new, old = np.arange(d, d + more), np.delete(np.arange(len(mean)), np.s_[d : d + more])
         coef, factor = mean, np.zeros((len(mean), len(mean)))
@@ -159,6 +163,7 @@ class Posterior(Learner):
         if rebuilt is None:
             rebuilt = rebuild(scales, self._stored().decayed(age))
         self.scales = scales
+        self.renewals += 1
         self._coef, self._factor = rebuilt.coef, rebuilt.factor
         numbers = self._numbers
         numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2

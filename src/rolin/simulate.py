@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rolin.blas import controller, one_thread, one_thread_for_good
 from rolin.checks import count_of
-from rolin.engines import Engine, check_engine, each
+from rolin.engines import Engine, check_engine, check_jobs, each
 from rolin.environments.base import Block, Environment
 from rolin.errors import (
     ArmError,
@@ -30,7 +30,7 @@ from rolin.extras import needs
 from rolin.result import Result
 from rolin.runs import Regrets, RunFile
 
-__all__ = ["MOST", "MakePolicy", "check_jobs", "pull", "simulate"]
+__all__ = ["MOST", "MakePolicy", "pull", "simulate"]
 
 
 # Rounds, runs or checkpoints: the regret of every round of a run is held in memory.
@@ -154,12 +154,6 @@ def simulate(
         if file is not None:
             file.close()
     return Result.of(settings, done)
-
-
-def check_jobs(jobs: object) -> None:
-    """Refuse a number of processes that there cannot be."""
-    if jobs is not None and (type(jobs) is not int or jobs == 0):
-        raise ParameterError(f"jobs={jobs!r}, expected a number of processes, -1 for all cores")
 
 
 def _made(name: object, make: object) -> Any:
@@ -287,7 +281,7 @@ def _played(
 ) -> Iterator[tuple[int, Regrets]]:
     """Yield runs as they finish, in any order."""
     if engine is not None:
-        yield from each(play, missing, engine=engine, address=address, jobs=jobs)
+        yield from each(play, missing, engine=engine, address=address, jobs=jobs, what="run")
         return
     with needs("sim"):
         import joblib

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rolin.arms import Name, canonical
 from rolin.catalogue.following import Following
 from rolin.catalogue.names import Names
-from rolin.catalogue.reading import read_arms
+from rolin.catalogue.reading import read_arms, read_fields
 from rolin.catalogue.scoring import Joint, Marginal, Scoring
 from rolin.catalogue.shelf import Shelf
 from rolin.checks import as_excluded, as_floats, as_names, count_of
@@ -34,6 +34,7 @@ from rolin.policies import Decision, LinearPolicy
 from rolin.policies.greedy import Greedy
 from rolin.policies.naive import NaiveRoLinTS
 from rolin.policies.rolin_ts import RoLinTS
+from rolin.policies.rolin_ucb import RoLinUCB
 from rolin.randomness import Key, as_key
 from rolin.sampling import tied_for_best
 
@@ -47,7 +48,8 @@ class Catalogue:
 
     The features are registered once. A decision over all of them is one pass over the memory, O(K d) for
     every rule: what the policy has learned since the last one is applied on the way. It is the decision
-    that `policy.decide` makes of the same contexts, up to rounding.
+    that `policy.decide` makes of the same contexts, up to rounding: those of the arms that can be chosen, the
+    first ones in their order, then those that were added.
 
     Parameters
     ----------
@@ -89,15 +91,21 @@ class Catalogue:
         *,
         features: Features | None = None,
     ) -> None:
-        if not isinstance(policy, LinearPolicy) or isinstance(policy, NaiveRoLinTS):
+        rule = getattr(type(policy), "_score", None)
+        if (
+            not isinstance(policy, LinearPolicy)
+            or rule not in (LinearPolicy._score, RoLinTS._score)
+            or isinstance(policy, NaiveRoLinTS)
+        ):
             raise CannotTell(
-                f"{type(policy).__name__} cannot choose from a catalogue, expected a policy with a Gaussian posterior, "
-                "such as RoLinTS or RoLinUCB"
+                f"{type(policy).__name__} cannot choose from a catalogue, expected a policy that scores arms by their "
+                "posterior, such as RoLinTS or RoLinUCB"
             )
         self.policy = policy
         """What chooses."""
         self.features = _checked_map(policy, features)
         """What makes vectors of the arms' fields, if it is known."""
+        self._n_features = policy.n_features
         self._crossed = _crossed(self.features) if _has_fields(contexts) else None
         joint = isinstance(policy, RoLinTS) and policy.sampling == "joint"
         if self._crossed is not None and not joint and not isinstance(policy, Greedy):
@@ -113,7 +121,9 @@ class Catalogue:
             raise ArmError("no arms were given, expected at least one")
         self._shelf = Shelf(x, names)
         means = not joint and self._crossed is None
-        self._following = Following(policy.posterior, self._shelf, means=means)
+        self._following = Following(
+            policy.posterior, self._shelf, means=means, own=self._crossed is None
+        )
         self._scoring: Scoring = (
             Marginal(policy, self._shelf, self._following)
             if means
@@ -154,13 +164,18 @@ class Catalogue:
         arm
             Column of the arms' names.
         features
-            Columns of the features, numbers or lists of numbers; by default all other columns of numbers.
+            Columns of the features, numbers or lists of numbers, in the order that the policy learned them in; by
+            default all other such columns. If the policy has a feature map, its fields.
         dtype
             `"float32"` takes half the memory, and half the time of a decision.
         storage_options
             What the file system of a URL takes.
         """
-        names, x = read_arms(source, arm, features, dtype, dict(storage_options or {}))
+        options = dict(storage_options or {})
+        if features is None and isinstance(policy.features, FeatureMap):
+            names, table = read_fields(source, arm, policy.features, options)
+            return cls(policy, table, names)
+        names, x = read_arms(source, arm, features, dtype, options)
         return cls(policy, x, names)
 
     # -- what is in it -----------------------------------------------------------------------
@@ -171,7 +186,14 @@ class Catalogue:
 
     def __contains__(self, arm: object) -> bool:
         """Return whether an arm can be chosen."""
-        return bool(self._shelf.find([canonical(arm)])[0] >= 0)
+        try:
+            return bool(self._shelf.find([canonical(arm)])[0] >= 0)
+        except ArmError:  # not even a name
+            return False
+
+    def __reduce__(self) -> Any:
+        """Refuse to be copied: it belongs to its policy, and shares its array."""
+        raise TypeError("a catalogue is not copied or pickled: make one for the other policy")
 
     @property
     def nbytes(self) -> int:
@@ -188,7 +210,19 @@ class Catalogue:
         situation
             The fields of the situation, if the map has any.
         """
-        return self._contexts(self._shelf.at(_listed(arms)), situation)
+        with self._lock:
+            self._check_policy()
+            return self._contexts(self._shelf.at(_names(arms)), situation)
+
+    def _check_policy(self) -> None:
+        """Refuse to go on if the policy has got other features since."""
+        now, then = self.policy.features, self.features
+        other = now is not None and then is not None and now.version != then.version
+        if other or self.policy.n_features != self._n_features:
+            raise ParameterError(
+                f"the policy has {self.policy.n_features} features now, of another map than this catalogue: make the "
+                "catalogue anew"
+            )
 
     def _contexts(self, places: NDArray[np.int64], situation: Any) -> Floats:
         x = self._shelf.features(places)
@@ -198,10 +232,7 @@ class Catalogue:
                     "a situation was given, but the contexts of this catalogue have none"
                 )
             return x
-        out = np.empty((len(x), self._crossed.n_features))
-        for i, row in enumerate(x):
-            out[i] = self._crossed.context_of(row, situation)
-        return out
+        return self._crossed.contexts_of(x, situation)
 
     def add(self, contexts: Any, arms: Iterable[Name]) -> None:
         """Add arms; those that there are stay as they are.
@@ -213,7 +244,8 @@ class Catalogue:
         arms
             Their names.
         """
-        names = _listed(arms)
+        names = _names(arms)
+        self._check_policy()
         x = as_floats("contexts", self._vectors(contexts, names))
         if len(x) != len(names):
             raise ShapeError(f"arms has {len(names)} names, expected {len(x)}, one per context")
@@ -225,8 +257,7 @@ class Catalogue:
                 f"arm {names[row]!r}: feature {j} is {x[row, j]}, expected finite numbers"
             )
         with self._lock:
-            self._shelf.add(kept, names)
-            self._following.arms_added(names)
+            self._following.arms_added(names, self._shelf.add(kept, names))
 
     def remove(self, arms: Iterable[Name]) -> None:
         """Take arms out: they are not chosen any more. What they taught the policy stays.
@@ -236,10 +267,9 @@ class Catalogue:
         arms
             Their names.
         """
-        names = _listed(arms)
+        names = _names(arms)
         with self._lock:
-            self._shelf.remove(names)
-            self._following.arms_removed(names)
+            self._following.arms_removed(self._shelf.remove(names))
 
     def _vectors(self, contexts: Any, arms: Iterable[Name] | None) -> NDArray[Any]:
         """Return the features of arms as an array, without a copy where there is no need."""
@@ -256,7 +286,8 @@ class Catalogue:
         if self._crossed is not None:
             raise InputError("contexts are numbers, expected the fields of the arms, as at first")
         x = contexts
-        if not (isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64)):
+        plain = isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray)
+        if not (plain and x.dtype in (np.float32, np.float64)):
             x = as_floats("contexts", contexts)
         d = self.policy.n_features
         if x.ndim != 2 or x.shape[1] != d:
@@ -295,7 +326,8 @@ class Catalogue:
         with self._lock:
             if arms is None:
                 return self._decide([situation], top_k, excluded, key)[0]
-            names = _listed(arms)
+            self._check_policy()
+            names = _names(arms)
             contexts = self._contexts(self._shelf.at(names), situation)
             return self.policy.decide(contexts, names, top_k=top_k, exclude=excluded, key=key)
 
@@ -324,6 +356,8 @@ class Catalogue:
         """
         if (number is None) == (situations is None):
             raise ParameterError("expected a number of decisions, or their situations")
+        if situations is not None and not isinstance(situations, Sequence):
+            raise ParameterError(f"situations={situations!r}, expected a list of them")
         asked = [None] * count_of("number", number) if situations is None else list(situations)
         excluded = [canonical(name) for name in as_excluded(exclude)]
         with self._lock:
@@ -339,7 +373,7 @@ class Catalogue:
         situation
             The fields of the situation, if the map has any.
         """
-        names = _listed(arms)
+        names = _names(arms)
         return self.policy.predict(self.contexts(names, situation), names)
 
     def probabilities(
@@ -359,13 +393,16 @@ class Catalogue:
             nothing need none.
         """
         with self._lock:
+            self._check_policy()
             offered = self._shelf.offered[: self._shelf.n]
-            out = self._left_out([])
-            if not isinstance(self.policy, RoLinTS):
-                scores = next(iter(self._scoring.scores([situation], [0])))
-                scores[out] = -np.inf
+            left = self._left([])
+            if isinstance(self.policy, (Greedy, RoLinUCB)):
+                scores = next(iter(self._scoring.scores([situation], [0], left)))
+                _leave_out(scores, left)
                 best = tied_for_best(scores)
                 return (best / best.sum())[offered], np.zeros(len(self))
+            if not isinstance(self.policy, RoLinTS):
+                raise CannotTell(f"{type(self.policy).__name__} does not know its probabilities")
             if draws is None:
                 raise CannotTell(
                     f"the probabilities of {len(self)} arms are not computed, but estimated: say from how many "
@@ -374,17 +411,24 @@ class Catalogue:
             draws = count_of("draws", draws, least=2)
             sums = np.zeros((2, self._shelf.n))
             for i in range(draws):
-                mean, std, scores = self._scoring.given(situation, f"probabilities {i}")
-                mean[out] = scores[out] = -np.inf
+                mean, std, scores = self._scoring.given(situation, f"probabilities {i}", left)
+                _leave_out(mean, left)
+                _leave_out(scores, left)
                 passes.chances(mean, std, scores, sums)
             p = sums[0] / draws
             variance = np.maximum(sums[1] / draws - p * p, 0.0) / (draws - 1)
             return p[offered], np.sqrt(variance)[offered]
 
-    def _left_out(self, excluded: Sequence[Name]) -> NDArray[np.int64]:
-        """Return the places of arms that must not be chosen: excluded now, or removed from the policy."""
+    def _left(self, excluded: Sequence[Name]) -> NDArray[np.bool_] | None:
+        """Return which arms can be chosen now, or `None` if that are all places."""
+        n = self._shelf.n
         places = self._shelf.find([*excluded, *self.policy.removed_arms])
-        return np.unique(places[places >= 0])
+        places = places[places >= 0]
+        if not len(places) and len(self) == n:
+            return None
+        left = self._shelf.offered[:n].copy()
+        left[places] = False
+        return left
 
     def _decide(
         self,
@@ -393,10 +437,11 @@ class Catalogue:
         excluded: Sequence[Name],
         key: Key | None,
     ) -> list[Decision]:
+        self._check_policy()
         policy, first = self.policy, self.policy.n_decisions
         keys: list[Key] = [first + i for i in range(len(situations))] if key is None else [key]
-        out = self._left_out(excluded)
-        offered = len(self) - len(out)
+        left = self._left(excluded)
+        offered = len(self) if left is None else int(np.count_nonzero(left))
         if offered < 1:
             raise ArmError("all arms are excluded, expected at least one that is not")
         wanted = 1 if top_k is None else count_of("top_k", top_k, least=1)
@@ -406,9 +451,9 @@ class Catalogue:
             )
         decisions = []
         for scores, k, situation in zip(
-            self._scoring.scores(situations, keys), keys, situations, strict=True
+            self._scoring.scores(situations, keys, left), keys, situations, strict=True
         ):
-            scores[out] = -np.inf
+            _leave_out(scores, left)
             decisions.append(self._decision(scores, k, wanted, situation))
         if key is None:
             policy._decisions += len(decisions)
@@ -435,6 +480,12 @@ class Catalogue:
                 return self.policy._ranking((-1, scores[None]), key, top_k)
         places: list[int] = near[:top_k].tolist()
         return places
+
+
+def _leave_out(scores: Floats, left: NDArray[np.bool_] | None) -> None:
+    """Let arms that cannot be chosen now be the last."""
+    if left is not None:
+        scores[~left] = -np.inf
 
 
 def _checked_map(policy: LinearPolicy, features: Features | None) -> Features | None:
@@ -469,8 +520,13 @@ def _has_fields(contexts: Any) -> bool:
     )
 
 
-def _listed(names: Iterable[Name]) -> Any:
+def _names(arms: Iterable[Name]) -> list[Name]:
+    """Return names as a list, in their plain form."""
+    return [n if type(n) in (str, int) else canonical(n) for n in as_names(arms)]
+
+
+def _listed(arms: Iterable[Name]) -> Any:
     """Return names as a list; a range or an array of integers stays."""
-    if isinstance(names, range) or (isinstance(names, np.ndarray) and names.dtype.kind in "iu"):
-        return names
-    return [n if type(n) in (str, int) else canonical(n) for n in as_names(names)]
+    if isinstance(arms, range) or (isinstance(arms, np.ndarray) and arms.dtype.kind in "iu"):
+        return arms
+    return _names(arms)

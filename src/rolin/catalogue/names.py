@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.arms import Name, canonical
-from rolin.errors import ArmError
+from rolin.errors import ArmError, ShapeError
 
 __all__ = ["Names"]
 
@@ -37,11 +37,14 @@ class Names:
 
     def __init__(self, names: Iterable[Name]) -> None:
         given: Any = names if isinstance(names, (range, np.ndarray)) else list(names)
-        if isinstance(given, np.ndarray) and given.dtype.kind not in "iu":
-            given = given.tolist()
+        if isinstance(given, np.ndarray):
+            if given.ndim != 1:
+                raise ShapeError(f"arms has shape {given.shape}, expected a list of names")
+            if given.dtype.kind not in "iu" or (given.size and int(given.max()) >= 2**63):
+                given = given.tolist()
         if isinstance(given, list):
             given = [n if type(n) in (str, int) else canonical(n) for n in given]
-            if given and {type(n) for n in given} == {int} and max(map(abs, given)) < 2**63:
+            if given and {type(n) for n in given} == {int} and _fit(given):
                 given = np.array(given, dtype=np.int64)
         self._range = given if isinstance(given, range) else None
         self._numbers: NDArray[np.int64] | None = None
@@ -93,7 +96,7 @@ class Names:
                     places[i] = self._range.index(name)
             return places
         if self._numbers is not None:
-            asked = [i for i, name in enumerate(found) if type(name) is int and abs(name) < 2**63]
+            asked = [i for i, name in enumerate(found) if type(name) is int and _fit([name])]
             keys = np.array([found[i] for i in asked], dtype=np.int64)
         else:
             asked = list(range(len(found)))
@@ -116,6 +119,11 @@ class Names:
             return 0
         arrays = (self._numbers, self._ends, self._keys, self._order)
         return len(self._text) + sum(a.nbytes for a in arrays if a is not None)
+
+
+def _fit(numbers: list[int]) -> bool:
+    """Return whether integers are such as NumPy has."""
+    return min(numbers) >= -(2**63) and max(numbers) < 2**63
 
 
 def _encoded(name: Name) -> bytes:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.errors import DataError, ParameterError
+from rolin.features import FeatureMap
+from rolin.features.base import ARM
 from rolin.fitting import arrow
 from rolin.fitting.arrow import BadCell
 from rolin.fitting.pieces import (
@@ -23,7 +25,7 @@ from rolin.fitting.pieces import (
     sample_of,
 )
 
-__all__ = ["read_arms"]
+__all__ = ["read_arms", "read_fields"]
 
 
 def read_arms(
@@ -59,19 +61,53 @@ def read_arms(
     return names, x
 
 
+def read_fields(
+    source: Any, arm: str, features: FeatureMap, options: Mapping[str, Any]
+) -> tuple[list[Any], Any]:
+    """Return the names of the arms in files, and a table of their fields."""
+    files = look(files_of(source, options), options)
+    wanted = {field.split(".")[0] for field in features.arm} | set(features.arm)
+    pa = arrow.pyarrow()
+    names: list[Any] = []
+    batches: list[Any] = []
+    for piece in pieces_of(files):
+        schema = next(file.schema for file in files if file.path == piece.path)
+        try:
+            arrow.kind_of_arms(schema, arm)
+            columns = [name for name in schema.names if name in wanted and name != arm]
+            for field in set(features.arm) - {ARM}:
+                if field not in columns and field.split(".")[0] not in columns:
+                    raise DataError(f"there is no column {field!r}, a field of the arms")
+        except DataError as error:
+            raise DataError(f"{piece.path}: {error}") from error
+        for place, batch in batches_of(piece, [arm, *columns], len(columns), options):
+            with _told(place):
+                found, codes = arrow.encoded(batch.column(arm), arm)
+            names.extend(found[code] for code in codes.tolist())
+            batches.append(batch.select(columns))
+    try:
+        return names, pa.Table.from_batches(batches)
+    except pa.ArrowException as error:
+        raise DataError(f"the files differ in their columns: {error}") from error
+
+
 def _columns(
     files: Sequence[File], arm: str, features: Sequence[str] | None, options: Mapping[str, Any]
 ) -> tuple[list[str], list[int]]:
     """Return the columns of the features, and how wide each is."""
     first = files[0]
+    sample = first.schema.empty_table()
+    for file in files:
+        sample = sample_of(file, options)
+        if sample.num_rows:
+            break
     try:
         kind = arrow.kind_of_arms(first.schema, arm)
         columns = (
-            [n for n in first.schema.names if n != arm and arrow.is_number(first.schema, n)]
+            [n for n in first.schema.names if n != arm and arrow.is_feature(first.schema, n)]
             if features is None
             else list(features)
         )
-        sample = sample_of(first, options)
         widths = [arrow.width_of(sample, column) for column in columns]
     except DataError as error:
         raise DataError(f"{first.path}: {error}") from error
@@ -80,10 +116,7 @@ def _columns(
             if arrow.kind_of_arms(file.schema, arm) != kind:
                 raise DataError(f"column {arm!r} holds no {kind}, as in {first.path}")
             for column in columns:
-                if not (
-                    arrow.is_number(file.schema, column)
-                    or arrow.is_list_of_numbers(file.schema, column)
-                ):
+                if not arrow.is_feature(file.schema, column):
                     raise DataError(f"column {column!r} holds no numbers")
         except DataError as error:
             raise DataError(f"{file.path}: {error}") from error

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.catalogue.following import Following, threads
+from rolin.catalogue.following import Following, refuse_overflow, threads
 from rolin.catalogue.shelf import Shelf
 from rolin.errors import InputError
 from rolin.features import FeatureMap
@@ -23,6 +23,7 @@ from rolin.randomness import Key
 __all__ = ["Joint", "Marginal", "Scoring"]
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 # Draws that are made ahead: while one thread scores, another draws.
 _AHEAD = 2
 # Decisions that share a pass over the features, at most; their scores take 16 bytes an arm each.
@@ -46,42 +47,68 @@ class Scoring(ABC):
         self._policy, self._shelf, self._following = policy, shelf, following
 
     @abstractmethod
-    def scores(self, situations: Sequence[Any], keys: Sequence[Key]) -> Iterator[Floats]:
-        """Yield the scores of all arms, decision by decision."""
+    def scores(
+        self, situations: Sequence[Any], keys: Sequence[Key], left: Flags | None
+    ) -> Iterator[Floats]:
+        """Yield the scores of all places, decision by decision.
+
+        Parameters
+        ----------
+        situations
+            What contexts depend on, for each decision.
+        keys
+            What each decision is keyed by.
+        left
+            (n,): which arms can be chosen now, if not all: the others draw no numbers.
+        """
 
     @abstractmethod
-    def given(self, situation: Any, key: Key) -> tuple[Floats, Floats, Floats]:
+    def given(self, situation: Any, key: Key, left: Flags | None) -> tuple[Floats, Floats, Floats]:
         """Return what is drawn independently for every arm: means, standard deviations, a draw."""
+
+    def _number(self, left: Flags | None) -> int:
+        return self._shelf.n if left is None else int(np.count_nonzero(left))
+
+
+def _spread(draws: Floats, left: Flags | None) -> Floats:
+    """Give every arm that can be chosen its draw."""
+    if left is None:
+        return draws
+    out = np.zeros(len(left))
+    out[left] = draws
+    return out
 
 
 class Marginal(Scoring):
     """Every arm by its own mean and standard deviation: upper bounds, and independent draws."""
 
-    def scores(self, situations: Sequence[Any], keys: Sequence[Key]) -> Iterator[Floats]:
-        """Yield the scores of all arms, decision by decision."""
+    def scores(
+        self, situations: Sequence[Any], keys: Sequence[Key], left: Flags | None
+    ) -> Iterator[Floats]:
+        """Yield the scores of all places, decision by decision."""
         if any(situation is not None for situation in situations):
             raise InputError("a situation was given, but the contexts of this catalogue have none")
-        n, following = self._shelf.n, self._following
+        n, following, drawn = self._shelf.n, self._following, self._number(left)
         waiting = list(reversed(keys))
         ahead: deque[Future[Floats]] = deque()
 
         def draw() -> None:
             if waiting:
-                ahead.append(threads().submit(self._policy._draws, n, waiting.pop()))
+                ahead.append(threads().submit(self._policy._draws, drawn, waiting.pop()))
 
         following.update(draw)  # which takes a thread as long as half of the pass takes two
         for _ in range(_AHEAD - 1):
             draw()
         while ahead:
-            scores = ahead.popleft().result()
+            scores = _spread(ahead.popleft().result(), left)
             draw()
             # in place: the draws are needed no more
             passes.sum_scaled(following.mean[:n], following.std[:n], scores, scores)
             yield scores
 
-    def given(self, situation: Any, key: Key) -> tuple[Floats, Floats, Floats]:
+    def given(self, situation: Any, key: Key, left: Flags | None) -> tuple[Floats, Floats, Floats]:
         """Return what is drawn independently for every arm: means, standard deviations, a draw."""
-        scores = next(self.scores([situation], [key]))
+        scores = next(self.scores([situation], [key], left))
         n = self._shelf.n
         return self._following.mean[:n].copy(), self._following.std[:n], scores
 
@@ -114,38 +141,40 @@ class Joint(Scoring):
         bytes_of_arm = shelf.width * shelf.dtype.itemsize
         self._at_once = min(max(1, bytes_of_arm // 32), _SHARED)
 
-    def scores(self, situations: Sequence[Any], keys: Sequence[Key]) -> Iterator[Floats]:
-        """Yield the scores of all arms, decision by decision."""
+    def scores(
+        self, situations: Sequence[Any], keys: Sequence[Key], left: Flags | None
+    ) -> Iterator[Floats]:
+        """Yield the scores of all places, decision by decision."""
         self._following.find_rows()
-        n, size = self._shelf.n, self._policy.posterior.size
         for start in range(0, len(keys), self._at_once):
             some = keys[start : start + self._at_once]
-            draws = [threads().submit(self._own, key, n) for key in some]
+            draws = [threads().submit(self._own, key, left) for key in some]
             thetas = [self._theta(key) for key in some]
             levels = self._levels(thetas, situations[start : start + self._at_once])
             for theta, level, own in zip(thetas, levels, draws, strict=True):
-                scores = own.result()[-n:] if size else own.result()
+                scores = own.result()
                 self._score(theta, level, scores, scores)
                 yield scores
 
-    def given(self, situation: Any, key: Key) -> tuple[Floats, Floats, Floats]:
+    def given(self, situation: Any, key: Key, left: Flags | None) -> tuple[Floats, Floats, Floats]:
         """Return what is drawn independently for every arm: means, standard deviations, a draw."""
         self._following.find_rows()
-        n, posterior = self._shelf.n, self._policy.posterior
+        n = self._shelf.n
         theta = self._theta(key)
         (level,) = self._levels([theta], [situation])
-        mean = np.zeros(n)
+        mean, scores = np.zeros(n), np.empty(n)
         self._score(theta, level, mean, mean)
-        std = posterior.own_std(self._following.rows[:n].astype(np.int64))
-        scores = np.empty(n)
-        passes.sum_scaled(mean, std, self._own(key, n)[-n:], scores)
+        std = self._policy.posterior.own_std(self._following.rows[:n].astype(np.int64))
+        passes.sum_scaled(mean, std, self._own(key, left), scores)
         return mean, std, scores
 
-    def _own(self, key: Key, n: int) -> Floats:
-        """Return the draws of a decision; those of the arms' effects stand last."""
+    def _own(self, key: Key, left: Flags | None) -> Floats:
+        """Return the draws of the arms' effects, which come after those of the coefficients."""
+        n = self._number(left)
         if not isinstance(self._policy, RoLinTS):
-            return np.zeros(n)
-        return self._policy._random.normals(key, self._policy.posterior.size + n)
+            return np.zeros(self._shelf.n)
+        size = self._policy.posterior.size
+        return _spread(self._policy._random.normals(key, size + n)[size:], left)
 
     def _theta(self, key: Key) -> Floats:
         """Return θ̂ + T'z, with the first draws of the decision."""
@@ -186,14 +215,17 @@ class Joint(Scoring):
         apart = self._following.apart
         kept = draws[apart]
 
-        def score(start: int, stop: int) -> None:
+        def score(block: tuple[int, int, Any]) -> int:
+            start, stop, _ = block
             part = slice(start, stop)
-            passes.score_given(
+            wrong = passes.score_given(
                 rows[part], offered[part], posterior._arms, posterior._numbers, theta, crossed,
                 draws[part], level[part], out[part],
             )  # fmt: skip
 
-        list(threads().map(lambda block: score(block[0], block[1]), self._shelf.blocks()))
+            return start + wrong if wrong >= 0 else -1
+
+        refuse_overflow(self._shelf, threads().map(score, self._shelf.blocks()))
         if len(apart) and not crossed:  # they have been seen elsewhere than where they are now
             scores = np.empty(len(apart))
             passes.score_given(

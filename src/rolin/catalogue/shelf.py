@@ -38,6 +38,7 @@ class Shelf:
         self._first, self._names = features, names
         self._more: Features = np.empty((0, features.shape[1]), dtype=features.dtype)
         self._added: list[Name] = []
+        self._free: list[int] = []  # places of arms that were added and taken out again
         self._place_of: dict[Name, int] = {}  # of arms that were added
         self.n = len(names)
         """Number of places."""
@@ -113,13 +114,14 @@ class Shelf:
                 seen.add(name)
         return places
 
-    def add(self, features: Features, names: Sequence[Name]) -> None:
-        """Add arms, at the places that come next."""
+    def add(self, features: Features, names: Sequence[Name]) -> NDArray[np.int64]:
+        """Add arms, and return their places: such as are free, then those that come next."""
         known = self.find(names) >= 0
         if known.any():
             raise ArmError(f"arm {names[int(np.argmax(known))]!r} is in the catalogue already")
         Names(list(names))  # refuses two of one name, and names that there cannot be
-        last, first = self.n + len(names), len(self._first)
+        reused = min(len(self._free), len(names))
+        last, first = self.n + len(names) - reused, len(self._first)
         if last > self.capacity:
             room = max(last, self.n + max(_LEAST, int(_SHARE * self.n)))
             offered = np.zeros(room, dtype=np.bool_)
@@ -127,18 +129,25 @@ class Shelf:
             more = np.empty((room - first, features.shape[1]), dtype=self._first.dtype)
             more[: self.n - first] = self._more[: self.n - first]
             self.offered, self._more = offered, more
-        self._more[self.n - first : last - first] = features
-        self._place_of |= {name: self.n + i for i, name in enumerate(names)}
-        self._added.extend(names)
-        self.offered[self.n : last] = True
+        places = np.array([*self._free[:reused], *range(self.n, last)], dtype=np.int64)
+        del self._free[:reused]
+        self._more[places - first] = features
+        self._added.extend([None] * (last - first - len(self._added)))
+        for name, place in zip(names, places.tolist(), strict=True):
+            self._added[place - first] = name
+            self._place_of[name] = place
+        self.offered[places] = True
         self.n = last
+        return places
 
-    def remove(self, names: Sequence[Name]) -> None:
-        """Take arms out; their places stay, unused."""
+    def remove(self, names: Sequence[Name]) -> NDArray[np.int64]:
+        """Take arms out, and return where they were."""
         places = self.at(names)
         self.offered[places] = False
         for name in names:
             self._place_of.pop(name, None)
+        self._free += [place for place in places.tolist() if place >= len(self._first)]
+        return places
 
     @property
     def nbytes(self) -> int:

@@ -34,7 +34,7 @@ def main() -> None:
     except MemoryError as error:
         print(f"rolin: not enough memory for that: {error}", file=sys.stderr)
         sys.exit(2)
-    except RolinError as error:
+    except (RolinError, OSError) as error:  # the disk is full, a folder cannot be written to
         print(f"rolin: {error}", file=sys.stderr)
         sys.exit(2)
 

@@ -11,6 +11,9 @@ import typer
 from rolin.cli.policies import missing_of, read_map
 from rolin.errors import DataError
 from rolin.fitting import fit
+from rolin.fitting.kept import OtherFold
+from rolin.fitting.pieces import SUFFIXES
+from rolin.snapshot import check_target
 
 __all__ = ["run"]
 
@@ -64,30 +67,45 @@ def run(
     Stopped, it goes on where it was when the same command is given again: how far it has come is
     noted beside the state file, in OUT.part.
     """
-    if out.is_dir() or not out.parent.is_dir():
-        raise DataError(f"{out} cannot be written: it is a folder, or is in none")
+    check_target(out)
+    _check_apart(out, log)
     began = time.monotonic()
-    found = fit(
-        log,
-        arm=arm,
-        reward=reward,
-        weight=weight,
-        features=None if features is None else [name.strip() for name in features.split(",")],
-        feature_map=None if map is None else read_map(map),
-        missing=missing_of(missing),
-        intercept_std=intercept_std,
-        engine=engine,
-        address=address,
-        jobs=jobs,
-        keep=out.with_name(f"{out.name}.part"),
-        storage_options=dict(_option(text) for text in storage or ()),
-    )
+    part = out.with_name(f"{out.name}.part")
+    options: dict[str, Any] = {
+        "arm": arm,
+        "reward": reward,
+        "weight": weight,
+        "features": None if features is None else [name.strip() for name in features.split(",")],
+        "feature_map": None if map is None else read_map(map),
+        "missing": missing_of(missing),
+        "intercept_std": intercept_std,
+        "engine": engine,
+        "address": address,
+        "jobs": jobs,
+        "keep": part,
+        "storage_options": dict(_option(text) for text in storage or ()),
+    }
+    try:
+        found = fit(log, **options)
+    except OtherFold as error:
+        typer.echo(f"Begun anew: {error}", err=True)
+        part.unlink()
+        found = fit(log, **options)
     took = time.monotonic() - began
     if not found.moments.arms:
         raise DataError("the log has no rows with a reward")
     text = str(found)
     found.save(out)
     typer.echo(f"{text}\nFolded in {took:.1f} s. Start a policy: rolin.load({str(out)!r})")
+
+
+def _check_apart(out: Path, log: list[str]) -> None:
+    """Refuse to write over the log, or into it."""
+    target = out.resolve()
+    for source in log:
+        place = Path(source.removeprefix("file://")).resolve()
+        if target == place or (place in target.parents and out.name.lower().endswith(SUFFIXES)):
+            raise DataError(f"--out {out} is, or would be, a part of the log {source}")
 
 
 def _option(text: str) -> tuple[str, Any]:

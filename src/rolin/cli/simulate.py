@@ -57,6 +57,8 @@ def run(
     if len(players) < len(policies):
         raise DataError("a policy is named twice")
     if out is not None:
+        if out.exists() and not out.is_dir():
+            raise DataError(f"--out {out} is a file, expected a folder")
         out.mkdir(parents=True, exist_ok=True)
     result = simulate(
         players,

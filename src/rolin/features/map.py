@@ -343,7 +343,9 @@ class FeatureMap(Features):
         """
         if not is_table(arms):
             arms = listed("arms", arms)
-        table, n, _ = self._arm_table(arms, names)
+        table, n, unknown = self._arm_table(arms, names)
+        if self.strict and unknown:
+            raise InputError(f"there is a column {unknown[0]!r} that the map does not know")
         right = self._arm.encode_table(table, n, _of_row)
         out = np.zeros((len(right.places), self._arm.width))
         np.add.at(out, (np.arange(len(out))[:, None], right.places), right.values)
@@ -364,21 +366,22 @@ class FeatureMap(Features):
         parts: Floats = values @ np.where(at >= 0, coef[at], 0.0)
         return parts
 
-    def context_of(self, arm_vector: Floats, situation: Any = None) -> Floats:
-        """Return the (d,) context of an arm in a situation, from the arm's own features.
+    def contexts_of(self, arm_vectors: Floats, situation: Any = None) -> Floats:
+        """Return the (n, d) contexts of arms in one situation, from the arms' own features.
 
         Parameters
         ----------
-        arm_vector
-            (p,): a row of what `arm_vectors` returned.
+        arm_vectors
+            (n, p): rows of what `arm_vectors` returned.
         situation
             The fields of the situation.
         """
         places, values = self._situation_slots(situation)
-        at = self._place[places]
-        out = np.zeros(self.n_features)
-        products = values[:, None] * np.concatenate([[1.0], arm_vector])
-        np.add.at(out, at[at >= 0], products[at >= 0])
+        own = np.column_stack([np.ones(len(arm_vectors)), arm_vectors])
+        out = np.zeros((len(own), self.n_features))
+        for place, value in zip(self._place[places], values.tolist(), strict=True):
+            used = place >= 0
+            out[:, place[used]] += value * own[:, used]
         return out
 
     def _situation_slots(self, situation: Any) -> tuple[NDArray[np.int32], Floats]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -14,12 +15,14 @@ from rolin.extras import needs
 __all__ = [
     "BadCell",
     "Kind",
+    "as_doubles",
     "check_exported",
     "check_numbers",
     "encoded",
     "exported_rows",
     "exported_width",
     "first_null",
+    "is_feature",
     "is_list_of_numbers",
     "is_number",
     "kind_of_arms",
@@ -27,7 +30,7 @@ __all__ = [
     "of_spark",
     "pyarrow",
     "require",
-    "scalar",
+    "rows_at",
     "side_by_side",
     "stream",
     "table",
@@ -56,6 +59,17 @@ class BadCell(Exception):
         return f"{row}{column}{self.text}"
 
 
+@contextmanager
+def rows_at(places: NDArray[np.int64] | None) -> Iterator[None]:
+    """Say of rows that were chosen from a batch which of its rows they are."""
+    try:
+        yield
+    except BadCell as bad:
+        if places is None or bad.row is None:
+            raise
+        raise BadCell(bad.column, int(places[bad.row]), bad.text) from None
+
+
 def pyarrow() -> Any:
     """Return pyarrow, or say which extra brings it."""
     with needs("frames"):
@@ -68,6 +82,8 @@ def pyarrow() -> Any:
 
 def require(schema: Any, column: str) -> Any:
     """Return the type of a column, or say which columns there are."""
+    if schema.names.count(column) > 1:
+        raise DataError(f"there are two columns {column!r}")
     if column not in schema.names:
         raise DataError(f"there is no column {column!r}, only {', '.join(map(repr, schema.names))}")
     return schema.field(column).type
@@ -80,6 +96,8 @@ def is_number(schema: Any, column: str) -> bool:
 
 def _numeric(kind: Any) -> bool:
     types = pyarrow().types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
     return any(
         test(kind)
         for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
@@ -118,6 +136,11 @@ def is_list_of_numbers(schema: Any, column: str) -> bool:
     return _is_list(kind) and _numeric(kind.value_type)
 
 
+def is_feature(schema: Any, column: str) -> bool:
+    """Return whether a column holds numbers, or lists of them."""
+    return is_number(schema, column) or is_list_of_numbers(schema, column)
+
+
 def width_of(sample: Any, column: str) -> int:
     """Return how many features a column has: 1 of numbers, of lists their length."""
     kind = require(sample.schema, column)
@@ -143,28 +166,24 @@ def first_null(column: Any) -> int:
     return int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
 
 
-def scalar(value: float, kind: Any) -> Any:
-    """Return a number as a scalar of that type."""
-    pa = pyarrow()
-    try:
-        return pa.scalar(value, pa.float64()).cast(kind)
-    except pa.ArrowInvalid:
-        raise BadCell(
-            None, None, f"missing={value} does not fit into rewards of type {kind}"
-        ) from None
-
-
-def numbers(column: Any, name: str) -> Floats:
-    """Return a column of numbers without nulls."""
+def as_doubles(column: Any) -> Any:
+    """Return a column of numbers in double precision."""
     pa = pyarrow()
     column = _one(column)
-    if column.null_count:
-        raise BadCell(name, first_null(column), "is null, expected a number")
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     if column.type != pa.float64():
         if pa.types.is_boolean(column.type):
             column = column.cast(pa.uint8())
         column = column.cast(pa.float64(), safe=False)
-    values: Floats = column.to_numpy(zero_copy_only=False)
+    return column
+
+
+def numbers(column: Any, name: str) -> Floats:
+    """Return a column of numbers without nulls."""
+    if column.null_count:
+        raise BadCell(name, first_null(column), "is null, expected a number")
+    values: Floats = as_doubles(column).to_numpy(zero_copy_only=False)
     return values
 
 
@@ -205,8 +224,15 @@ def table(batch: Any) -> Any:
 
 
 def stream(source: Any) -> Any:
-    """Return the batches of anything that hands out Arrow data."""
-    return pyarrow().RecordBatchReader.from_stream(source)
+    """Return the batches of anything that hands out Arrow data; the index of pandas is no data."""
+    pa = pyarrow()
+    try:
+        if hasattr(source, "iloc"):
+            return pa.Table.from_pandas(source, preserve_index=False).to_reader()
+        return pa.RecordBatchReader.from_stream(source)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"the table cannot be read as Arrow data: {reason}") from error
 
 
 def of_spark(frame: Any) -> Any:
@@ -288,12 +314,30 @@ def _lists(column: Any, name: str, width: int) -> Floats:
 
 
 def check_exported(schema: Any) -> None:
-    """Refuse an exported table whose arms are written as JSON."""
-    if not _is_list(require(schema, "offered")):
-        raise DataError(
-            "column 'offered' holds texts, not lists: arms of two kinds (7 and \"7\") were exported as JSON; "
-            "import the table into a journal instead (rolin journal import)"
-        )
+    """Refuse an exported table whose columns are not what they are in others."""
+    types = pyarrow().types
+    inner: dict[str, Any] = {}
+    for name in ("offered", "contexts", "chosen", "rewards", "weights"):
+        kind = require(schema, name)
+        if not _is_list(kind):
+            hint = ""
+            if name == "offered":
+                hint = (
+                    ': arms of two kinds (7 and "7") are exported as JSON; import the table into a journal instead '
+                    "(rolin journal import)"
+                )
+            raise DataError(f"column {name!r} is of type {kind}, expected lists{hint}")
+        inner[name] = kind.value_type
+    text = types.is_string(inner["offered"]) or types.is_large_string(inner["offered"])
+    for name, good in (
+        ("offered", text or types.is_integer(inner["offered"])),
+        ("contexts", _is_list(inner["contexts"]) and _numeric(inner["contexts"].value_type)),
+        ("chosen", types.is_integer(inner["chosen"])),
+        ("rewards", _numeric(inner["rewards"]) or types.is_null(inner["rewards"])),
+        ("weights", _numeric(inner["weights"]) or types.is_null(inner["weights"])),
+    ):
+        if not good:
+            raise DataError(f"column {name!r} holds lists of type {inner[name]}, which it cannot")
 
 
 def exported_width(sample: Any) -> int:
@@ -301,12 +345,12 @@ def exported_width(sample: Any) -> int:
     for contexts in sample.column("contexts"):
         if contexts.is_valid and len(contexts):
             return len(contexts[0])
-    raise DataError("column 'contexts' holds no contexts in the first rows")
+    raise DataError("the table of decisions has no rows")
 
 
 def exported_rows(
-    batch: Any, width: int
-) -> tuple[list[Any], NDArray[np.int64], Floats, Floats, Floats]:
+    batch: Any, width: int, missing: float | None
+) -> tuple[list[Any], NDArray[np.int64], Floats, Floats, Floats, NDArray[np.int64]]:
     """Return the arms of decisions that have been rewarded, in the contexts that they were chosen in."""
     pa = pyarrow()
     columns = {
@@ -332,12 +376,16 @@ def exported_rows(
     if ((chosen < 0) | (chosen >= sizes["offered"][row])).any():
         place = int(row[np.argmax((chosen < 0) | (chosen >= sizes["offered"][row]))])
         raise BadCell("chosen", place, "is not a place among the arms that were offered")
-    rewards = columns["rewards"].flatten()
+    rewards = as_doubles(columns["rewards"].flatten())
+    if missing is not None:
+        rewards = rewards.fill_null(missing)
     known = rewards.is_valid()
     keep = known.to_numpy(zero_copy_only=False)
     at = pa.array((starts[row] + chosen)[keep])
-    names, codes = encoded(columns["offered"].flatten().take(at), "offered")
-    contexts = _lists(columns["contexts"].flatten().take(at), "contexts", width)
-    weights = columns["weights"].flatten().filter(known)
-    h = np.ones(len(weights)) if weights.null_count == len(weights) else numbers(weights, "weights")
-    return names, codes, contexts, numbers(rewards.filter(known), "rewards"), h
+    with rows_at(row[keep]):
+        names, codes = encoded(columns["offered"].flatten().take(at), "offered")
+        contexts = _lists(columns["contexts"].flatten().take(at), "contexts", width)
+        weights = columns["weights"].flatten().filter(known)
+        h = numbers(as_doubles(weights).fill_null(1.0), "weights")
+        r = numbers(rewards.filter(known), "rewards")
+    return names, codes, contexts, r, h, row[keep]

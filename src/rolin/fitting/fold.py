@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +39,8 @@ class Rows(NamedTuple):
     contexts: Floats
     rewards: Floats
     weights: Floats
+    places: NDArray[np.int64] | None = None
+    """(n,): which rows of the batch they are, if not all."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +108,8 @@ class Fold:
         weight
             Column of the reward's weight; by default all weigh 1.
         features
-            Columns of the chosen arm's features, numbers or lists of numbers; one name is a column of lists.
-            By default all other columns of numbers; with a map, the columns that it reads.
+            Columns of the chosen arm's features, numbers or lists of numbers. By default all other such columns;
+            with a map, the columns that it reads.
         feature_map
             What makes vectors of raw features.
         missing
@@ -124,12 +127,18 @@ class Fold:
         if plain and set(_EXPORTED) <= set(names):
             arrow.check_exported(schema)
             width = arrow.exported_width(sample)
-            return cls(_EXPORTED, "exported", widths=(width,), missing="drop")
+            return cls(_EXPORTED, "exported", widths=(width,), missing=missing)
         if isinstance(features, str):
             features = [features]
+        if features is not None and not isinstance(features, Sequence):
+            raise ParameterError(f"features={features!r}, expected names of columns")
         given = [] if features is None else list(features)
         for column in (arm, reward, *([] if weight is None else [weight]), *given):
             arrow.require(schema, column)
+        if len({arm, reward, weight}) < 3:
+            raise DataError(
+                "arm, reward and weight are three columns, and two of them have one name"
+            )
         for column in given:
             if column in (arm, reward, weight):
                 raise DataError(
@@ -152,7 +161,7 @@ class Fold:
         else:
             text = None
             if features is None:
-                given = [n for n in names if n not in own and arrow.is_number(schema, n)]
+                given = [n for n in names if n not in own and arrow.is_feature(schema, n)]
             widths = tuple(arrow.width_of(sample, column) for column in given)
         columns = tuple(dict.fromkeys([*own, *given]))
         return cls(columns, kind, arm, reward, weight, tuple(given), widths, missing, text)
@@ -194,39 +203,48 @@ class Fold:
         rows = self.rows(batch)
         if not len(rows.codes):
             return Moments.zero(self.n_features)
-        names, codes = _used(rows.names, rows.codes)
-        try:
-            return Moments.of_codes(names, codes, rows.contexts, rows.rewards, rows.weights)
-        except NotFiniteError as error:
-            raise self._first_not_finite(batch, rows) or BadCell(None, None, str(error)) from None
+        with arrow.rows_at(rows.places):
+            self._check_weights(rows.weights)
+            names, codes = _used(rows.names, rows.codes)
+            try:
+                return Moments.of_codes(names, codes, rows.contexts, rows.rewards, rows.weights)
+            except NotFiniteError as error:
+                raise self._first_not_finite(rows) or BadCell(None, None, str(error)) from None
 
     def rows(self, batch: Any) -> Rows:
         """Return the observations of a batch."""
         if self.kind == "exported":
-            return Rows(*arrow.exported_rows(batch, self.n_features))
-        batch = batch.select(list(self.columns))
-        reward = batch.column(self.reward)
+            # decisions that wait for their reward are no evidence yet, unless it is said what they count as
+            number = None if isinstance(self.missing, str) else self.missing
+            return Rows(*arrow.exported_rows(batch, self.n_features, number))
+        batch, places = batch.select(list(self.columns)), None
+        reward = arrow.as_doubles(batch.column(self.reward))
         if reward.null_count:
             if self.missing == "refuse":
                 raise BadCell(
                     self.reward, arrow.first_null(reward),
-                    "is null, expected a number (missing='drop' leaves out rows without a reward, a number "
-                    "counts in its place)",
+                    "is null, expected a number (missing='drop', --missing drop, leaves out rows without a reward; "
+                    "a number counts in its place)",
                 )  # fmt: skip
             if self.missing == "drop":
-                batch = batch.filter(reward.is_valid())
-                reward = batch.column(self.reward)
+                known = reward.is_valid()
+                places = np.flatnonzero(known.to_numpy(zero_copy_only=False))
+                batch, reward = batch.filter(known), reward.filter(known)
             else:
-                reward = reward.fill_null(arrow.scalar(self.missing, reward.type))
-        r = arrow.numbers(reward, self.reward)
-        names, codes = arrow.encoded(batch.column(self.arm), self.arm)
-        h = np.ones(len(r))
-        if self.weight is not None:
-            h = arrow.numbers(batch.column(self.weight), self.weight)
-            if not (h > 0.0).all():
-                place = int(np.argmax(~(h > 0.0)))
-                raise BadCell(self.weight, place, f"is {h[place]}, expected above 0")
-        return Rows(names, codes, self._contexts(batch, names, codes), r, h)
+                reward = reward.fill_null(self.missing)
+        with arrow.rows_at(places):
+            r = arrow.numbers(reward, self.reward)
+            names, codes = arrow.encoded(batch.column(self.arm), self.arm)
+            h = np.ones(len(r))
+            if self.weight is not None:
+                h = arrow.numbers(batch.column(self.weight), self.weight)
+            return Rows(names, codes, self._contexts(batch, names, codes), r, h, places)
+
+    def _check_weights(self, weights: Floats) -> None:
+        if not (weights > 0.0).all():
+            place = int(np.argmax(~(weights > 0.0)))
+            column = self.weight or "weights"
+            raise BadCell(column, place, f"is {weights[place]}, expected above 0")
 
     def _contexts(self, batch: Any, names: Sequence[Any], codes: NDArray[np.int64]) -> Floats:
         features = self.map
@@ -238,24 +256,29 @@ class Fold:
             of_row = [names[code] for code in codes.tolist()]
         try:
             x: Floats = features.transform(table, names=of_row)
-        except RolinError as error:  # it names the field and the row
-            raise BadCell(None, None, str(error)) from None
+        except RolinError as error:  # it names the field, and the row of this batch
+            text = str(error)
+            row = re.search(r" of row (\d+)", text)
+            raise BadCell(
+                None, int(row[1]) if row else None, text.replace(row[0], "", 1) if row else text
+            ) from None
         return x
 
-    def _first_not_finite(self, batch: Any, rows: Rows) -> BadCell | None:
+    def _first_not_finite(self, rows: Rows) -> BadCell | None:
         """Return which cell holds a number that is not finite, if one does."""
         contexts = np.asarray(rows.contexts)
-        wrong, names = ~np.isfinite(contexts), self.feature_names
+        wrong, exported = ~np.isfinite(contexts), self.kind == "exported"
         for column, values in (
-            (self.reward, rows.rewards),
-            (self.weight, rows.weights),
+            ("rewards" if exported else self.reward, rows.rewards),
+            ("weights" if exported else self.weight, rows.weights),
         ):
             if not np.isfinite(values).all():
                 place = int(np.argmax(~np.isfinite(values)))
                 return BadCell(column, place, f"is {values[place]}, expected a finite number")
         if wrong.any():
             place, j = (int(i) for i in np.argwhere(wrong)[0])
-            return BadCell(names[j], place, f"is {contexts[place, j]}, expected a finite number")
+            column = "contexts" if exported else self.feature_names[j]
+            return BadCell(column, place, f"is {contexts[place, j]}, expected a finite number")
         return None
 
 
@@ -280,9 +303,9 @@ def _columns_of_map(feature_map: Features, columns: Sequence[str]) -> list[str]:
         )
     fields = {name for side in (feature_map.arm, feature_map.situation) for name in side}
     wanted = {field.split(".")[0] for field in fields} | fields
-    found = [name for name in columns if name in wanted]
-    if not found and fields - {ARM}:
-        raise DataError(
-            f"no column is a field of {feature_map!r}; there are {', '.join(map(repr, columns))}"
-        )
-    return found
+    for field in fields - {ARM}:
+        if field not in columns and field.split(".")[0] not in columns:
+            raise DataError(
+                f"there is no column {field!r}, a field of the map, only {', '.join(map(repr, columns))}"
+            )
+    return [name for name in columns if name in wanted]

@@ -5,20 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Mapping
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from rolin import snapshot
-from rolin.errors import ParameterError
+from rolin.errors import ParameterError, StateFileError
 from rolin.evidence_file import FOLDED, moments_of, state_of
 from rolin.fitting.fold import Fold
-from rolin.fitting.pieces import File, Piece
+from rolin.fitting.pieces import File
 from rolin.moments import Moments
 
-__all__ = ["Kept"]
+__all__ = ["Kept", "OtherFold"]
 
 # Seconds between two writes, at least; and how many times longer than a write takes.
 _EVERY, _TIMES = 10.0, 20.0
+
+
+class OtherFold(ParameterError):
+    """What was stopped is not what is asked for now."""
 
 
 class Kept:
@@ -32,17 +39,19 @@ class Kept:
         What is folded, and how.
     files
         The files of the log.
-    pieces
-        The pieces, in the order in which they are folded.
+    n_pieces
+        How many pieces they are divided into.
     """
 
     def __init__(
-        self, path: str | PathLike[str], fold: Fold, files: list[File], pieces: list[Piece]
+        self, path: str | PathLike[str], fold: Fold, files: list[File], n_pieces: int
     ) -> None:
         self._path = Path(path)
-        described = [[f.path, f.size, f.format, f.groups] for f in files]
+        if str(path) in ("", "."):
+            raise ParameterError(f"keep={path!r}, expected a file")
+        described = [[f.path, f.size, f.stamp, f.format, f.groups] for f in files]
         self._settings = {
-            "fold": json.loads(json.dumps(vars(fold))),
+            "fold": json.loads(json.dumps(asdict(fold))),
             "files": hashlib.blake2b(json.dumps(described).encode(), digest_size=16).hexdigest(),
         }
         self.done, self.moments = 0, Moments.zero(fold.n_features)
@@ -50,21 +59,26 @@ class Kept:
             state = snapshot.read(path)
             if FOLDED not in state.settings:
                 raise ParameterError(f"{path} is not a fold that was stopped; nothing was changed")
-            for name, word in (("fold", "columns"), ("files", "files")):
-                if state.settings[name] != self._settings[name]:
-                    raise ParameterError(
-                        f"{path} is a fold of other {word} that was stopped: take those, another place, or "
-                        "remove it; nothing was changed"
-                    )
-            self.done, self.moments = int(state.settings[FOLDED]), moments_of(state)
+            if differs := _difference(state.settings, self._settings):
+                raise OtherFold(
+                    f"{path} is a fold that was stopped, of other {differs}: take those, another place, or remove "
+                    "it; nothing was changed"
+                )
+            self.done, self.moments = state.settings[FOLDED], moments_of(state)
+            if type(self.done) is not int or not 0 <= self.done <= n_pieces:
+                raise StateFileError(
+                    f"{path} is damaged: it has {self.done!r} of {n_pieces} pieces"
+                )
         else:
-            snapshot.check_target(path)
+            try:
+                snapshot.check_target(path)
+                self.note(0, self.moments)  # at once, so that it shows whether that can be done
+            except (OSError, StateFileError) as error:
+                raise ParameterError(f"{path} cannot be written: {error}") from error
         self._next = time.monotonic() + _EVERY
 
-    def note(self, done: int, moments: Moments | None) -> None:
+    def note(self, done: int, moments: Moments) -> None:
         """Write down how far it has come."""
-        if moments is None:
-            return
         began = time.monotonic()
         snapshot.write(self._path, state_of(moments, {**self._settings, FOLDED: done}))
         took = time.monotonic() - began
@@ -75,6 +89,10 @@ class Kept:
         """Whether it is time to write."""
         return time.monotonic() >= self._next
 
-    def remove(self) -> None:
-        """Remove the file: all has been folded."""
-        self._path.unlink(missing_ok=True)
+
+def _difference(found: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    """Return in what two folds differ, or nothing."""
+    for name in asked["fold"]:
+        if found["fold"].get(name) != asked["fold"][name]:
+            return str(name)
+    return "files (or they have changed)" if found["files"] != asked["files"] else ""

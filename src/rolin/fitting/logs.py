@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from rolin import snapshot
 from rolin.blas import one_thread
-from rolin.engines import check_engine, each
-from rolin.errors import DataError
+from rolin.engines import check_engine, check_jobs, each
+from rolin.errors import DataError, ParameterError, UnknownOption
 from rolin.estimates import Coefficients
 from rolin.evidence_file import state_of
 from rolin.extras import needs
 from rolin.features import Features
 from rolin.fitting import arrow, spark
+from rolin.fitting.arrow import BadCell
 from rolin.fitting.fold import Fold, Missing
 from rolin.fitting.kept import Kept
 from rolin.fitting.pieces import (
@@ -56,6 +58,8 @@ class Fit:
     """What made vectors of raw features."""
     intercept_std: float | None = None
     """Prior standard deviation of an intercept; `None` for no intercept."""
+    kept: Path | None = field(default=None, repr=False, compare=False)
+    """Where it was noted down how far the fold had come; removed when it is saved."""
 
     @cached_property
     def estimate(self) -> ScaleEstimate:
@@ -87,6 +91,10 @@ class Fit:
         options
             Its options; scales that are not given are learned, and go on being learned.
         """
+        if "n_features" in options:
+            raise UnknownOption(
+                f"n_features is {self.moments.n_features}, as in the log, and not given"
+            )
         if self.intercept_std is not None:
             options = {"intercept_std": self.intercept_std, **options}
         return start(kind, self.moments, features=self.features, **options)
@@ -96,6 +104,8 @@ class Fit:
         features = None if self.features is None else self.features.to_json()
         settings = {"intercept_std": self.intercept_std, "feature_names": self.feature_names}
         snapshot.write(path, state_of(self.moments, settings, features))
+        if self.kept is not None:
+            self.kept.unlink(missing_ok=True)
 
     def __str__(self) -> str:
         """Return how much there was, and the scales."""
@@ -139,8 +149,8 @@ def fit(
     weight
         Column of the reward's weight; by default all weigh 1.
     features
-        Columns of the chosen arm's features, numbers or lists of numbers; one name is a column of lists. By default
-        all other columns of numbers; with a map, the columns that it reads.
+        Columns of the chosen arm's features, numbers or lists of numbers. By default all other such columns; with a
+        map, the columns that it reads.
     feature_map
         What makes vectors of raw features.
     missing
@@ -156,7 +166,7 @@ def fit(
         Number of threads, or of workers of a cluster on this machine; by default all cores.
     keep
         A file to note down in how far it has come. Asked again after it was stopped, it goes on from
-        there; the file is removed when all is folded.
+        there; `save` removes it.
     storage_options
         What the file system of a URL takes, such as `{"anon": True}`.
     progress
@@ -176,7 +186,10 @@ def fit(
     (('a', 'b'), [2.0, 1.0])
     """
     check_engine(engine, address, ("dask", "ray", "spark"))
-    options = dict(storage_options or {})
+    check_jobs(jobs)
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise ParameterError(f"storage_options={storage_options!r}, expected a mapping")
+    options = {str(name): value for name, value in (storage_options or {}).items()}
     columns: dict[str, Any] = {
         "arm": arm, "reward": reward, "weight": weight, "features": features,
         "feature_map": feature_map, "missing": missing,
@@ -193,11 +206,17 @@ def fit(
             raise DataError(f"{first}: {error}") from error
         check_schemas(files, fold)
         pieces = pieces_of(files)
-        kept = None if keep is None else Kept(keep, fold, files, pieces)
+        kept = None if keep is None else Kept(keep, fold, files, len(pieces))
         work = _work(pieces, fold, options, engine, address, jobs)
         with one_thread():
             moments = _added(work, pieces, fold, kept, progress)
-    return Fit(moments, fold.feature_names, feature_map, intercept_std)
+    return Fit(
+        moments,
+        fold.feature_names,
+        feature_map,
+        intercept_std,
+        None if keep is None else Path(keep),
+    )
 
 
 def _of_stream(
@@ -218,11 +237,26 @@ def _of_stream(
         first = next((batch for batch in reader if batch.num_rows), None)
         sample = reader.schema.empty_table() if first is None else arrow.table(first)
         fold = Fold.of(sample, **columns)
-        parts = map(fold, chain(sample.to_batches(), reader))
-    total = Total(fold.n_features)
-    for part in parts:
-        total.add(part)
-    return fold, total.moments()
+        parts = _folded(chain(sample.to_batches(), reader), fold)
+    return fold, Moments.sum(chain([Moments.zero(fold.n_features)], parts))
+
+
+def _folded(batches: Iterable[Any], fold: Fold) -> Iterator[Moments]:
+    """Yield the moments of batches, one after the other."""
+    before, left = 0, iter(batches)
+    while True:
+        try:
+            batch = next(left, None)
+        except (arrow.pyarrow().ArrowException, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(f"the log cannot be read on after {before} rows: {reason}") from error
+        if batch is None:
+            return
+        try:
+            yield fold.fold(batch)
+        except BadCell as bad:
+            raise DataError(bad.at(before)) from None
+        before += batch.num_rows
 
 
 def _sample(files: Sequence[Any], options: Mapping[str, Any]) -> tuple[Any, str]:
@@ -268,19 +302,21 @@ def _added(
         done = kept.done
     with ExitStack() as stack:
         advance = _bar(stack, pieces, done, progress)
+        whole = (
+            True  # whether the total is that of the first `done` pieces, wherever it is interrupted
+        )
         try:
             for moments in work(done):
+                whole = False
                 total.add(moments)
-                advance(pieces[done].size)
                 done += 1
+                whole = True
+                advance(pieces[done - 1].size)
                 if kept is not None and kept.is_due:
                     kept.note(done, total.moments())
-        except BaseException:
-            if kept is not None and done > kept.done:
+        finally:
+            if kept is not None and whole and done > kept.done:
                 kept.note(done, total.moments())
-            raise
-    if kept is not None:
-        kept.remove()
     return total.moments()
 
 

@@ -19,6 +19,7 @@ from rolin.fitting.fold import Fold
 from rolin.moments import Moments
 
 __all__ = [
+    "SUFFIXES",
     "File",
     "Piece",
     "Place",
@@ -52,6 +53,8 @@ class File(NamedTuple):
     groups: tuple[int, ...]
     """Bytes of each row group, without compression; of a stream, none is known."""
     size: int
+    stamp: str
+    """What changes when the file does, where it can be known: when it was written, or its tag in a store."""
     schema: Any
 
 
@@ -88,10 +91,8 @@ def _filesystem(url: str, options: Options) -> tuple[Any, str]:
         import fsspec
     try:
         return fsspec.core.url_to_fs(url, **options)  # type: ignore[no-any-return]
-    except ImportError as error:
-        raise DataError(f"{url} cannot be opened: {error}") from error
-    except ValueError as error:
-        raise DataError(f"{url} cannot be opened: {error}") from error
+    except (ImportError, ValueError, TypeError, OSError) as error:
+        raise DataError(f"{url} cannot be opened: {_reason(error)}") from error
 
 
 def files_of(source: Any, options: Options) -> list[str]:
@@ -108,12 +109,13 @@ def files_of(source: Any, options: Options) -> list[str]:
         raise ParameterError("source is empty, expected at least one file")
     found: list[str] = []
     for path in given:
-        found.extend(_within(str(path), options))
-    twice = (
-        {path for path in found if found.count(path) > 1} if len(set(found)) < len(found) else ()
-    )
-    if twice:
-        raise DataError(f"{sorted(twice)[0]} is given twice")
+        found.extend(_within(str(path).removeprefix("file://"), options))
+    seen: set[str] = set()
+    for path in found:
+        real = path if _is_url(path) else os.path.realpath(path)
+        if real in seen:
+            raise DataError(f"{path} is given twice")
+        seen.add(real)
     return found
 
 
@@ -124,13 +126,7 @@ def _within(path: str, options: Options) -> list[str]:
             return [path]
         if not os.path.isdir(path):
             raise DataError(f"there is no file or folder {path}")
-        names = [
-            os.path.join(folder, name)
-            for folder, inner, files in os.walk(path)
-            if not _prune(inner)
-            for name in files
-        ]
-        names = [name for name in names if _counts(os.path.relpath(name, path))]
+        names = _walk(path)
     else:
         fs, root = _filesystem(path, options)
         try:
@@ -147,16 +143,32 @@ def _within(path: str, options: Options) -> list[str]:
     return sorted(names)
 
 
-def _prune(folders: list[str]) -> bool:
-    """Leave out folders that are hidden, in place; return nothing that matters."""
-    folders[:] = [name for name in folders if not name.startswith((".", "_"))]
-    return False
+def _walk(path: str) -> list[str]:
+    """Return the files of a folder, those behind links too."""
+
+    def refuse(error: OSError) -> None:
+        raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
+
+    names, seen = [], set()
+    for folder, inner, files in os.walk(path, onerror=refuse, followlinks=True):
+        inner[:] = [name for name in inner if not name.startswith((".", "_"))]
+        if (real := os.path.realpath(folder)) in seen:  # a link that leads back
+            inner.clear()
+            continue
+        seen.add(real)
+        names += [os.path.join(folder, name) for name in files if _counts(name)]
+    for name in names:
+        if not os.path.isfile(name):
+            raise DataError(f"{name} is not a file")
+    return names
 
 
 def _counts(path: str) -> bool:
     """Return whether a file of a folder is part of the log: hidden ones, and `_SUCCESS`, are not."""
-    parts = path.replace(os.sep, "/").split("/")
-    return not any(part.startswith((".", "_")) for part in parts) and parts[-1].endswith(SUFFIXES)
+    parts = path.split("/")
+    return not any(part.startswith((".", "_")) for part in parts) and path.lower().endswith(
+        SUFFIXES
+    )
 
 
 @contextmanager
@@ -185,11 +197,24 @@ def look(paths: Sequence[str], options: Options) -> list[File]:
         return list(threads.map(functools.partial(_look, options=options), paths))
 
 
+def _stamp(path: str, options: Options) -> str:
+    """Return what changes when a file does, as far as it can be known."""
+    if not _is_url(path):
+        return str(os.stat(path).st_mtime_ns)
+    fs, root = _filesystem(path, options)
+    about = fs.info(root)
+    known = (
+        about.get(name) for name in ("ETag", "etag", "md5Hash", "mtime", "LastModified", "created")
+    )
+    return str(next((value for value in known if value is not None), ""))
+
+
 def _look(path: str, options: Options) -> File:
     pa = arrow.pyarrow()
     import pyarrow.parquet as pq
 
     with _opened(path, options) as file:
+        stamp = _stamp(path, options)
         file.seek(0, 2)
         size = file.tell()
         file.seek(0)
@@ -202,13 +227,13 @@ def _look(path: str, options: Options) -> File:
                 groups = tuple(
                     meta.row_group(g).total_byte_size for g in range(meta.num_row_groups)
                 )
-                return File(path, "parquet", groups, size, parquet.schema_arrow)
+                return File(path, "parquet", groups, size, stamp, parquet.schema_arrow)
             if start[:6] == b"ARROW1":
                 reader = pa.ipc.open_file(file)
                 n = reader.num_record_batches
-                return File(path, "arrow", (-(-size // max(n, 1)),) * n, size, reader.schema)
+                return File(path, "arrow", (-(-size // max(n, 1)),) * n, size, stamp, reader.schema)
             if start[:4] == b"\xff\xff\xff\xff":
-                return File(path, "stream", (), size, pa.ipc.open_stream(file).schema)
+                return File(path, "stream", (), size, stamp, pa.ipc.open_stream(file).schema)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise DataError(
                 f"{path} is damaged, or was not written to its end: {_reason(error)}"
@@ -238,9 +263,10 @@ def check_schemas(files: Sequence[File], fold: Fold) -> None:
     """Refuse files that do not hold what the first one does."""
     for file in files:
         try:
+            for column in fold.columns:
+                arrow.require(file.schema, column)
             if fold.kind == "exported":
-                for column in fold.columns:
-                    arrow.require(file.schema, column)
+                arrow.check_exported(file.schema)
                 continue
             kind = arrow.kind_of_arms(file.schema, fold.arm)
             if kind != fold.kind:
@@ -387,8 +413,9 @@ def batches_of(
             else:
                 which = None if piece.format == "stream" else range(piece.first, piece.last)
                 for whole in _arrow_batches(piece.format, file, which):
+                    rows.append(whole.num_rows)
+                    whole.validate(full=True)  # Arrow trusts what it reads, down to a crash
                     chosen = whole.select(columns)
-                    rows.append(chosen.num_rows)
                     for start in range(0, chosen.num_rows, size):
                         batch = chosen.slice(start, size)
                         yield Place(piece, rows, before), batch

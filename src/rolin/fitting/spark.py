@@ -84,6 +84,10 @@ def _session(address: str | None, jobs: int | None) -> Iterator[Any]:
         from pyspark.sql import SparkSession
     session = SparkSession.getActiveSession()
     own = session is None
+    if not own and address is not None:
+        raise EngineError(
+            f"address={address!r}, but this process has a session of Spark: leave it out"
+        )
     if session is None:
         # as many threads as there are jobs, and four tries for each task
         master = address or f"local[{jobs if jobs and jobs > 0 else '*'},4]"

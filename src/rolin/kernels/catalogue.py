@@ -62,16 +62,21 @@ def covariance(factor: Floats, out: Floats) -> None:
 def steps_down(
     before: Floats,  # (D, D), changed: that many steps lower
     now: Floats,  # (D, D)
-    tolerance: float,
+    tolerance: float,  # relative to the diagonal
     steps: Floats,  # (most, D), written: e
 ) -> int:
     """Take a difference apart into steps ee', and return how many; -1 if it is not a few of them.
 
     Cholesky's decomposition, with the largest diagonal element next (Higham 2002, section 10.3): it ends when what is
-    left is rounding.
+    left is rounding. All is in units of the diagonal, so that coefficients of any scale count alike.
     """
     size, most = before.shape[0], steps.shape[0]
-    rest = before - now
+    unit, rest = np.empty(size), np.empty((size, size))
+    for i in range(size):
+        unit[i] = math.sqrt(before[i, i]) if before[i, i] > 0.0 else 1.0
+    for i in range(size):
+        for j in range(size):
+            rest[i, j] = (before[i, j] - now[i, j]) / (unit[i] * unit[j])
     found = 0
     while True:
         pivot, largest, smallest, farthest = 0, -np.inf, np.inf, 0.0
@@ -97,6 +102,8 @@ def steps_down(
                 rest[i, j] -= step[i] * step[j]
         found += 1
     for m in range(found):
+        for i in range(size):
+            steps[m, i] *= unit[i]
         for i in range(size):
             for j in range(size):
                 before[i, j] -= steps[m, i] * steps[m, j]
@@ -154,10 +161,11 @@ def renew(
     q: Floats,  # (K,), added to: ± (x'e)²
     mean: Floats,  # (K,), written; -∞ of an arm that is not offered
     std: Floats,  # (K,), written
-) -> None:
-    """Bring every arm's mean and standard deviation up to date."""
+) -> int:
+    """Bring every arm's mean and standard deviation up to date; return where they overflow, or -1."""
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
     products = np.empty((vectors.shape[0], _BLOCK))
+    wrong = -1
     for start in range(0, x.shape[0], _BLOCK):
         n = min(_BLOCK, x.shape[0] - start)
         part = slice(start, start + n)
@@ -173,6 +181,9 @@ def renew(
             level = w * arms[rows[at], REWARD] + unshrunk * products[0, k]
             mean[at] = level if offered[at] else -np.inf
             std[at] = math.sqrt(variance) if offered[at] else 0.0
+            if offered[at] and not (abs(level) < np.inf and variance < np.inf):
+                wrong = at
+    return wrong
 
 
 @compiled(reorder=True)
@@ -198,8 +209,9 @@ def score_given(
     draws: Floats,  # (K,)
     levels: Floats,  # (K,): x'θ
     out: Floats,  # (K,), written
-) -> None:
-    """Draw every arm's effect given θ: v | θ ~ N(w (r̄ - x̄'θ), s₀²(1 - w))."""
+) -> int:
+    """Draw every arm's effect given θ: v | θ ~ N(w (r̄ - x̄'θ), s₀²(1 - w)); return where it overflows, or -1."""
+    wrong = -1
     d = arms.shape[1] - CONTEXT
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
     for k in range(rows.shape[0]):
@@ -215,6 +227,9 @@ def score_given(
             score = score - w * past + w * arms[row, REWARD]
         score += draws[k] * math.sqrt(arm_variance * unshrunk)
         out[k] = score if offered[k] else -np.inf
+        if offered[k] and not abs(score) < np.inf:
+            wrong = k
+    return wrong
 
 
 @compiled(reorder=True)

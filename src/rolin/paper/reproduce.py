@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from rolin.checks import count_of
-from rolin.engines import Engine, check_engine, connected
+from rolin.engines import Engine, check_engine, check_jobs, connected
 from rolin.paper import figures
 from rolin.paper.claims import Check, Claim, verdict
 from rolin.paper.experiment import Experiment
 from rolin.paper.folder import Folder
 from rolin.result import Result
-from rolin.simulate import MOST, check_jobs, simulate
+from rolin.simulate import MOST, simulate
 
 __all__ = ["Report", "claims_page", "records", "reproduce"]
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 
 from rolin import evidence_file, snapshot
 from rolin.arms import PastArm
-from rolin.errors import ApproximationWarning, MergeError, StateFileError
+from rolin.errors import ApproximationWarning, MergeError, StateFileError, UnknownOption
 from rolin.features import from_json
 from rolin.policies.base import Policy
 from rolin.policies.bayes_rolin_ts import BayesRoLinTS
@@ -46,11 +46,17 @@ def find() -> dict[str, type[Policy[Any]]]:
 
 
 @overload
-def load(path: str | PathLike[str], *, seed: int | None = None) -> Policy[Any]: ...
+def load(path: str | PathLike[str], *, seed: int | None = None, **options: Any) -> Policy[Any]: ...
 @overload
-def load(path: str | PathLike[str], kind: type[Kind], *, seed: int | None = None) -> Kind: ...
 def load(
-    path: str | PathLike[str], kind: type[Policy[Any]] = Policy, *, seed: int | None = None
+    path: str | PathLike[str], kind: type[Kind], *, seed: int | None = None, **options: Any
+) -> Kind: ...
+def load(
+    path: str | PathLike[str],
+    kind: type[Policy[Any]] = Policy,
+    *,
+    seed: int | None = None,
+    **options: Any,
 ) -> Policy[Any]:
     """Return the policy that `policy.save(path)` wrote; it continues exactly as that one would.
 
@@ -66,6 +72,9 @@ def load(
     seed
         Another seed than the saved one. Two servers that start from one file need it, or they
         draw the same numbers.
+    options
+        Of a policy that starts from what was fitted, its options, such as `sampling="joint"`; one that was saved
+        has its own.
 
     Raises
     ------
@@ -78,7 +87,11 @@ def load(
     state = snapshot.read(path)
     policies = find()
     if state.policy == evidence_file.KIND:
-        return _started(str(path), state, kind, seed)
+        return _started(str(path), state, kind, {"seed": seed, **options})
+    if options:
+        raise UnknownOption(
+            f"{path} holds a {state.policy} that was saved with its options, expected no {next(iter(options))}"
+        )
     if state.policy not in policies or not issubclass(policies[state.policy], kind):
         expected = sorted(name for name, policy in policies.items() if issubclass(policy, kind))
         raise StateFileError(
@@ -90,7 +103,7 @@ def load(
 
 
 def _started(
-    path: str, state: snapshot.State, kind: type[Policy[Any]], seed: int | None
+    path: str, state: snapshot.State, kind: type[Policy[Any]], options: dict[str, Any]
 ) -> Policy[Any]:
     """Return a policy that starts from evidence."""
     if evidence_file.FOLDED in state.settings:
@@ -103,12 +116,9 @@ def _started(
             f"{path} holds moments, from which {', '.join(known)} can start, but not {kind.__name__}"
         )
     features = None if state.features is None else from_json(state.features, "the map in the state")
-    options = {
-        name: state.settings[name] for name in ("intercept_std", "intercept_mean")
-        if state.settings.get(name) is not None
-    }  # fmt: skip
-    moments = evidence_file.moments_of(state)
-    return start(kind, moments, features=features, seed=seed, **options)
+    if state.settings.get("intercept_std") is not None:
+        options = {"intercept_std": state.settings["intercept_std"], **options}
+    return start(kind, evidence_file.moments_of(state), features=features, **options)
 
 
 def merge(a: Learns, b: Learns, *, base: Learns | None = None) -> Learns:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -325,8 +326,11 @@ class Total:
         if part.n_features != self._d:
             raise _different(self._d, part.n_features)
         index = self._index
-        rows = [index.row_of.get(name, 0) or index.add(name) for name in part.arms]
-        mine = np.array(rows, np.int64) - 1
+        n = len(part.arms)
+        mine = np.fromiter(map(index.row_of.get, part.arms, repeat(0)), np.int64, n)
+        for i in np.flatnonzero(mine == 0).tolist():
+            mine[i] = index.add(part.arms[i])
+        mine -= 1
         if len(index) > len(self._weight):
             size = max(len(index), 2 * len(self._weight)) if len(self._weight) else len(index)
             self._weight = np.concatenate([self._weight, np.zeros(size - len(self._weight))])

@@ -38,7 +38,7 @@ SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".arrows")
 # Bytes of a piece, at least, unless the file ends: what is done again when a worker dies.
 _BYTES = 256 << 20
 # Numbers folded at a time: many, because every batch has its own list of arms.
-_BATCH = 1 << 23
+_BATCH = 1 << 24
 _LOOKERS = 16  # files that are looked at at once
 
 Options = Mapping[str, Any]
@@ -319,8 +319,7 @@ def fold_piece(piece: Piece, fold: Fold, options: Options, process: int) -> Mome
 
 def _folded(piece: Piece, fold: Fold, options: Options) -> Iterator[Moments]:
     yield Moments.zero(fold.n_features)
-    coded = fold.arm if fold.kind == "strings" else None
-    for place, batch in batches_of(piece, fold.columns, fold.n_features, options, coded=coded):
+    for place, batch in batches_of(piece, fold.columns, fold.n_features, options):
         try:
             yield fold.fold(batch)
         except BadCell as bad:
@@ -372,8 +371,6 @@ def batches_of(
     names: Sequence[str],
     n_features: int,
     options: Options,
-    *,
-    coded: str | None = None,
 ) -> Iterator[tuple[Place, Any]]:
     """Yield the batches of a piece, each with its place.
 
@@ -387,8 +384,6 @@ def batches_of(
         Numbers in a row, about.
     options
         What the file system takes.
-    coded
-        A column of texts that is read as a dictionary, as it is in the file.
     """
     pa = arrow.pyarrow()
     columns, before = list(names), 0
@@ -399,9 +394,8 @@ def batches_of(
             if piece.format == "parquet":
                 import pyarrow.parquet as pq
 
-                parquet = pq.ParquetFile(
-                    file, read_dictionary=[coded] if coded else None, pre_buffer=_is_url(piece.path)
-                )
+                # Names of arms as texts: as dictionaries, they would end a batch with every row group.
+                parquet = pq.ParquetFile(file, pre_buffer=_is_url(piece.path))
                 groups = range(piece.first, piece.last)
                 rows = [parquet.metadata.row_group(g).num_rows for g in groups]
                 # Batches go across row groups, which may be small.

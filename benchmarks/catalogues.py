@@ -68,8 +68,8 @@ def catalogues(plan: Plan, step: Callable[[], None]) -> Section:
                 if (k, d) == SIZES[-1]:
                     what = f"{name}, {size}, over the floor"
                     targets.append(Target(what, 2.0, ratio, at_least=False))
-                beyond = made[name].nbytes - x.nbytes
-                memory.append([size, name, number(x.nbytes / k), number(beyond / k)])
+                    beyond = made[name].nbytes - x.nbytes
+                    memory.append([size, name, number(x.nbytes / k), number(beyond / k)])
                 raw[f"{size}: {name}"] = found[name].parts.tolist()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return Section(

@@ -14,16 +14,8 @@ from rolin.features import FeatureMap
 from rolin.features.base import ARM
 from rolin.fitting import arrow
 from rolin.fitting.arrow import BadCell
-from rolin.fitting.pieces import (
-    File,
-    Place,
-    bad_data,
-    batches_of,
-    files_of,
-    look,
-    pieces_of,
-    sample_of,
-)
+from rolin.fitting.files import File, files_of, look, sample_of
+from rolin.fitting.pieces import Place, bad_data, batches_of, pieces_of
 
 __all__ = ["read_arms", "read_fields"]
 

@@ -11,8 +11,8 @@ import typer
 from rolin.cli.policies import missing_of, read_map
 from rolin.errors import DataError
 from rolin.fitting import fit
+from rolin.fitting.files import SUFFIXES
 from rolin.fitting.kept import OtherFold
-from rolin.fitting.pieces import SUFFIXES
 from rolin.snapshot import check_target
 
 __all__ = ["run"]

@@ -14,8 +14,8 @@ from typing import Any
 from rolin import snapshot
 from rolin.errors import ParameterError, StateFileError
 from rolin.evidence_file import FOLDED, moments_of, state_of
+from rolin.fitting.files import File
 from rolin.fitting.fold import Fold
-from rolin.fitting.pieces import File
 from rolin.moments import Moments
 
 __all__ = ["Kept", "OtherFold"]

@@ -22,17 +22,10 @@ from rolin.extras import needs
 from rolin.features import Features
 from rolin.fitting import arrow, spark
 from rolin.fitting.arrow import BadCell
+from rolin.fitting.files import files_of, look, sample_of
 from rolin.fitting.fold import Fold, Missing
 from rolin.fitting.kept import Kept
-from rolin.fitting.pieces import (
-    Piece,
-    check_schemas,
-    files_of,
-    fold_piece,
-    look,
-    pieces_of,
-    sample_of,
-)
+from rolin.fitting.pieces import Piece, check_schemas, fold_piece, pieces_of
 from rolin.model import Scales
 from rolin.moments import Moments, Total
 from rolin.policies import Policy, start

@@ -15,8 +15,9 @@ from rolin.errors import DataError, EngineError
 from rolin.evidence_file import moments_of, state_of
 from rolin.extras import needs
 from rolin.fitting import arrow
+from rolin.fitting.files import Options
 from rolin.fitting.fold import Fold
-from rolin.fitting.pieces import Options, Piece, fold_piece
+from rolin.fitting.pieces import Piece, fold_piece
 from rolin.moments import Moments
 
 __all__ = ["fold_frame", "fold_pieces", "is_frame"]

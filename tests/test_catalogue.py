@@ -571,7 +571,8 @@ def test_memory_is_what_is_promised(dtype: type, named: str, rng: np.random.Gene
         rolin.RoLinTS(n_features=d, seed=0),
         rolin.RoLinTS(n_features=d, seed=0, sampling="joint"),
     ):
-        rolin.Catalogue(policy, x[:10]).decide()  # what is compiled is not the catalogue's
+        # what is compiled, at the first of these calls, is not the catalogue's
+        rolin.Catalogue(policy, x[:10], arms[:10]).decide_many(2, top_k=3)
         tracemalloc.start()
         catalogue = rolin.Catalogue(policy, x, arms)
         catalogue.decide()

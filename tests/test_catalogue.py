@@ -572,7 +572,9 @@ def test_memory_is_what_is_promised(dtype: type, named: str, rng: np.random.Gene
         rolin.RoLinTS(n_features=d, seed=0, sampling="joint"),
     ):
         # what is compiled, at the first of these calls, is not the catalogue's
-        rolin.Catalogue(policy, x).decide_many(10, top_k=3)
+        warm = rolin.Catalogue(policy, x)
+        warm.decide()
+        warm.decide_many(10, top_k=3)
         tracemalloc.start()
         catalogue = rolin.Catalogue(policy, x, arms)
         catalogue.decide()

@@ -14,7 +14,7 @@ from rolin.features import FeatureMap
 from rolin.features.base import ARM
 from rolin.fitting import arrow
 from rolin.fitting.arrow import BadCell
-from rolin.fitting.files import File, files_of, look, sample_of
+from rolin.fitting.files import File, files_of, first_rows, look
 from rolin.fitting.pieces import Place, bad_data, batches_of, pieces_of
 
 __all__ = ["read_arms", "read_fields"]
@@ -88,11 +88,7 @@ def _columns(
 ) -> tuple[list[str], list[int]]:
     """Return the columns of the features, and how wide each is."""
     first = files[0]
-    sample = first.schema.empty_table()
-    for file in files:
-        sample = sample_of(file, options)
-        if sample.num_rows:
-            break
+    sample, _ = first_rows(files, options)
     try:
         kind = arrow.kind_of_arms(first.schema, arm)
         columns = (

@@ -20,11 +20,11 @@ __all__ = [
     "Options",
     "arrow_batches",
     "files_of",
+    "first_rows",
     "is_url",
     "look",
     "opened",
     "reason_of",
-    "sample_of",
 ]
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".arrows")
@@ -210,7 +210,16 @@ def _look(path: str, options: Options) -> File:
     raise DataError(f"{path} {what}, expected a file that begins with PAR1 or ARROW1")
 
 
-def sample_of(file: File, options: Options) -> Any:
+def first_rows(files: Sequence[File], options: Options) -> tuple[Any, str]:
+    """Return the first rows there are, as a table, and the file that they are in."""
+    for file in files:
+        sample = _first_rows(file, options)
+        if sample.num_rows:
+            return sample, file.path
+    return files[0].schema.empty_table(), files[0].path
+
+
+def _first_rows(file: File, options: Options) -> Any:
     """Return the first rows of a file, as a table; none, if there are none."""
     pa = arrow.pyarrow()
     import pyarrow.parquet as pq

@@ -22,7 +22,7 @@ from rolin.extras import needs
 from rolin.features import Features
 from rolin.fitting import arrow, spark
 from rolin.fitting.arrow import BadCell
-from rolin.fitting.files import files_of, look, sample_of
+from rolin.fitting.files import files_of, first_rows, look
 from rolin.fitting.fold import Fold, Missing
 from rolin.fitting.kept import Kept
 from rolin.fitting.pieces import Piece, check_schemas, fold_piece, pieces_of
@@ -192,7 +192,7 @@ def fit(
         fold, moments = _of_stream(source, columns, engine, keep)
     else:
         files = look(files_of(source, options), options)
-        sample, first = _sample(files, options)
+        sample, first = first_rows(files, options)
         try:
             fold = Fold.of(sample, **columns)
         except DataError as error:
@@ -200,9 +200,10 @@ def fit(
         check_schemas(files, fold)
         pieces = pieces_of(files)
         kept = None if keep is None else Kept(keep, fold, files, len(pieces))
-        work = _work(pieces, fold, options, engine, address, jobs)
+        left = pieces[0 if kept is None else kept.done :]
+        parts = _each_piece(left, fold, options, engine, address, jobs)
         with one_thread():
-            moments = _added(work, pieces, fold, kept, progress)
+            moments = _added(parts, pieces, fold, kept, progress)
     return Fit(
         moments,
         fold.feature_names,
@@ -252,54 +253,39 @@ def _folded(batches: Iterable[Any], fold: Fold) -> Iterator[Moments]:
         before += batch.num_rows
 
 
-def _sample(files: Sequence[Any], options: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return the first rows of the log, and the file that they are in."""
-    for file in files:
-        sample = sample_of(file, options)
-        if sample.num_rows:
-            return sample, file.path
-    return files[0].schema.empty_table(), files[0].path
-
-
-def _work(
+def _each_piece(
     pieces: Sequence[Piece],
     fold: Fold,
     options: Mapping[str, Any],
     engine: FitEngine | None,
     address: str | None,
     jobs: int | None,
-) -> Callable[[int], Iterator[Moments]]:
-    """Return what yields the moments of all pieces from a place on, in their order."""
-
-    def work(done: int) -> Iterator[Moments]:
-        left = pieces[done:]
-        if engine == "spark":
-            return spark.fold_pieces(left, fold, options, address, jobs)
-        function = partial(fold_piece, fold=fold, options=options, process=os.getpid())
-        return each(function, left, engine=engine, address=address, jobs=jobs)
-
-    return work
+) -> Iterator[Moments]:
+    """Yield the moments of pieces, in their order, wherever they are folded."""
+    if engine == "spark":
+        return spark.fold_pieces(pieces, fold, options, address, jobs)
+    function = partial(fold_piece, fold=fold, options=options, process=os.getpid())
+    return each(function, pieces, engine=engine, address=address, jobs=jobs)
 
 
 def _added(
-    work: Callable[[int], Iterator[Moments]],
+    parts: Iterator[Moments],
     pieces: Sequence[Piece],
     fold: Fold,
     kept: Kept | None,
     progress: bool | str,
 ) -> Moments:
-    """Add up the moments of all pieces, noting down how far it has come."""
+    """Add up the moments of the pieces that are left, noting down how far it has come."""
     total, done = Total(fold.n_features), 0
     if kept is not None:
         total.add(kept.moments)
         done = kept.done
     with ExitStack() as stack:
         advance = _bar(stack, pieces, done, progress)
-        whole = (
-            True  # whether the total is that of the first `done` pieces, wherever it is interrupted
-        )
+        # Whether the total is that of the first `done` pieces, wherever it is interrupted.
+        whole = True
         try:
-            for moments in work(done):
+            for moments in parts:
                 whole = False
                 total.add(moments)
                 done += 1

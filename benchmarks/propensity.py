@@ -10,7 +10,7 @@ from report import Section, Target, number, table
 from timing import Plan, Task, interleave
 
 import rolin
-from rolin.propensity import highest_of_normals
+from rolin.policies.propensity import highest_of_normals
 
 D = 10
 

@@ -54,7 +54,9 @@ def simulation(plan: Plan, step: Callable[[], None]) -> Section:
     ]
     return Section(
         f"h. A simulated round, K = {K}, d = {D}",
-        ["One policy, one process; runs of several thousand rounds through `rolin.simulate`."],
+        [
+            "One policy, one process; runs of several thousand rounds through `rolin.simulation.runner`."
+        ],
         [table(["what", "µs per round", "ratio"], rows)],
         [
             Target(f"{name} over {floor}", 6.0, found[name].over(found[floor]), at_least=False)

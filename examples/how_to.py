@@ -19,13 +19,13 @@ import matplotlib
 import numpy as np
 
 import rolin
-from rolin.comparison import ratio_of
 from rolin.environments import Clicks, Drifting, Synthetic
+from rolin.simulation.comparison import ratio_of
 
 matplotlib.use("Agg")  # a file is wanted, not a window
 import matplotlib.pyplot as plt
 
-from rolin.plotting import STYLE
+from rolin._support.plotting import STYLE
 
 Policies = dict[str, Callable[..., Any]]
 

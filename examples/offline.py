@@ -24,7 +24,7 @@ import rolin
 from rolin import offline
 
 matplotlib.use("Agg")  # a file is wanted, not a window
-from rolin.plotting import draw_estimates
+from rolin.offline.figures import draw_estimates
 
 Floats = NDArray[np.float64]
 ARMS, FEATURES, DECISIONS = 10, 4, 2000

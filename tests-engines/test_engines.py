@@ -22,8 +22,9 @@ import pytest
 
 import rolin
 from rolin.errors import DataError, EngineError
-from rolin.fitting import Fold, logs, pieces
-from rolin.moments import Moments
+from rolin.fitting import Fold, log_fit
+from rolin.logs import batches
+from rolin.model.moments import Moments
 
 pytestmark = [
     # what the engines say to each other about sockets, forks and versions of pandas is theirs
@@ -41,10 +42,10 @@ GROUPS = 12
 
 @pytest.fixture(scope="module", autouse=True)
 def small_pieces() -> Iterator[None]:
-    """Every row group is a piece, so that small files make many."""
-    before, pieces._BYTES = pieces._BYTES, 1
+    """Every row group is a partition, so that small files make many."""
+    before, batches._BYTES = batches._BYTES, 1
     yield
-    pieces._BYTES = before
+    batches._BYTES = before
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +118,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 def test_an_engine_says_what_one_process_says(engine: Any, log: Path, local: Moments) -> None:
-    """To the bit: pieces are the same, and are added in the same order."""
+    """To the bit: partitions are the same, and are added in the same order."""
     found = rolin.fit(log, engine=engine, progress=False).moments
     assert found.arms == local.arms
     assert_same(found, local, 0.0)
@@ -154,8 +155,8 @@ def slow(folder: Path, seconds: float, deadly: str | None = None) -> Callable[..
 def test_a_killed_worker_counts_once(
     engine: Any, log: Path, local: Moments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGKILL half-way: its piece is folded by another, and nothing is lost or counted twice."""
-    monkeypatch.setattr(logs, "Fold", type("Made", (), {"of": staticmethod(slow(tmp_path, 0.5))}))
+    """SIGKILL half-way: its partition is folded by another, and nothing is lost or counted twice."""
+    monkeypatch.setattr(log_fit, "Fold", type("Made", (), {"of": staticmethod(slow(tmp_path, 0.5))}))
     killed: list[int] = []
 
     def kill() -> None:
@@ -175,7 +176,7 @@ def test_a_killed_worker_counts_once(
     killer.join()
     assert killed
     assert killed[0] != os.getpid()
-    assert len(os.listdir(tmp_path)) > GROUPS  # one piece was begun again
+    assert len(os.listdir(tmp_path)) > GROUPS  # one partition was begun again
     assert_same(found, local, 0.0)
 
 
@@ -189,12 +190,12 @@ def test_workers_that_die_again_and_again_are_told(
     target = tmp_path / "log.parquet"
     pq.write_table(table.set_column(0, "arm", pa.array(arms)), target, row_group_size=1000)
     made = slow(tmp_path, 0.0, deadly="deadly")
-    monkeypatch.setattr(logs, "Fold", type("Made", (), {"of": staticmethod(made)}))
+    monkeypatch.setattr(log_fit, "Fold", type("Made", (), {"of": staticmethod(made)}))
     kept = tmp_path / "kept"
     with pytest.raises(EngineError, match=r"log.parquet, row group 2, perhaps for want of memory"):
         rolin.fit(target, engine=engine, keep=kept, progress=False)
     if engine != "spark":  # whose round is all or nothing
-        assert rolin.snapshot.read(kept).settings["folded"] == 2
+        assert rolin.model.state_file.read(kept).settings["folded"] == 2
 
 
 def test_bad_data_is_named_by_a_worker(engine: Any, log: Path, tmp_path: Path) -> None:
@@ -229,7 +230,7 @@ def test_a_frame_of_spark_is_folded_where_it_is(log: Path, local: Moments, engin
 
 
 def test_simulations_are_the_same(engine: Any, tmp_path: Path) -> None:
-    """`rolin.simulate` on Dask and Ray, as in one process."""
+    """`rolin.simulation.runner` on Dask and Ray, as in one process."""
     if engine == "spark":
         with pytest.raises(rolin.errors.ParameterError, match="expected None or one of dask, ray"):
             rolin.simulate({}, None, rounds=1, runs=1, engine="spark")  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 
 import rolin
 from rolin import errors
-from rolin.arms import ArmIndex, PastArm, canonical
+from rolin._support.arms import ArmIndex, PastArm, canonical
 
 
 def test_a_name_has_one_form() -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import rolin
 from rolin import Bandit, policies
-from rolin.arms import PastArm
+from rolin._support.arms import PastArm
 from rolin.errors import (
     ArmError,
     CannotTell,
@@ -35,7 +35,7 @@ from rolin.errors import (
 )
 from rolin.journal import Journal, LoggedDecision, MemoryJournal, SQLiteJournal, replay
 from rolin.journal.events import Outcome, ScalesLearned
-from rolin.journal.replay import adaptive_of, digest_of, packed
+from rolin.journal.folding import adaptive_of, digest_of, packed
 from rolin.policies.base import Policy
 from rolin.testing.problems import reward_for
 
@@ -700,7 +700,7 @@ def test_a_journal_with_past_lives_can_be_imported(tmp_path: Path) -> None:
 
 def test_expiry_is_not_stopped_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who finds that others have closed the oldest goes on with the next."""
-    monkeypatch.setattr("rolin.bandit._AT_ONCE", 10)
+    monkeypatch.setattr("rolin.bandit.bandit._AT_ONCE", 10)
     bandit = Bandit(rolin.Uniform(n_features=0, seed=1))
     ids = [d.id for d in bandit.decide_many([{"a": [], "b": []}] * 30)]
     live, plans = bandit._live, []
@@ -1161,7 +1161,7 @@ def test_a_journal_read_by_another_process(tmp_path: Path) -> None:
     with Bandit(POLICIES["learned scales"](), journal=tmp_path / "j.db") as bandit:
         play(bandit, 30)
         code = (
-            "import sys, rolin; from rolin.journal.replay import packed, digest_of; "
+            "import sys, rolin; from rolin.journal.folding import packed, digest_of; "
             "print(digest_of(packed(rolin.Bandit(journal=sys.argv[1]).policy)))"
         )
         run = subprocess.run(

@@ -42,7 +42,9 @@ def test_two_rounds_of_hlinucb_by_hand() -> None:
     np.testing.assert_allclose(mean, [4 / 3], rtol=1e-14)
     np.testing.assert_allclose(std**2, [16 / 9 * 6 / 9], rtol=1e-14)
     np.testing.assert_allclose(hidden_std**2, [1 / 3], rtol=1e-14)
-    _, scores = policy._score((np.zeros((1, 1)), rolin.arms.Named(["a"], np.array([1]))), 0)
+    _, scores = policy._score(
+        (np.zeros((1, 1)), rolin._support.arms.Named(["a"], np.array([1]))), 0
+    )
     expected = 4 / 3 + 0.5 * math.sqrt(16 / 9 * 6 / 9) + 0.25 * math.sqrt(1 / 3)
     np.testing.assert_allclose(scores, [[expected]], rtol=1e-14)
 

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rolin
+from rolin.catalogue import kernels as passes
 from rolin.catalogue.names import Names
 from rolin.errors import (
     ArmError,
@@ -28,7 +29,6 @@ from rolin.errors import (
     ShapeError,
 )
 from rolin.features import Category, Number, Tags
-from rolin.kernels import catalogue as passes
 
 Make = Callable[[], Any]
 D = 5

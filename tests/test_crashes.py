@@ -23,13 +23,13 @@ import rolin
 from rolin import Bandit
 from rolin.journal import replay
 from rolin.journal.events import LoggedDecision, Outcome
-from rolin.journal.replay import packed
+from rolin.journal.folding import packed
 
 PLAYER = """
 import itertools, json, os, signal, sys
 import numpy as np
 import rolin
-from rolin import journal
+from rolin import bandit as bandit_package, journal
 
 path, step, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
 left = itertools.count(times, -1)
@@ -38,7 +38,7 @@ def reached(name):
     if name == step and next(left) == 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-for module in (journal.base, journal.live, journal.sqlite):
+for module in (journal.base, bandit_package.state, journal.sqlite):
     module.reached = reached
 
 def say(*what):

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 import rolin
 from rolin.cli.app import app
-from rolin.datasets.log import read_log
-from rolin.diagnose import Diagnosis, diagnose
 from rolin.errors import DataError, ParameterError
-from rolin.moments import Moments
+from rolin.logs.frames import read_log
+from rolin.model.diagnosis import Diagnosis, diagnose
+from rolin.model.moments import Moments
 
 
 def log(
@@ -83,7 +83,7 @@ def test_log_scores_are_those_of_predicting_one_by_one(rng: np.random.Generator)
     arms, x, r = log(rng, n=200)
     moments, prior = Moments.of(arms, x, r), rolin.Scales(intercept_std=3.0)
     found = diagnose(moments, prior=prior)
-    scales = rolin.scales.estimate(moments, method="ml", prior=prior).scales
+    scales = rolin.model.estimate_scales(moments, method="ml", prior=prior).scales
     posterior, total = rolin.Posterior(scales, 3), 0.0
     for i in range(200):
         mean, std = posterior.predict(x[i : i + 1], [int(arms[i])])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rolin import errors
 from rolin.datasets import Ratings
-from rolin.factorisation import Factors, factorise
+from rolin.datasets.factorization import Factors, factorise
 
 
 def random_ratings(generator: np.random.Generator, n: int, n_users: int, n_items: int) -> Ratings:

@@ -39,7 +39,7 @@ from rolin.features import (
     load,
 )
 from rolin.features.fields import LARGEST
-from rolin.features.rows import DEEPEST
+from rolin.features.tables import DEEPEST
 
 SITUATION = {
     "device": Category(["phone", "desktop"], missing=True),

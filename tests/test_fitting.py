@@ -27,9 +27,10 @@ import rolin
 from rolin import fitting
 from rolin.errors import CannotTell, DataError, MissingExtra, ParameterError, StateFileError
 from rolin.features import Category, Number
-from rolin.fitting import pieces as pieces_module
-from rolin.journal.export import export
-from rolin.moments import Moments
+from rolin.fitting import partitions
+from rolin.logs import batches
+from rolin.logs.export import export
+from rolin.model.moments import Moments
 
 Command = Callable[..., tuple[int, str]]
 PARTS = ("count", "sum_log_weight", "scatter", "cross", "reward_scatter", "weight")
@@ -215,7 +216,7 @@ def test_threads_do_not_change_a_bit(
     jobs: int, rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pieces are added in their order, whoever is first."""
-    monkeypatch.setattr(pieces_module, "_BYTES", 1)  # every row group is a piece
+    monkeypatch.setattr(batches, "_BYTES", 1)  # every row group is a partition
     path = folder_of(log(rng), tmp_path / "log")
     one = rolin.fit(path, features=FEATURES, jobs=1, progress=False).moments
     many = rolin.fit(path, features=FEATURES, jobs=jobs, progress=False).moments
@@ -357,7 +358,7 @@ def test_the_scales_are_those_of_the_estimate(rng: np.random.Generator) -> None:
     """The posterior, the policy and `scales.estimate` agree, and the policy goes on learning them."""
     columns = log(rng, 3000)
     found = rolin.fit(pa.table(columns), features=FEATURES, progress=False)
-    expected = rolin.scales.estimate(oracle(columns, weighted=False)).scales
+    expected = rolin.model.estimate_scales(oracle(columns, weighted=False)).scales
     assert found.scales.arm_std == pytest.approx(expected.arm_std, rel=1e-6)
     policy = found.policy(rolin.RoLinUCB, horizon=100)
     assert policy.scales.noise_std == pytest.approx(expected.noise_std, rel=1e-6)
@@ -388,7 +389,7 @@ def test_a_fold_that_was_stopped_goes_on(
     rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was folded is not read again, and nothing counts twice."""
-    monkeypatch.setattr(pieces_module, "_BYTES", 1)
+    monkeypatch.setattr(batches, "_BYTES", 1)
     columns = log(rng)
     path = folder_of(columns, tmp_path / "log", files=2, group=100)
     bad = path / "part-1.parquet"
@@ -410,17 +411,17 @@ def test_a_fold_that_was_stopped_goes_on(
         rolin.fit(path, features=FEATURES, keep=kept, progress=False)
     os.utime(bad, ns=(before.st_atime_ns, before.st_mtime_ns))
     read: list[Any] = []
-    fold_piece = pieces_module.fold_piece
+    fold_partition = partitions.fold_partition
 
-    def noted(piece: Any, **options: Any) -> Any:
-        read.append(piece)
-        return fold_piece(piece, **options)
+    def noted(partition: Any, **options: Any) -> Any:
+        read.append(partition)
+        return fold_partition(partition, **options)
 
-    monkeypatch.setattr("rolin.fitting.logs.fold_piece", noted)
+    monkeypatch.setattr("rolin.fitting.log_fit.fold_partition", noted)
     with pytest.raises(DataError):
         rolin.fit(path, features=FEATURES, keep=kept, jobs=1, progress=False)
     assert [(p.path, p.first) for p in read] == [(str(bad), 4)]
-    state = rolin.snapshot.read(kept)
+    state = rolin.model.state_file.read(kept)
     assert state.settings["folded"] == 9
     with pytest.raises(StateFileError):
         rolin.load(kept)  # half a log is not a state
@@ -428,13 +429,14 @@ def test_a_fold_that_was_stopped_goes_on(
 
 _KILLED = """
 import sys, time, rolin
-from rolin.fitting import pieces, kept
-pieces._BYTES, kept._EVERY, kept._TIMES = 1, 0.0, 0.0
-folded = pieces._folded
+from rolin.fitting import checkpoint, partitions
+from rolin.logs import batches
+batches._BYTES, checkpoint._EVERY, checkpoint._TIMES = 1, 0.0, 0.0
+folded = partitions._folded
 def slow(*arguments):
     time.sleep(0.05)
     return folded(*arguments)
-pieces._folded = slow
+partitions._folded = slow
 found = rolin.fit(sys.argv[1], features=["x0", "x1", "x2", "x3"], jobs=1, keep=sys.argv[2], progress=False)
 found.save(sys.argv[3])
 """
@@ -451,7 +453,7 @@ def test_a_fold_that_was_killed_goes_on(rng: np.random.Generator, tmp_path: Path
         process = subprocess.Popen(arguments)
         began = time.monotonic()
         while process.poll() is None and time.monotonic() - began < 60:
-            if kept.exists() and rolin.snapshot.read(kept).settings["folded"] > killed * 5:
+            if kept.exists() and rolin.model.state_file.read(kept).settings["folded"] > killed * 5:
                 break
             time.sleep(0.01)
         if process.poll() is None:
@@ -459,7 +461,7 @@ def test_a_fold_that_was_killed_goes_on(rng: np.random.Generator, tmp_path: Path
             killed += 1
         process.wait()
         assert not out.exists()
-        assert rolin.snapshot.read(kept).settings["folded"] > 0
+        assert rolin.model.state_file.read(kept).settings["folded"] > 0
     assert killed == 3
     subprocess.run(arguments, check=True)
     same(rolin.load(out, rolin.RoLinTS).moments, oracle(columns, weighted=False))
@@ -469,8 +471,8 @@ def test_a_fold_that_was_killed_goes_on(rng: np.random.Generator, tmp_path: Path
 def test_an_interrupt_counts_nothing_twice(
     rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever Ctrl-C strikes between two pieces, the fold goes on to the same evidence."""
-    monkeypatch.setattr(pieces_module, "_BYTES", 1)
+    """Wherever Ctrl-C strikes between two partitions, the fold goes on to the same evidence."""
+    monkeypatch.setattr(batches, "_BYTES", 1)
     columns = log(rng, 500)
     path, kept = folder_of(columns, tmp_path / "log", files=1, group=50), tmp_path / "kept"
 
@@ -486,7 +488,7 @@ def test_an_interrupt_counts_nothing_twice(
                 cls.left.pop(0)
                 raise KeyboardInterrupt
 
-    add = rolin.moments.Total.add
+    add = rolin.model.moments.Total.add
 
     def struck(self: Any, part: Moments) -> None:
         if Interrupted.left:
@@ -495,7 +497,7 @@ def test_an_interrupt_counts_nothing_twice(
         if Interrupted.left:
             Interrupted.strikes()
 
-    monkeypatch.setattr(rolin.moments.Total, "add", struck)
+    monkeypatch.setattr(rolin.model.moments.Total, "add", struck)
     found = None
     for _ in range(40):
         try:
@@ -896,10 +898,10 @@ def test_the_state_says_what_it_is(rng: np.random.Generator, tmp_path: Path) -> 
     """A state of moments, damaged or of parts that do not fit, is refused."""
     found = rolin.fit(pa.table(log(rng, 50)), features=FEATURES, progress=False)
     found.save(tmp_path / "state")
-    state = rolin.snapshot.read(tmp_path / "state")
+    state = rolin.model.state_file.read(tmp_path / "state")
     assert json.loads(json.dumps(state.settings))["feature_names"] == FEATURES
     arrays = {**state.arrays, "weight": np.ones(3)}
-    rolin.snapshot.write(tmp_path / "other", state._replace(arrays=arrays))
+    rolin.model.state_file.write(tmp_path / "other", state._replace(arrays=arrays))
     with pytest.raises(StateFileError, match="do not fit together: weight has shape"):
         rolin.load(tmp_path / "other")
 

@@ -12,7 +12,7 @@ import pytest
 
 import rolin
 from rolin.errors import MergeError, ParameterError
-from rolin.moments import Moments
+from rolin.model.moments import Moments
 
 MAKERS: dict[str, Any] = {
     "RoLinTS": lambda **o: rolin.RoLinTS(n_features=3, seed=0, **o),

@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolin.arms import PastArm
+from rolin._support.arms import PastArm
 from rolin.errors import JournalError, ParameterError
 from rolin.journal import Journal, MemoryJournal, SQLiteJournal, open_journal
 from rolin.journal.base import Behind, Header, Removal
+from rolin.journal.codec import event_of, row_of
 from rolin.journal.events import (
     ArmRemoved,
     ArmRestored,
@@ -30,9 +31,8 @@ from rolin.journal.events import (
     ScalesLearned,
     SettingsChanged,
 )
-from rolin.journal.groupcommit import GroupCommit
-from rolin.journal.rows import event_of, row_of
-from rolin.model import Scales
+from rolin.journal.group_commit import GroupCommit
+from rolin.model.scales import Scales
 
 Make = Callable[[], Journal]
 

@@ -16,8 +16,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from rolin import kernels
-from rolin.kernels import layout
+from rolin._support.compile import NOT_FINITE, TIED
+from rolin.model import kernels
+from rolin.model.kernels import layout
 
 Array = NDArray[np.float64]
 
@@ -86,7 +87,7 @@ def test_predictions(k: int, d: int, intercept: bool, rng: np.random.Generator) 
         x, rows, draws, state.arms, state.coef, state.factor, state.numbers, out
     )
     np.testing.assert_allclose(out, [mean, np.sqrt(variance), scores], rtol=1e-10, atol=1e-12)
-    assert best == scores.argmax() or best == kernels.TIED
+    assert best == scores.argmax() or best == TIED
     own, again = np.empty((k, d + intercept)), np.empty((3, k))
     kernels.residuals(x, rows, state.arms, state.coef, state.numbers, own, again)
     np.testing.assert_allclose(own, u, rtol=1e-12, atol=1e-12)
@@ -175,11 +176,11 @@ def test_what_is_not_finite_is_found(value: float, where: str, rng: np.random.Ge
     x[(0, 0) if where == "first" else (6, 4)] = value
     rows, out = np.arange(1, 8), np.empty((3, 7))
     common = (state.arms, state.coef, state.factor, state.numbers)
-    assert kernels.predict_fused(x, rows, np.zeros(7), *common, out) == kernels.NOT_FINITE
+    assert kernels.predict_fused(x, rows, np.zeros(7), *common, out) == NOT_FINITE
     u = np.empty((7, 6))
     kernels.residuals(x, rows, state.arms, state.coef, state.numbers, u, out)
-    assert kernels.spread(u @ state.factor.T, np.zeros(7), out) == kernels.NOT_FINITE
-    assert kernels.score_joint(x, rows, np.zeros(13), *common, out[:1]) == kernels.NOT_FINITE
+    assert kernels.spread(u @ state.factor.T, np.zeros(7), out) == NOT_FINITE
+    assert kernels.score_joint(x, rows, np.zeros(13), *common, out[:1]) == NOT_FINITE
     before = Packed(*(a.copy() for a in state))
     bad = x[0] if where == "first" else x[6]
     good = rng.normal(size=5)
@@ -193,13 +194,13 @@ def test_near_ties_are_ties() -> None:
     """Scores that differ by rounding only are tied, whatever their size; others are not."""
     for scale in (1e-9, 1.0, 1e9):
         scores = np.array([0.1, 0.7, 0.7 * (1 - 2e-16)]) * scale
-        assert kernels.best_of(scores) == kernels.TIED
+        assert kernels.best_of(scores) == TIED
         scores[2] = 0.7 * scale * (1 - 1e-10)
         assert kernels.best_of(scores) == 1
-    assert kernels.best_of(np.array([0.0, -0.0])) == kernels.TIED
+    assert kernels.best_of(np.array([0.0, -0.0])) == TIED
     assert kernels.best_of(np.array([-3.0])) == 0
     each = kernels.best_of_each(np.array([1.0, 2.0, 5.0, 5.0, 9.0, np.nan]), np.array([2, 4, 5, 6]))
-    assert each.tolist() == [1, kernels.TIED, 0, kernels.NOT_FINITE]
+    assert each.tolist() == [1, TIED, 0, NOT_FINITE]
 
 
 def test_the_kernels_also_pass_interpreted() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import rolin
 from rolin.errors import NotFiniteError, ParameterError
-from rolin.scales import estimate
+from rolin.model.estimation import estimate_scales
 
 LEARN: dict[str, Any] = {
     "arm_std": ("learn", 0.75), "noise_std": ("learn", 3.0), "coef_std": ("learn", 3.0),
@@ -36,7 +36,7 @@ def test_what_is_learned_is_the_estimate(method: Any, rng: np.random.Generator) 
     event = policy.scale_history[-1]
     assert event.seen == 45
     guess = rolin.Scales(noise_std=3.0, arm_std=0.75, coef_std=3.0)
-    found = estimate(policy.moments, method=method, prior=guess).scales
+    found = estimate_scales(policy.moments, method=method, prior=guess).scales
     for name in ("noise_std", "arm_std", "coef_std"):
         assert getattr(policy.scales, name) == pytest.approx(getattr(found, name), rel=1e-6)
     expected = rolin.Posterior.of(policy.scales, policy.moments)
@@ -275,7 +275,7 @@ def test_scales_that_cannot_be_computed_stay(monkeypatch: pytest.MonkeyPatch) ->
     def fails(*_: object) -> rolin.Scales:
         raise NotFiniteError("no")
 
-    monkeypatch.setattr("rolin.adaptive.mode", fails)
+    monkeypatch.setattr("rolin.model.adaptive.mode", fails)
     before = policy.scales
     for i in range(30):
         policy.update(i % 3, [1.0 * i], 1.0)

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 import rolin
 from rolin.errors import ApproximationWarning, InputError
-from rolin.logistic import LogisticPosterior
+from rolin.model.logistic import LogisticPosterior
 
 
 def clicks(

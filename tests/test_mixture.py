@@ -12,7 +12,7 @@ from scipy.stats import multivariate_t
 
 import rolin
 from oracles import random_history
-from rolin.mixture import Mixture
+from rolin.model.mixture import Mixture
 
 GUESS = rolin.Scales(noise_std=2.0, arm_std=0.6, coef_std=(1.0, 3.0), coef_mean=0.3)
 

@@ -9,13 +9,13 @@ import pytest
 
 from rolin import errors
 from rolin.datasets import Ratings
+from rolin.datasets.factorization import factorise
 from rolin.environments.base import Environment
 from rolin.environments.movielens import (
     MovieLens,
     movielens_environments,
     movielens_noise,
 )
-from rolin.factorisation import factorise
 
 SHARES = (0.1, 0.2, 0.5)
 

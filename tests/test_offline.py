@@ -26,7 +26,7 @@ from rolin.errors import (
     RolinError,
     ShapeError,
 )
-from rolin.journal.export import as_frame, export
+from rolin.logs.export import as_frame, export
 from rolin.offline import Log
 from rolin.offline.estimators import groups_of, standard_error
 from rolin.offline.reward_model import default_model, fitted, mean_rewards, value_variance

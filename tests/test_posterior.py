@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import rolin
 from oracles import Dense, History, random_history
 from rolin import Moments, Posterior, Scales
-from rolin import posterior as posterior_module
+from rolin.model import posterior as posterior_module
 from rolin.policies.naive import DensePosterior
 
 positive = st.floats(0.05, 20.0)

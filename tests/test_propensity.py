@@ -14,7 +14,7 @@ from scipy.stats import chi2, norm
 import rolin
 from oracles import random_history
 from rolin.policies.naive import DensePosterior
-from rolin.propensity import highest_of_normals, noise_nodes
+from rolin.policies.propensity import highest_of_normals, noise_nodes
 
 
 def trained(kind: Any, rng: np.random.Generator, **options: Any) -> Any:

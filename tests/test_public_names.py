@@ -17,7 +17,8 @@ def test_public_names() -> None:
         "ArmEffects", "Bandit", "BayesRoLinTS", "Catalogue", "Coefficients", "Decision", "Explanation", "FeatureMap", "Fit", "Greedy", "HLinUCB", "LinTS", "LinUCB",
         "LinearPolicy", "LoggedDecision", "LogisticRoLinTS", "LogisticRoLinUCB", "Moments", "NaiveRoLinTS", "Policy", "Posterior", "Prediction", "Result",
         "RoLinTS", "RoLinUCB", "RolinError", "SafeFALCON", "Scales", "Uniform", "__version__",
-        "diagnose", "environments", "errors", "features", "fit", "fitting", "journal", "load", "merge", "offline", "scales", "simulate", "theory",
+        "bandit", "catalogue", "environments", "errors", "features", "fit", "fitting", "journal", "load", "logs", "merge", "model", "offline", "policies",
+        "simulate", "simulation",
     ]  # fmt: skip
     for name in rolin.__all__:
         assert hasattr(rolin, name)

@@ -9,7 +9,7 @@ import pytest
 
 import rolin
 from rolin import errors
-from rolin.randomness import KeyedGenerator
+from rolin.policies.keyed_random import KeyedGenerator
 
 
 def test_draws_depend_on_the_key_alone() -> None:
@@ -84,7 +84,7 @@ def test_fast_normals_are_those_of_numpy(seed: int, monkeypatch: pytest.MonkeyPa
     """A million draws of numbers and texts as keys, of all sizes, are the generator's, bit for bit."""
     draws = KeyedGenerator(seed)
     keys = [*range(500), 2**63 - 1, 2**63, 2**64 - 1, *(f"event-{i}" for i in range(500))]
-    assert rolin.kernels.fill_normals is not None
+    assert rolin.policies.kernels.fill_normals is not None
     for key in keys:
         expected = draws.at(key).standard_normal(1000)
         np.testing.assert_array_equal(draws.normals(key, 1000), expected)
@@ -92,5 +92,5 @@ def test_fast_normals_are_those_of_numpy(seed: int, monkeypatch: pytest.MonkeyPa
     for size in range(1, 40):  # however many are drawn, they begin alike
         np.testing.assert_array_equal(draws.normals(5, size), draws.normals(5, 40)[:size])
     fast = draws.normals("order-4711", 20)
-    monkeypatch.setattr(rolin.kernels, "fill_normals", None)
+    monkeypatch.setattr(rolin.policies.kernels, "fill_normals", None)
     np.testing.assert_array_equal(draws.normals("order-4711", 20), fast)

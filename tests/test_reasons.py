@@ -35,10 +35,10 @@ from rolin.errors import (
 )
 from rolin.features import Boolean, Category, HashedFeatures, Number, Tags, Transformed
 from rolin.journal import Journal, MemoryJournal, SQLiteJournal
-from rolin.journal.dsjson import read_dsjson
-from rolin.journal.export import as_frame
-from rolin.journal.past import read_journal
-from rolin.journal.replay import packed, replay
+from rolin.journal.folding import packed, replay
+from rolin.logs.dsjson import read_dsjson
+from rolin.logs.export import as_frame
+from rolin.logs.record import read_journal
 from rolin.testing.problems import reward_for
 from test_bandit import Clock
 

@@ -17,8 +17,8 @@ import rolin
 from oracles import Dense, random_history
 from rolin import Posterior, Scales, policies
 from rolin.errors import NotFiniteError, ShapeError
-from rolin.sampling import Sampling
-from rolin.sparse import SparseContexts
+from rolin.model.draws import Sampling
+from rolin.model.sparse import SparseContexts
 
 SE = 6.0
 N = 40_000

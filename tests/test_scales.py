@@ -12,9 +12,9 @@ from scipy.stats import multivariate_normal
 
 import rolin
 from rolin.errors import ParameterError
-from rolin.likelihood import Evidence, Search
-from rolin.moments import Moments
-from rolin.scales import estimate
+from rolin.model.estimation import estimate_scales
+from rolin.model.likelihood import Evidence, Search
+from rolin.model.moments import Moments
 
 
 def data(
@@ -56,7 +56,7 @@ def test_the_marginal_likelihood_is_the_dense_one(
     """At its maximum and with all scales fixed, it is the density of all rewards, weights included."""
     arms, x, r, h = data(rng)
     moments = Moments.of(arms, x, r, h)
-    found = estimate(moments, method="ml", prior=prior)
+    found = estimate_scales(moments, method="ml", prior=prior)
     expected = dense_log_likelihood(found.scales, arms, x, r, h)
     assert found.log_likelihood == pytest.approx(expected, rel=1e-9)
     fixed = -0.5 * Search(Evidence(moments, prior), set(), "ml").best().deviance
@@ -80,7 +80,7 @@ def test_the_maximum_is_one(learn: Any, rng: np.random.Generator) -> None:
     arms, x, r, h = data(rng)
     moments = Moments.of(arms, x, r, h)
     prior = rolin.Scales(noise_std=1.2, arm_std=0.5, coef_std=1.3)
-    found = estimate(moments, method="ml", prior=prior, learn=learn)
+    found = estimate_scales(moments, method="ml", prior=prior, learn=learn)
     best = rolin.Posterior.of(found.scales, moments).log_evidence
     assert best == pytest.approx(found.log_likelihood, rel=1e-9)
     for name in ("noise_std", "arm_std", "coef_std"):
@@ -107,7 +107,7 @@ def test_restricted_likelihood_agrees_with_statsmodels(seed: int) -> None:
         arms, x, r, _ = data(
             rng, n, k, d, arm_std=float(rng.uniform(1.0, 3.0)), balanced=bool(i % 2)
         )
-        found = estimate(Moments.of(arms, x, r), method="reml")
+        found = estimate_scales(Moments.of(arms, x, r), method="reml")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns of boundaries and flat spots on its way
             fit = MixedLM(r, x, groups=arms).fit(reml=True, method=["bfgs", "powell"], gtol=1e-9)
@@ -122,9 +122,9 @@ def test_an_intercept_is_one_more_column_to_the_restricted_likelihood(
     arms, x, r, h = data(rng)
     prior = rolin.Scales(intercept_std=2.0)
     for method in ("reml", "moments"):
-        with_intercept = estimate(Moments.of(arms, x, r + 5, h), method=method, prior=prior)
+        with_intercept = estimate_scales(Moments.of(arms, x, r + 5, h), method=method, prior=prior)
         column = np.column_stack([x, np.ones(len(x))])
-        with_column = estimate(Moments.of(arms, column, r + 5, h), method=method)
+        with_column = estimate_scales(Moments.of(arms, column, r + 5, h), method=method)
         for name in ("noise_std", "arm_std"):
             one, two = getattr(with_intercept, name), getattr(with_column, name)
             assert one.value == pytest.approx(two.value, rel=1e-6), (method, name)
@@ -141,7 +141,7 @@ def test_moments_are_unbiased_where_the_printed_ones_are_not(seed: int) -> None:
         arms, x, r, h = data(rng, 150, 10, 3, arm_std=1.0, noise_std=1.5)
         moments = Moments.of(arms, x, r, h)
         for method, found in squares.items():
-            got = estimate(moments, method=method)  # type: ignore[arg-type]
+            got = estimate_scales(moments, method=method)  # type: ignore[arg-type]
             found.append([got.noise_std.value**2, got.arm_std.value**2])
     means = {method: np.mean(found, axis=0) for method, found in squares.items()}
     errors = {m: np.std(found, axis=0) / 20 for m, found in squares.items()}
@@ -156,7 +156,7 @@ def test_intervals_hold_the_truth(seed: int) -> None:
     hits = np.zeros(2)
     for i in range(300):
         rng = np.random.default_rng([seed, i])
-        found = estimate(Moments.of(*data(rng, 200, 20, 2)), method="reml")
+        found = estimate_scales(Moments.of(*data(rng, 200, 20, 2)), method="reml")
         hits[0] += found.arm_std.low <= 0.7 <= found.arm_std.high
         hits[1] += found.noise_std.low <= 1.5 <= found.noise_std.high
     assert (np.abs(hits / 300 - 0.95) < 0.063).all()
@@ -171,7 +171,7 @@ METHODS = ["map", "reml", "ml", "moments", "moments-as-printed"]
 @pytest.mark.parametrize("method", METHODS)
 def test_without_data_the_prior_stays(method: Any) -> None:
     """Nothing observed: everything is kept, and it is said."""
-    found = estimate(Moments.zero(3), method=method, prior=PRIOR)
+    found = estimate_scales(Moments.zero(3), method=method, prior=PRIOR)
     assert found.scales == PRIOR
     assert set(found.kept) == {"noise_std", "arm_std", "coef_std"}
     assert "too few data" in str(found)
@@ -203,7 +203,7 @@ def test_strange_data_give_finite_scales(method: Any, case: str, rng: np.random.
     elif case == "collinear":
         x[:, 2] = x[:, 1]
     moments = Moments.of(arms, x, r, h)
-    found = estimate(moments, method=method, prior=PRIOR)
+    found = estimate_scales(moments, method=method, prior=PRIOR)
     scales = found.scales
     assert np.isfinite([scales.noise_std, scales.arm_std, scales.coef_std]).all()
     assert np.isfinite(rolin.Posterior.of(scales, moments).log_evidence)
@@ -225,7 +225,7 @@ def test_the_rank_counts_not_the_number_of_features(rng: np.random.Generator) ->
     """Features that never change leave n - K degrees of freedom within arms, not n - K - d."""
     arms, _, r, _ = data(rng, 200, 10, 3)
     x = rng.normal(size=(10, 3))[arms]
-    found = estimate(Moments.of(arms, x, r), method="moments")
+    found = estimate_scales(Moments.of(arms, x, r), method="moments")
     within = sum(((r[arms == k] - r[arms == k].mean()) ** 2).sum() for k in range(10))
     assert found.noise_std.value**2 == pytest.approx(within / 190, rel=1e-9)
 
@@ -236,7 +236,8 @@ def test_map_stays_near_its_guess_when_there_is_little_to_learn(rng: np.random.G
     for n, close in ((10, False), (10_000, True)):
         moments = Moments.of(arms[:n], x[:n], r[:n], h[:n])
         low, high = (
-            estimate(moments, prior=rolin.Scales(noise_std=s)).scales.noise_std for s in (0.5, 10.0)
+            estimate_scales(moments, prior=rolin.Scales(noise_std=s)).scales.noise_std
+            for s in (0.5, 10.0)
         )
         assert (high / low < 1.01) is close
 
@@ -244,6 +245,6 @@ def test_map_stays_near_its_guess_when_there_is_little_to_learn(rng: np.random.G
 def test_bad_options_are_refused() -> None:
     """A method or a scale that there is not is named."""
     with pytest.raises(ParameterError, match="method='best'"):
-        estimate(Moments.zero(1), method="best")  # type: ignore[arg-type]
+        estimate_scales(Moments.zero(1), method="best")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="'reward_std'"):
-        estimate(Moments.zero(1), learn=["reward_std"])  # type: ignore[list-item]
+        estimate_scales(Moments.zero(1), learn=["reward_std"])  # type: ignore[list-item]

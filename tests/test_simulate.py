@@ -271,7 +271,7 @@ def test_two_processes_do_not_share_a_file(tmp_path: Path) -> None:
     """A file that is being written to is refused, and what is in it stays."""
     keep = tmp_path / "runs"
     whole = played(keep=keep, runs=2)
-    file = rolin.runs.RunFile(keep, whole.settings)
+    file = rolin.simulation.run_file.RunFile(keep, whole.settings)
     with pytest.raises(ParameterError, match="another process"):
         played(keep=keep, runs=3)
     file.close()
@@ -555,7 +555,7 @@ def test_ratio_intervals_hold_the_truth(rng: np.random.Generator) -> None:
     for _ in range(2000):
         common = rng.exponential(size=40)
         above, below = 2 + common + rng.exponential(size=40), 1 + common
-        interval = rolin.comparison.ratio_of(above, below)
+        interval = rolin.simulation.comparison.ratio_of(above, below)
         hits += interval.low <= 4 / 2 <= interval.high
     assert abs(hits / 2000 - 0.94) < 0.027
 

@@ -14,7 +14,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import rolin
-from rolin import errors, snapshot
+from rolin import errors
+from rolin.model import state_file
 
 
 def trained(**options: object) -> rolin.RoLinTS:
@@ -99,11 +100,11 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
 def rewritten(path: Path, changes: dict[str, object]) -> None:
     """Change header fields of a state file and give it a digest that fits."""
     with safe_open(path, framework="np") as file:
-        header = {**json.loads(file.metadata()[snapshot.FORMAT]), **changes}
+        header = {**json.loads(file.metadata()[state_file.FORMAT]), **changes}
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
     del header["digest"]
-    header["digest"] = snapshot._digest(header, tensors)
-    save_file(tensors, path, {snapshot.FORMAT: json.dumps(header)})
+    header["digest"] = state_file._digest(header, tensors)
+    save_file(tensors, path, {state_file.FORMAT: json.dumps(header)})
 
 
 @pytest.mark.parametrize(

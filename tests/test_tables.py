@@ -17,12 +17,12 @@ import rolin
 from rolin import Bandit
 from rolin.errors import ArmError, Contradiction, DataError, InputError, UnknownOption
 from rolin.journal import MemoryJournal, SQLiteJournal
-from rolin.journal.dsjson import read_dsjson
-from rolin.journal.export import as_frame, export
-from rolin.journal.importing import past_decisions
-from rolin.journal.past import COLUMNS, read_journal
-from rolin.journal.replay import packed
-from rolin.journal.tables import read_decisions
+from rolin.journal.folding import packed
+from rolin.logs.dsjson import read_dsjson
+from rolin.logs.export import as_frame, export
+from rolin.logs.reader import past_decisions
+from rolin.logs.record import COLUMNS, read_journal
+from rolin.logs.tables import read_decisions
 from test_bandit import POLICIES, Clock, play
 from test_journal import same
 

@@ -11,7 +11,7 @@ from scipy.stats import norm
 import rolin
 from oracles import Dense, History
 from rolin import Scales, errors
-from rolin.theory import bayes_regret_bound
+from rolin.model.theory import bayes_regret_bound
 
 
 def test_by_hand() -> None:

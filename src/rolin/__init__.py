@@ -1,41 +1,46 @@
 """Robust contextual linear bandits: one linear model, plus one learned effect per arm."""
 
 from rolin import (
-    diagnose,
+    bandit,
+    catalogue,
     environments,
     errors,
     features,
     fitting,
     journal,
+    logs,
+    model,
     offline,
-    scales,
-    theory,
+    policies,
+    simulation,
 )
-from rolin.bandit import Bandit
+from rolin.bandit import Bandit, Explanation
 from rolin.catalogue import Catalogue
 from rolin.errors import RolinError
-from rolin.estimates import ArmEffects, Coefficients, Prediction
-from rolin.explanation import Explanation
 from rolin.features import FeatureMap
 from rolin.fitting import Fit, fit
 from rolin.journal import LoggedDecision
-from rolin.model import Scales
-from rolin.moments import Moments
-from rolin.policies import Decision, LinearPolicy, Policy, load, merge
-from rolin.policies.bayes_rolin_ts import BayesRoLinTS
-from rolin.policies.greedy import Greedy
-from rolin.policies.hlinucb import HLinUCB
-from rolin.policies.lin_ts import LinTS
-from rolin.policies.lin_ucb import LinUCB
-from rolin.policies.logistic import LogisticRoLinTS, LogisticRoLinUCB
-from rolin.policies.naive import NaiveRoLinTS
-from rolin.policies.rolin_ts import RoLinTS
-from rolin.policies.rolin_ucb import RoLinUCB
-from rolin.policies.safe_falcon import SafeFALCON
-from rolin.policies.uniform import Uniform
-from rolin.posterior import Posterior
-from rolin.result import Result
-from rolin.simulate import simulate
+from rolin.model import ArmEffects, Coefficients, Moments, Posterior, Prediction, Scales
+from rolin.policies import (
+    BayesRoLinTS,
+    Decision,
+    Greedy,
+    HLinUCB,
+    LinearPolicy,
+    LinTS,
+    LinUCB,
+    LogisticRoLinTS,
+    LogisticRoLinUCB,
+    NaiveRoLinTS,
+    Policy,
+    RoLinTS,
+    RoLinUCB,
+    SafeFALCON,
+    Uniform,
+    load,
+    merge,
+)
+from rolin.simulation import Result, simulate
 
 __version__ = "0.1.0"
 
@@ -70,7 +75,8 @@ __all__ = [
     "Scales",
     "Uniform",
     "__version__",
-    "diagnose",
+    "bandit",
+    "catalogue",
     "environments",
     "errors",
     "features",
@@ -78,9 +84,11 @@ __all__ = [
     "fitting",
     "journal",
     "load",
+    "logs",
     "merge",
+    "model",
     "offline",
-    "scales",
+    "policies",
     "simulate",
-    "theory",
+    "simulation",
 ]

@@ -10,13 +10,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.arms import Name, canonical
-from rolin.catalogue.following import Following
+from rolin._support.arms import Name, canonical
+from rolin._support.checks import as_excluded, as_floats, as_names, count_of
+from rolin._support.compile import NOT_FINITE, TIE
+from rolin.catalogue import kernels as passes
 from rolin.catalogue.names import Names
+from rolin.catalogue.posterior_cache import Following
 from rolin.catalogue.reading import read_arms, read_fields
 from rolin.catalogue.scoring import Joint, Marginal, Scoring
-from rolin.catalogue.shelf import Shelf
-from rolin.checks import as_excluded, as_floats, as_names, count_of
+from rolin.catalogue.storage import Shelf
 from rolin.errors import (
     ArmError,
     CannotTell,
@@ -25,18 +27,16 @@ from rolin.errors import (
     ParameterError,
     ShapeError,
 )
-from rolin.estimates import Prediction
 from rolin.features import FeatureMap, Features
-from rolin.features.rows import is_table
-from rolin.kernels import NOT_FINITE, TIE
-from rolin.kernels import catalogue as passes
+from rolin.features.tables import is_table
+from rolin.model.draws import tied_for_best
+from rolin.model.summaries import Prediction
 from rolin.policies import Decision, LinearPolicy
 from rolin.policies.greedy import Greedy
+from rolin.policies.keyed_random import Key, as_key
 from rolin.policies.naive import NaiveRoLinTS
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.rolin_ucb import RoLinUCB
-from rolin.randomness import Key, as_key
-from rolin.sampling import tied_for_best
 
 __all__ = ["Catalogue"]
 

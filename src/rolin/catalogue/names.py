@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.arms import Name, canonical
+from rolin._support.arms import Name, canonical
 from rolin.errors import ArmError, ShapeError
 
 __all__ = ["Names"]

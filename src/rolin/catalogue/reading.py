@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from rolin.errors import DataError, ParameterError
 from rolin.features import FeatureMap
 from rolin.features.base import ARM
-from rolin.fitting import arrow
-from rolin.fitting.arrow import BadCell
-from rolin.fitting.files import File, files_of, first_rows, look
-from rolin.fitting.pieces import Place, bad_data, batches_of, pieces_of
+from rolin.logs import arrow
+from rolin.logs.arrow import BadCell
+from rolin.logs.batches import RowLocation, bad_data, batches_of, partitions_of
+from rolin.logs.files import File, files_of, first_rows, look
 
 __all__ = ["read_arms", "read_fields"]
 
@@ -33,17 +33,17 @@ def read_arms(
     files = look(files_of(source, options), options)
     given = [features] if isinstance(features, str) else features
     columns, widths = _columns(files, arm, given, options)
-    pieces = pieces_of(files)
+    partitions = partitions_of(files)
     names: list[Any] = []
-    for piece in pieces:  # first the names, so that the array is made once
-        for place, batch in batches_of(piece, [arm], 1, options):
+    for partition in partitions:  # first the names, so that the array is made once
+        for place, batch in batches_of(partition, [arm], 1, options):
             with _told(place):
                 found, codes = arrow.encoded(batch.column(0), arm)
                 names.extend(found[code] for code in codes.tolist())
     x = np.empty((len(names), sum(widths)), dtype=dtype)
     at = 0
-    for piece in pieces:
-        for place, batch in batches_of(piece, columns, sum(widths), options):
+    for partition in partitions:
+        for place, batch in batches_of(partition, columns, sum(widths), options):
             with _told(place):
                 parts = [(name, batch.column(name)) for name in columns]
                 rows = np.asarray(arrow.side_by_side(parts, widths, batch.num_rows))
@@ -62,8 +62,8 @@ def read_fields(
     pa = arrow.pyarrow()
     names: list[Any] = []
     batches: list[Any] = []
-    for piece in pieces_of(files):
-        schema = next(file.schema for file in files if file.path == piece.path)
+    for partition in partitions_of(files):
+        schema = next(file.schema for file in files if file.path == partition.path)
         try:
             arrow.kind_of_arms(schema, arm)
             columns = [name for name in schema.names if name in wanted and name != arm]
@@ -71,8 +71,8 @@ def read_fields(
                 if field not in columns and field.split(".")[0] not in columns:
                     raise DataError(f"there is no column {field!r}, a field of the arms")
         except DataError as error:
-            raise DataError(f"{piece.path}: {error}") from error
-        for place, batch in batches_of(piece, [arm, *columns], len(columns), options):
+            raise DataError(f"{partition.path}: {error}") from error
+        for place, batch in batches_of(partition, [arm, *columns], len(columns), options):
             with _told(place):
                 found, codes = arrow.encoded(batch.column(arm), arm)
             names.extend(found[code] for code in codes.tolist())
@@ -112,7 +112,7 @@ def _columns(
 
 
 @contextmanager
-def _told(place: Place) -> Iterator[None]:
+def _told(place: RowLocation) -> Iterator[None]:
     """Say in which file and row group something is wrong."""
     try:
         yield

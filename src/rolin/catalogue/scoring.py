@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.catalogue.following import Following, refuse_overflow, threads
-from rolin.catalogue.shelf import Shelf
+from rolin.catalogue import kernels as passes
+from rolin.catalogue.posterior_cache import Following, refuse_overflow, threads
+from rolin.catalogue.storage import Shelf
 from rolin.errors import InputError
 from rolin.features import FeatureMap
-from rolin.kernels import catalogue as passes
 from rolin.policies import LinearPolicy
+from rolin.policies.keyed_random import Key
 from rolin.policies.rolin_ts import RoLinTS
-from rolin.randomness import Key
 
 __all__ = ["Joint", "Marginal", "Scoring"]
 

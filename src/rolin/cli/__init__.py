@@ -13,8 +13,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line: errors of ours are one line and exit code 2."""
+    from rolin._support.optional import needs
     from rolin.errors import RolinError
-    from rolin.extras import needs
 
     signal.signal(signal.SIGTERM, _stop)  # as Ctrl-C, so that workers end too
     for stream in (sys.stdout, sys.stderr):

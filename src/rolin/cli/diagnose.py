@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from rolin.datasets.log import SUFFIXES, read_log, read_table
-from rolin.diagnose import Diagnosis, diagnose
 from rolin.errors import DataError, StateFileError
 from rolin.journal import replay
+from rolin.logs.frames import SUFFIXES, read_log, read_table
+from rolin.model.diagnosis import Diagnosis, diagnose
 from rolin.policies import LinearPolicy, load
 from rolin.policies.bayes_rolin_ts import BayesRoLinTS
 

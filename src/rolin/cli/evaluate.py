@@ -11,14 +11,14 @@ import numpy as np
 import typer
 
 from rolin import offline
-from rolin.checks import level_of
+from rolin._support.checks import level_of
+from rolin._support.progress import bar
 from rolin.cli.policies import missing_of, new_policy, read_map
-from rolin.datasets.log import numbers, read_table
 from rolin.errors import DataError, OverlapWarning, RolinError
 from rolin.features import Features
-from rolin.plotting import draw_estimates
+from rolin.logs.frames import numbers, read_table
+from rolin.offline.figures import draw_estimates
 from rolin.policies import Policy, find, load
-from rolin.progress import bar
 
 __all__ = ["run"]
 

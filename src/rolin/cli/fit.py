@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from rolin._support.files import check_target
 from rolin.cli.policies import missing_of, read_map
 from rolin.errors import DataError
 from rolin.fitting import fit
-from rolin.fitting.files import SUFFIXES
-from rolin.fitting.kept import OtherFold
-from rolin.snapshot import check_target
+from rolin.fitting.checkpoint import OtherFold
+from rolin.logs.files import SUFFIXES
 
 __all__ = ["run"]
 

@@ -11,19 +11,19 @@ from typing import Annotated
 
 import typer
 
-from rolin.bandit import Bandit
+from rolin._support.progress import bar
+from rolin.bandit.bandit import Bandit
 from rolin.cli.policies import new_policy, read_map
-from rolin.datasets.log import SUFFIXES as TABLES
 from rolin.errors import DataError, RolinError
 from rolin.features import Features
 from rolin.journal import SQLiteJournal, replay
-from rolin.journal.dsjson import read_dsjson
+from rolin.journal.codec import row_of
 from rolin.journal.events import SettingsChanged
-from rolin.journal.export import check_target
-from rolin.journal.export import export as export_table
-from rolin.journal.importing import past_decisions
-from rolin.journal.rows import row_of
-from rolin.progress import bar
+from rolin.logs.dsjson import read_dsjson
+from rolin.logs.export import check_target
+from rolin.logs.export import export as export_table
+from rolin.logs.frames import SUFFIXES as TABLES
+from rolin.logs.reader import past_decisions
 
 __all__ = ["app"]
 

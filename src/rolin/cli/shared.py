@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 import typer
 from rich.table import Table
 
-from rolin.comparison import rounded
-from rolin.engines import Engine
+from rolin._support.parallel import Engine
+from rolin.simulation.comparison import rounded
 
 if TYPE_CHECKING:
     import pandas as pd

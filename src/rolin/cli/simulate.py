@@ -13,7 +13,7 @@ from rolin import environments
 from rolin.cli.policies import new_policy
 from rolin.cli.shared import Address, Jobs, OnEngine, Seed, summary_table
 from rolin.errors import DataError
-from rolin.simulate import simulate
+from rolin.simulation.runner import simulate
 
 __all__ = ["run"]
 

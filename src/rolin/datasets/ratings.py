@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin.checks import as_floats, first_not_finite, number_of
+from rolin._support.checks import as_floats, first_not_finite, number_of
 from rolin.errors import DataError, InputError, ParameterError, ShapeError
 
 __all__ = ["FILE_NAMES", "Ratings", "read_ratings"]

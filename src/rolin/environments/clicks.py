@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rolin.checks import count_of, number_of
+from rolin._support.checks import count_of, number_of
 from rolin.environments.base import BLOCK, Block, block_sizes
 from rolin.errors import ParameterError
-from rolin.model import Scales
+from rolin.model.scales import Scales
 
 __all__ = ["Clicks"]
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.checks import as_floats, count_of, first_not_finite
+from rolin._support.checks import as_floats, count_of, first_not_finite
+from rolin.datasets.factorization import factorise
 from rolin.datasets.ratings import Ratings
 from rolin.environments.base import Block, block_sizes
 from rolin.errors import InputError, ParameterError, ShapeError
-from rolin.factorisation import factorise
-from rolin.model import Scales
+from rolin.model.scales import Scales
 
 __all__ = ["MovieLens", "Noise", "movielens_environments", "movielens_noise"]
 

@@ -8,11 +8,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from rolin.checks import count_of
+from rolin._support.checks import count_of
 from rolin.environments.base import BLOCK, Block, block_sizes
 from rolin.errors import ParameterError
-from rolin.model import Scales
-from rolin.theory import bayes_regret_bound
+from rolin.model.scales import Scales
+from rolin.model.theory import bayes_regret_bound
 
 __all__ = ["Synthetic"]
 

@@ -2,11 +2,11 @@
 
 from rolin.features.base import Features, Part
 from rolin.features.fields import Boolean, Category, Ignored, Number, Tags
-from rolin.features.files import from_json, load
 from rolin.features.hashed import HashedFeatures
 from rolin.features.map import FeatureMap
-from rolin.features.raw import RawContexts
-from rolin.features.transformed import Transformed
+from rolin.features.recorded import RawContexts
+from rolin.features.serialization import from_json, load
+from rolin.features.sklearn import Transformed
 
 __all__ = [
     "Boolean",

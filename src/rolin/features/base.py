@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.arms import Name
-from rolin.checks import as_floats, as_names
+from rolin._support.arms import Name
+from rolin._support.checks import as_floats, as_names
+from rolin._support.files import write_bytes
 from rolin.errors import InputError, ParameterError, ShapeError
-from rolin.features.rows import is_table, row_of, rows_of
-from rolin.snapshot import write_bytes
+from rolin.features.tables import is_table, row_of, rows_of
 
 __all__ = ["ARM", "FORMAT", "Features", "Part", "arms_of", "whose"]
 

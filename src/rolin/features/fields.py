@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.checks import count_of, finite_number_of
+from rolin._support.checks import count_of, finite_number_of
 from rolin.errors import InputError, ParameterError
 from rolin.features.columns import Column
 from rolin.features.values import BadValue, hash_of, text, told, truth

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.arms import Name
-from rolin.checks import count_of
+from rolin._support.arms import Name
+from rolin._support.checks import count_of
 from rolin.errors import InputError
 from rolin.features import kernels
 from rolin.features.base import ARM, Features, Part, whose
 from rolin.features.columns import LISTS, items_of
 from rolin.features.fields import LARGEST
-from rolin.features.rows import flatten
+from rolin.features.tables import flatten
 from rolin.features.values import REMEMBERED, BadValue, hash_of, number, text, told
 
 __all__ = ["HashedFeatures"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.kernels.layout import Floats, compiled
+from rolin._support.compile import Floats, compiled
 
 __all__ = ["count_crossed", "cross", "cross_hashed", "cross_sparse", "mixed", "scale"]
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.arms import Name
-from rolin.checks import as_names, count_of
+from rolin._support.arms import Name
+from rolin._support.checks import as_names, count_of
 from rolin.errors import InputError, ParameterError, ShapeError
 from rolin.features import kernels
 from rolin.features.base import ARM, Features, Part, arms_of, whose
 from rolin.features.columns import Values
+from rolin.features.encoder import Side, Slots
 from rolin.features.fields import Field, field_of
-from rolin.features.infer import inferred
-from rolin.features.rows import Table, is_table, listed, row_of, table_of
-from rolin.features.side import Side, Slots
+from rolin.features.inference import inferred
+from rolin.features.tables import Table, is_table, listed, row_of, table_of
 from rolin.features.terms import Cross, Fields, Term, flat, pairs_of, terms_of
 
 if TYPE_CHECKING:

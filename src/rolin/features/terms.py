@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from rolin.errors import ParameterError
 from rolin.features.fields import Field
-from rolin.features.rows import DEEPEST
+from rolin.features.tables import DEEPEST
 
 __all__ = ["Cross", "Fields", "Term", "flat", "pairs_of", "terms_of"]
 

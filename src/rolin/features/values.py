@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rolin.checks import number_of
+from rolin._support.checks import number_of
 from rolin.errors import NotFiniteError
 
 __all__ = [

@@ -11,13 +11,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.checks import finite_number_of
+from rolin._support.checks import finite_number_of
 from rolin.errors import DataError, NotFiniteError, ParameterError, RolinError
 from rolin.features import FeatureMap, Features, from_json
 from rolin.features.base import ARM
-from rolin.fitting import arrow
-from rolin.fitting.arrow import BadCell
-from rolin.moments import Moments
+from rolin.logs import arrow
+from rolin.logs.arrow import BadCell
+from rolin.model.moments import Moments
 
 __all__ = ["Fold", "Missing", "Rows"]
 

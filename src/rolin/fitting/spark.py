@@ -1,4 +1,4 @@
-"""The same fold on Spark, through `mapInArrow`: of a data frame, or of pieces of files."""
+"""The same fold on Spark, through `mapInArrow`: of a data frame, or of partitions of files."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from rolin import snapshot
+from rolin._support.optional import needs
 from rolin.errors import DataError, EngineError
-from rolin.evidence_file import moments_of, state_of
-from rolin.extras import needs
-from rolin.fitting import arrow
-from rolin.fitting.files import Options
 from rolin.fitting.fold import Fold
-from rolin.fitting.pieces import Piece, fold_piece
-from rolin.moments import Moments
+from rolin.fitting.partitions import fold_partition
+from rolin.logs import arrow
+from rolin.logs.batches import Partition
+from rolin.logs.files import Options
+from rolin.model import state_file
+from rolin.model.moments import Moments
+from rolin.model.state_file import moments_of, state_of
 
 __all__ = ["fold_frame", "fold_pieces", "is_frame"]
 
@@ -44,35 +45,39 @@ def fold_frame(frame: Any, fold: Fold) -> Iterator[Moments]:
 
 
 def fold_pieces(
-    pieces: Sequence[Piece], fold: Fold, options: Options, address: str | None, jobs: int | None
+    partitions: Sequence[Partition],
+    fold: Fold,
+    options: Options,
+    address: str | None,
+    jobs: int | None,
 ) -> Iterator[Moments]:
-    """Yield the moments of every piece of files, in their order."""
+    """Yield the moments of every partition of files, in their order."""
     with _session(address, jobs) as session:
         n = max(1, _ROUND * session.sparkContext.defaultParallelism)
         work = partial(_fold_given, fold=fold, options=dict(options), process=os.getpid())
-        for start in range(0, len(pieces), n):
-            some = pieces[start : start + n]
+        for start in range(0, len(partitions), n):
+            some = partitions[start : start + n]
             try:
                 found = _collected(_frame_of(session, some), work)
             except EngineError:
                 # Whose fault it was, Spark does not say: one by one, it shows.
-                found = [_alone(session, piece, work) for piece in some]
+                found = [_alone(session, partition, work) for partition in some]
             yield from found
 
 
-def _alone(session: Any, piece: Piece, work: Work) -> Moments:
-    """Return the moments of one piece."""
+def _alone(session: Any, partition: Partition, work: Work) -> Moments:
+    """Return the moments of one partition."""
     try:
-        return _collected(_frame_of(session, [piece]), work)[0]
+        return _collected(_frame_of(session, [partition]), work)[0]
     except EngineError as error:
         raise EngineError(
-            f"workers died again and again at {piece}, perhaps for want of memory: {error}"
+            f"workers died again and again at {partition}, perhaps for want of memory: {error}"
         ) from error
 
 
-def _frame_of(session: Any, pieces: Sequence[Piece]) -> Any:
-    """Return pieces as a data frame, each in a partition of its own: one task."""
-    rows = [(place, *piece) for place, piece in enumerate(pieces)]
+def _frame_of(session: Any, partitions: Sequence[Partition]) -> Any:
+    """Return partitions as a data frame, each in a partition of its own: one task."""
+    rows = [(place, *partition) for place, partition in enumerate(partitions)]
     return session.createDataFrame(
         session.sparkContext.parallelize(rows, len(rows)),
         "place long, path string, format string, first long, last long, size long",
@@ -128,7 +133,7 @@ def _collected(frame: Any, work: Work) -> list[Moments]:
     for row in sorted(rows, key=lambda row: row.place):
         if row.wrong is not None:
             raise DataError(row.wrong)
-        found.append(moments_of(snapshot.unpack(bytes(row.moments), "what a worker returned")))
+        found.append(moments_of(state_file.unpack(bytes(row.moments), "what a worker returned")))
     return found
 
 
@@ -136,7 +141,7 @@ def _answer(place: int, make: Callable[[], Moments]) -> Any:
     """Return a batch of one row: moments as bytes, or what was wrong."""
     moments, wrong = None, None
     try:
-        moments = snapshot.pack(state_of(make()))
+        moments = state_file.pack(state_of(make()))
     except DataError as error:
         wrong = str(error)
     return arrow.pyarrow().RecordBatch.from_pydict(
@@ -157,8 +162,8 @@ def _fold_partition(batches: Iterator[Any], fold: Fold) -> Iterator[Any]:
 def _fold_given(
     batches: Iterator[Any], fold: Fold, options: Options, process: int
 ) -> Iterator[Any]:
-    """Fold the pieces that a task was given."""
+    """Fold the partitions that a task was given."""
     for batch in batches:
         for row in batch.to_pylist():
             place = row.pop("place")
-            yield _answer(place, partial(fold_piece, Piece(**row), fold, options, process))
+            yield _answer(place, partial(fold_partition, Partition(**row), fold, options, process))

@@ -11,9 +11,8 @@ from os import PathLike
 from rolin.errors import ParameterError
 from rolin.journal.base import Journal
 from rolin.journal.events import LoggedDecision
-from rolin.journal.export import as_frame
+from rolin.journal.folding import replay
 from rolin.journal.memory import MemoryJournal
-from rolin.journal.replay import replay
 from rolin.journal.sqlite import SQLiteJournal
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "LoggedDecision",
     "MemoryJournal",
     "SQLiteJournal",
-    "as_frame",
     "open_journal",
     "replay",
 ]

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.arms import Name
+from rolin._support.arms import Name
 from rolin.features import Features, RawContexts
-from rolin.model import Scales
+from rolin.model.scales import Scales
 
 __all__ = [
     "ArmRemoved",

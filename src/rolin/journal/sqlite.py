@@ -23,8 +23,8 @@ from urllib.parse import quote
 from rolin.errors import JournalError
 from rolin.features import Features
 from rolin.journal.base import Behind, Header, Journal, Removal, reached
+from rolin.journal.codec import DECISION, LASTING, Row, event_of, row_of
 from rolin.journal.events import Event, FeaturesChanged, Lasting, LoggedDecision, Outcome
-from rolin.journal.rows import DECISION, LASTING, Row, event_of, row_of
 
 __all__ = ["FORMAT", "SQLiteJournal"]
 

@@ -8,11 +8,11 @@ policy gains over its control group.
 from __future__ import annotations
 
 from rolin.offline.calibration import Calibration, check_propensities
+from rolin.offline.control_lift import Lift, lift
 from rolin.offline.estimators import Estimate
 from rolin.offline.evaluation import Evaluation, evaluate
-from rolin.offline.lift import Lift, lift
 from rolin.offline.log import Log
-from rolin.offline.replay import Replay, replay
+from rolin.offline.replaying import Replay, replay
 from rolin.offline.sources import read, read_obd
 
 __all__ = [

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
-from rolin.arms import Name
-from rolin.checks import count_of
-from rolin.extras import needs
+from rolin._support.arms import Name
+from rolin._support.checks import count_of
+from rolin._support.optional import needs
 from rolin.offline.log import Log
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Calibration(NamedTuple):
     def plot(self) -> Figure:
         """Draw observed shares over propensities."""
         with needs("sim"):
-            from rolin.plotting import draw_calibration
+            from rolin.offline.figures import draw_calibration
         return draw_calibration(self)
 
 

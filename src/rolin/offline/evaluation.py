@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.checks import count_of, level_of, number_of
+from rolin._support.checks import count_of, level_of, number_of
+from rolin._support.optional import needs
 from rolin.errors import DataError, OverlapWarning, ParameterError
-from rolin.extras import needs
-from rolin.moments import Moments
+from rolin.model.moments import Moments
 from rolin.offline.calibration import Calibration, check_propensities
 from rolin.offline.estimators import (
     Estimate,
@@ -109,7 +109,7 @@ class Evaluation:
     def plot(self) -> Figure:
         """Draw the estimates with their intervals, beside what was logged."""
         with needs("sim"):
-            from rolin.plotting import draw_estimates
+            from rolin.offline.figures import draw_estimates
         return draw_estimates(self)
 
     def __str__(self) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin.arms import Name, canonical
-from rolin.checks import as_floats
+from rolin._support.arms import Name, canonical
+from rolin._support.checks import as_floats
 from rolin.errors import DataError, RolinError, ShapeError
 
 __all__ = ["Log"]

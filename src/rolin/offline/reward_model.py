@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.errors import ParameterError
-from rolin.journal.replay import adaptive_of
-from rolin.logistic import LogisticPosterior, probability_of
+from rolin.journal.folding import adaptive_of
+from rolin.model.logistic import LogisticPosterior, probability_of
 from rolin.offline.log import Log
 from rolin.policies import LinearPolicy
 from rolin.policies.rolin_ts import RoLinTS

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin.arms import canonical
-from rolin.bandit import Bandit
-from rolin.checks import as_floats, finite_number_of
-from rolin.datasets.log import numbers, read_table
+from rolin._support.arms import canonical
+from rolin._support.checks import as_floats, finite_number_of
+from rolin.bandit.bandit import Bandit
 from rolin.errors import DataError, ParameterError, UnknownOption
 from rolin.features import FeatureMap, RawContexts
 from rolin.features.base import ARM
-from rolin.features.rows import is_table, row_of, rows_of
+from rolin.features.tables import is_table, row_of, rows_of
 from rolin.journal import Journal
-from rolin.journal.importing import past_decisions
-from rolin.journal.past import PastDecision
+from rolin.logs.frames import numbers, read_table
+from rolin.logs.reader import past_decisions
+from rolin.logs.record import PastDecision
 from rolin.offline.log import Log
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def read(
         What the reader of that kind of source takes: of a table `arm`, `reward`, `propensity`, `features`,
         `id`, `time`, `person` and `weight`, which name its columns; of raw features, the `feature_map` that
         makes vectors of them, which may be another than the one that decided; see
-        [`read_decisions`][rolin.journal.tables.read_decisions].
+        [`read_decisions`][rolin.logs.read_decisions].
     """
     width = 0
     if isinstance(source, Bandit):

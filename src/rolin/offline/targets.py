@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.arms import Name
-from rolin.bandit import Bandit
-from rolin.checks import as_floats
+from rolin._support.arms import Name
+from rolin._support.checks import as_floats
+from rolin.bandit.bandit import Bandit
 from rolin.errors import InputError, RolinError, ShapeError
 from rolin.offline.log import Log
 from rolin.policies import Policy, load

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rolin.comparison import Estimate, rounded
-from rolin.result import Result
+from rolin.simulation.comparison import Estimate, rounded
+from rolin.simulation.result import Result
 
 __all__ = [
     "Check",

@@ -8,7 +8,7 @@ from typing import Any
 
 from rolin.environments.base import Environment
 from rolin.paper.claims import Claim
-from rolin.simulate import MakePolicy
+from rolin.simulation.runner import MakePolicy
 
 __all__ = ["Experiment"]
 

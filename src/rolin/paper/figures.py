@@ -10,9 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from rolin._support.plotting import STYLE
 from rolin.paper.experiment import Experiment
-from rolin.plotting import STYLE, draw_regret
-from rolin.result import Result
+from rolin.simulation.figures import draw_regret
+from rolin.simulation.result import Result
 
 __all__ = ["draw", "save"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rolin.errors import DataError, ParameterError
-from rolin.runs import difference
+from rolin.simulation.run_file import difference
 
 __all__ = ["Folder"]
 

@@ -9,9 +9,9 @@ from os import PathLike
 from typing import Any
 
 import rolin
-from rolin.comparison import compare
 from rolin.datasets.ratings import Ratings, read_ratings
 from rolin.environments.movielens import movielens_environments, movielens_noise
+from rolin.model.draws import Sampling
 from rolin.paper import claims
 from rolin.paper.claims import Check, Claim, Results
 from rolin.paper.experiment import Experiment
@@ -25,7 +25,7 @@ from rolin.paper.synthetic import (
     baselines,
     rolin_ts,
 )
-from rolin.sampling import Sampling
+from rolin.simulation.comparison import compare
 
 __all__ = ["NOISE_STD", "ROUNDS", "SECTION", "digest", "movielens"]
 

@@ -9,6 +9,7 @@ from typing import Any
 import rolin
 from rolin.datasets.ratings import read_ratings
 from rolin.environments.movielens import MovieLens
+from rolin.model.draws import Sampling
 from rolin.paper import claims
 from rolin.paper.claims import Check, Claim, Results
 from rolin.paper.experiment import Experiment
@@ -23,8 +24,7 @@ from rolin.paper.synthetic import (
     baselines,
     rolin_ts,
 )
-from rolin.sampling import Sampling
-from rolin.simulate import MakePolicy
+from rolin.simulation.runner import MakePolicy
 
 __all__ = ["movielens_readings"]
 

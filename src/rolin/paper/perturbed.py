@@ -8,6 +8,7 @@ import numpy as np
 
 import rolin
 from rolin.environments.synthetic import Contexts
+from rolin.model.draws import Sampling
 from rolin.paper import claims
 from rolin.paper.claims import Claim
 from rolin.paper.experiment import Experiment
@@ -25,7 +26,6 @@ from rolin.paper.synthetic import (
     thompson,
     trends,
 )
-from rolin.sampling import Sampling
 
 __all__ = ["Perturbed", "perturbed"]
 

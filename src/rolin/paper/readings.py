@@ -8,6 +8,7 @@ from typing import Any
 
 import rolin
 from rolin.environments.synthetic import Contexts
+from rolin.model.draws import Sampling
 from rolin.paper import claims
 from rolin.paper.claims import Check, Claim, Results
 from rolin.paper.experiment import Experiment
@@ -24,8 +25,7 @@ from rolin.paper.synthetic import (
     environments,
     thompson,
 )
-from rolin.sampling import Sampling
-from rolin.simulate import MakePolicy
+from rolin.simulation.runner import MakePolicy
 
 __all__ = ["readings"]
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rolin.checks import count_of
-from rolin.engines import Engine, check_engine, check_jobs, connected
+from rolin._support.checks import count_of
+from rolin._support.parallel import Engine, check_engine, check_jobs, connected
 from rolin.paper import figures
 from rolin.paper.claims import Check, Claim, verdict
 from rolin.paper.experiment import Experiment
 from rolin.paper.folder import Folder
-from rolin.result import Result
-from rolin.simulate import MOST, simulate
+from rolin.simulation.result import Result
+from rolin.simulation.runner import MOST, simulate
 
 __all__ = ["Report", "claims_page", "records", "reproduce"]
 

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import rolin
-from rolin.checks import count_of
-from rolin.comparison import ratio_of
+from rolin._support.checks import count_of
+from rolin._support.progress import bar
 from rolin.environments.synthetic import Synthetic
 from rolin.paper import claims
 from rolin.paper.claims import Check, Claim
 from rolin.paper.folder import Folder
 from rolin.paper.reproduce import Report, claims_page, records
-from rolin.progress import bar
-from rolin.simulate import pull
+from rolin.simulation.comparison import ratio_of
+from rolin.simulation.runner import pull
 
 __all__ = ["PAPER", "runtime"]
 

@@ -7,13 +7,13 @@ from functools import partial
 from itertools import pairwise
 
 import rolin
-from rolin.comparison import mean_of, rounded
 from rolin.environments.synthetic import Contexts, Synthetic
+from rolin.model.draws import Sampling
 from rolin.paper import claims
 from rolin.paper.claims import Check, Claim, Results
 from rolin.paper.experiment import Experiment
-from rolin.sampling import Sampling
-from rolin.simulate import MakePolicy
+from rolin.simulation.comparison import mean_of, rounded
+from rolin.simulation.runner import MakePolicy
 
 __all__ = [
     "AGENT_STDS",

@@ -6,6 +6,7 @@ from functools import partial
 
 import rolin
 from rolin.environments.synthetic import Contexts
+from rolin.model.draws import Sampling
 from rolin.paper import claims
 from rolin.paper.claims import Claim
 from rolin.paper.experiment import Experiment
@@ -23,7 +24,6 @@ from rolin.paper.synthetic import (
     thompson,
     trends,
 )
-from rolin.sampling import Sampling
 
 __all__ = ["ucb"]
 

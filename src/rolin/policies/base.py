@@ -17,16 +17,16 @@ from typing import Any, Generic, Literal, Self, SupportsFloat, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin import snapshot
-from rolin.arms import Name
-from rolin.checks import count_of
+from rolin._support.arms import Name
+from rolin._support.checks import count_of
 from rolin.errors import CannotTell, ParameterError, RolinError, StateFileError, UnknownOption
 from rolin.features import FeatureMap, Features, from_json
-from rolin.learner import Learner
+from rolin.model import state_file
+from rolin.model.draws import Scores, ranking, tied_for_best
+from rolin.model.learner import Learner
+from rolin.policies.candidates import Question, ask, ask_many, check_top_k
 from rolin.policies.decision import Decision
-from rolin.policies.question import Question, ask, ask_many, check_top_k
-from rolin.randomness import Key, KeyedGenerator, as_key, fresh_seed
-from rolin.sampling import Scores, ranking, tied_for_best
+from rolin.policies.keyed_random import Key, KeyedGenerator, as_key, fresh_seed
 
 __all__ = ["Policy", "options_of"]
 
@@ -380,9 +380,9 @@ class Policy(ABC, Generic[Model]):
 
     # -- state -------------------------------------------------------------------------------
 
-    def state(self) -> snapshot.State:
+    def state(self) -> state_file.State:
         """Return all there is to this policy; its arrays are views."""
-        return snapshot.State(
+        return state_file.State(
             policy=type(self).__name__,
             settings=self.settings,
             names=self._model.names,
@@ -394,10 +394,10 @@ class Policy(ABC, Generic[Model]):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, atomically; `rolin.load` continues exactly from it."""
-        snapshot.write(path, self.state())
+        state_file.write(path, self.state())
 
     @classmethod
-    def from_state(cls, state: snapshot.State) -> Self:
+    def from_state(cls, state: state_file.State) -> Self:
         """Make a policy from what `save` wrote."""
         try:
             self = cls(**state.settings)

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin.arms import Name
-from rolin.diagnose import Diagnosis, diagnose
-from rolin.estimates import Prediction
-from rolin.mixture import Beliefs, Mixture
-from rolin.model import Numbers, Scales
-from rolin.moments import Moments
+from rolin._support.arms import Name
+from rolin.model.diagnosis import Diagnosis, diagnose
+from rolin.model.draws import Scores
+from rolin.model.mixture import Beliefs, Mixture
+from rolin.model.moments import Moments
+from rolin.model.scales import Numbers, Scales
+from rolin.model.summaries import Prediction
 from rolin.policies.base import Policy
-from rolin.policies.question import Question, ask
-from rolin.propensity import highest_of_normals, noise_nodes
-from rolin.randomness import Key
-from rolin.sampling import Scores
+from rolin.policies.candidates import Question, ask
+from rolin.policies.keyed_random import Key
+from rolin.policies.propensity import highest_of_normals, noise_nodes
 
 __all__ = ["BayesRoLinTS"]
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.arms import Name
-from rolin.randomness import Key
+from rolin._support.arms import Name
+from rolin.policies.keyed_random import Key
 
 __all__ = ["Decision"]
 

@@ -8,11 +8,11 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin.arms import Name
-from rolin.checks import count_of, first_not_finite, number_of
+from rolin._support.arms import Name
+from rolin._support.checks import count_of, first_not_finite, number_of
 from rolin.errors import NotFiniteError, ParameterError
-from rolin.learner import Learner
-from rolin.sampling import tied_for_best
+from rolin.model.draws import tied_for_best
+from rolin.model.learner import Learner
 
 __all__ = ["EpochRegression", "inverse_gap_weights"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin.policies.candidates import Question
+from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy
-from rolin.policies.question import Question
-from rolin.randomness import Key
 
 __all__ = ["Greedy"]
 

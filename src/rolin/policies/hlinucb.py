@@ -9,15 +9,15 @@ from typing import Any, Literal, SupportsFloat, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin import kernels
-from rolin.arms import Name
-from rolin.checks import count_of, first_not_finite, number_of
+from rolin._support.arms import Name
+from rolin._support.checks import count_of, first_not_finite, number_of
 from rolin.errors import NotFiniteError, ParameterError
-from rolin.learner import Learner
+from rolin.model.draws import Scores, best_of
+from rolin.model.learner import Learner
+from rolin.policies import kernels
 from rolin.policies.base import Policy
-from rolin.policies.question import Question
-from rolin.randomness import Key, KeyedGenerator, fresh_seed
-from rolin.sampling import Scores, best_of
+from rolin.policies.candidates import Question
+from rolin.policies.keyed_random import Key, KeyedGenerator, fresh_seed
 
 __all__ = ["HLinUCB", "HiddenFeatures"]
 

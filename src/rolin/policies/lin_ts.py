@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rolin.model import CoefScale, Numbers, Scale
+from rolin.model.draws import Sampling
+from rolin.model.estimation import Method
+from rolin.model.scales import CoefScale, Numbers, Scale
 from rolin.policies.rolin_ts import RoLinTS
-from rolin.sampling import Sampling
-from rolin.scales import Method
 
 __all__ = ["LinTS"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rolin.model import CoefScale, Numbers, Scale
+from rolin.model.estimation import Method
+from rolin.model.scales import CoefScale, Numbers, Scale
 from rolin.policies.rolin_ucb import RoLinUCB
-from rolin.scales import Method
 
 __all__ = ["LinUCB"]
 

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin.adaptive import Adaptive, ScaleEvent
-from rolin.arms import Name
-from rolin.diagnose import Diagnosis, diagnose
+from rolin._support.arms import Name
 from rolin.errors import ParameterError
-from rolin.estimates import Prediction
-from rolin.model import CoefScale, Numbers, Scale, Scales, guess_of
-from rolin.moments import Moments
+from rolin.model.adaptive import Adaptive, ScaleEvent
+from rolin.model.diagnosis import Diagnosis, diagnose
+from rolin.model.draws import Scores
+from rolin.model.estimation import Method, check_method
+from rolin.model.moments import Moments
+from rolin.model.posterior import Posterior
+from rolin.model.scales import CoefScale, Numbers, Scale, Scales, guess_of
+from rolin.model.summaries import Prediction
 from rolin.policies.base import Policy, options_of
-from rolin.policies.question import Question, ask
-from rolin.posterior import Posterior
-from rolin.randomness import Key
-from rolin.sampling import Scores
-from rolin.scales import Method, check_method
+from rolin.policies.candidates import Question, ask
+from rolin.policies.keyed_random import Key
 
 __all__ = ["LinearPolicy"]
 
@@ -51,7 +51,7 @@ class LinearPolicy(Policy[Posterior]):
     noise_std
         Standard deviation of a reward around its mean.
     learn_by
-        How scales given as `"learn"` are learned; see [`estimate`][rolin.scales.estimate].
+        How scales given as `"learn"` are learned; see [`estimate_scales`][rolin.model.estimate_scales].
     half_life
         Number of rewards after which what was learned counts half; `None` for ever.
     seed

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rolin.arms import Name
-from rolin.estimates import LogitPrediction
-from rolin.logistic import AdaptiveLogistic, LogisticPosterior, probability_of
-from rolin.model import CoefScale, Numbers, Scale, Scales
+from rolin._support.arms import Name
+from rolin.model.draws import Sampling
+from rolin.model.estimation import Method
+from rolin.model.logistic import AdaptiveLogistic, LogisticPosterior, probability_of
+from rolin.model.posterior import Posterior
+from rolin.model.scales import CoefScale, Numbers, Scale, Scales
+from rolin.model.summaries import LogitPrediction
+from rolin.policies.candidates import ask
 from rolin.policies.linear import LinearPolicy
-from rolin.policies.question import ask
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.rolin_ucb import RoLinUCB
-from rolin.posterior import Posterior
-from rolin.sampling import Sampling
-from rolin.scales import Method
 
 __all__ = ["LogisticRoLinTS", "LogisticRoLinUCB"]
 
@@ -68,7 +68,7 @@ class LogisticRoLinTS(_Logistic, RoLinTS):
     sampling
         `"marginal"` or `"joint"`, as of [`RoLinTS`][rolin.RoLinTS].
     learn_by
-        How scales given as `"learn"` are learned; see [`estimate`][rolin.scales.estimate].
+        How scales given as `"learn"` are learned; see [`estimate_scales`][rolin.model.estimate_scales].
     half_life
         Number of rewards after which what was learned counts half; `None` for ever.
     seed
@@ -140,7 +140,7 @@ class LogisticRoLinUCB(_Logistic, RoLinUCB):
     width
         As of [`RoLinUCB`][rolin.RoLinUCB].
     learn_by
-        How scales given as `"learn"` are learned; see [`estimate`][rolin.scales.estimate].
+        How scales given as `"learn"` are learned; see [`estimate_scales`][rolin.model.estimate_scales].
     half_life
         Number of rewards after which what was learned counts half; `None` for ever.
     seed

@@ -12,18 +12,18 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin.arms import ArmIndex, Name, canonical
-from rolin.checks import as_batch, as_floats, first_not_finite, number_of
+from rolin._support.arms import ArmIndex, Name, canonical
+from rolin._support.checks import as_batch, as_floats, first_not_finite, number_of
 from rolin.errors import NotFiniteError, ParameterError
-from rolin.estimates import ArmEffects, Coefficients
-from rolin.learner import Learner
-from rolin.model import Scales
-from rolin.moments import Moments
-from rolin.policies.question import Question
+from rolin.model.draws import Scores
+from rolin.model.learner import Learner
+from rolin.model.moments import Moments
+from rolin.model.posterior import Posterior
+from rolin.model.scales import Scales
+from rolin.model.sparse import SparseContexts
+from rolin.model.summaries import ArmEffects, Coefficients
+from rolin.policies.candidates import Question
 from rolin.policies.rolin_ts import RoLinTS
-from rolin.posterior import Posterior
-from rolin.sampling import Scores
-from rolin.sparse import SparseContexts
 
 __all__ = ["DensePosterior", "NaiveRoLinTS"]
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.model import CoefScale, Numbers, Scale
+from rolin.model.draws import Sampling, Scores, check_sampling
+from rolin.model.estimation import Method
+from rolin.model.posterior import Posterior
+from rolin.model.scales import CoefScale, Numbers, Scale
+from rolin.policies.candidates import Question
+from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy
-from rolin.policies.question import Question
-from rolin.posterior import Posterior
-from rolin.propensity import highest_of_normals
-from rolin.randomness import Key
-from rolin.sampling import Sampling, Scores, check_sampling
-from rolin.scales import Method
+from rolin.policies.propensity import highest_of_normals
 
 __all__ = ["RoLinTS"]
 
@@ -44,7 +44,7 @@ class RoLinTS(LinearPolicy):
     noise_std
         Standard deviation of a reward around its mean.
     learn_by
-        How scales given as `"learn"` are learned; see [`estimate`][rolin.scales.estimate].
+        How scales given as `"learn"` are learned; see [`estimate_scales`][rolin.model.estimate_scales].
     half_life
         Number of rewards after which what was learned counts half; `None` for ever.
     sampling

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.checks import count_of, number_of
+from rolin._support.checks import count_of, number_of
 from rolin.errors import ParameterError
-from rolin.model import CoefScale, Numbers, Scale
+from rolin.model.estimation import Method
+from rolin.model.scales import CoefScale, Numbers, Scale
+from rolin.policies.candidates import Question
+from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy
-from rolin.policies.question import Question
-from rolin.randomness import Key
-from rolin.scales import Method
 
 __all__ = ["RoLinUCB"]
 
@@ -39,7 +39,7 @@ class RoLinUCB(LinearPolicy):
     noise_std
         Standard deviation of a reward around its mean.
     learn_by
-        How scales given as `"learn"` are learned; see [`estimate`][rolin.scales.estimate].
+        How scales given as `"learn"` are learned; see [`estimate_scales`][rolin.model.estimate_scales].
     half_life
         Number of rewards after which what was learned counts half; `None` for ever.
     horizon

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin.model.draws import Scores, best_of
 from rolin.policies.base import Policy
+from rolin.policies.candidates import Question
 from rolin.policies.epoch_regression import EpochRegression
-from rolin.policies.question import Question
-from rolin.randomness import Key
-from rolin.sampling import Scores, best_of
+from rolin.policies.keyed_random import Key
 
 __all__ = ["SafeFALCON"]
 

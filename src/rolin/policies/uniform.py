@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.checks import first_not_finite
+from rolin._support.checks import first_not_finite
+from rolin.model.draws import Scores
+from rolin.policies.candidates import Question
+from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy
-from rolin.policies.question import Question
-from rolin.randomness import Key
-from rolin.sampling import Scores
 
 __all__ = ["Uniform"]
 

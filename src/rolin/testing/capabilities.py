@@ -8,9 +8,9 @@ from typing import Any, Protocol, SupportsFloat, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin.arms import Name
+from rolin._support.arms import Name
 from rolin.policies.decision import Decision
-from rolin.randomness import Key
+from rolin.policies.keyed_random import Key
 
 __all__ = ["Decides", "MakePolicy", "Predicts", "Saves"]
 

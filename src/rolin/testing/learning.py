@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rolin.arms import Name
+from rolin._support.arms import Name
 from rolin.testing.capabilities import MakePolicy, Predicts
 from rolin.testing.problems import (
     N_FEATURES,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.arms import Name
+from rolin._support.arms import Name
 from rolin.errors import RolinError
 from rolin.testing.capabilities import MakePolicy, Predicts
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rolin import policies, snapshot
+from rolin import policies
+from rolin.model import state_file
 from rolin.testing.capabilities import MakePolicy
 from rolin.testing.problems import N_FEATURES, NAMES, contexts, fingerprint, train, trained
 
@@ -46,6 +47,6 @@ def a_loaded_policy_continues_exactly(make: MakePolicy) -> None:
         policy.save(path)
         # `load` knows the policies of the package; others are made by their class
         ours = type(policy) in policies.find().values()
-        loaded = policies.load(path) if ours else type(policy).from_state(snapshot.read(path))
+        loaded = policies.load(path) if ours else type(policy).from_state(state_file.read(path))
     assert type(loaded) is type(policy)
     assert fingerprint(train(loaded, 20, start=30)) == fingerprint(train(policy, 20, start=30))

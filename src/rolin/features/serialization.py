@@ -1,0 +1,73 @@
+"""Maps from JSON texts and files."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+
+from rolin.errors import RolinError, StateFileError
+from rolin.features.base import FORMAT, Features
+from rolin.features.hashed import HashedFeatures
+from rolin.features.map import FeatureMap
+from rolin.features.sklearn import Absent
+
+__all__ = ["from_json", "load"]
+
+
+def from_json(text: str, source: str = "the text") -> Features:
+    """Return the map that `to_json` wrote.
+
+    Parameters
+    ----------
+    text
+        The JSON.
+    source
+        What errors call it.
+
+    Raises
+    ------
+    StateFileError
+        If it is not a map of this version, or has been changed since.
+    """
+    try:
+        given = json.loads(text)
+        if not isinstance(given, dict) or "rolin-features" not in given:
+            raise StateFileError(f"{source} is not a feature map of rolin")
+        if given.pop("rolin-features") != FORMAT:
+            raise StateFileError(
+                f"{source} is a feature map of another format, expected {FORMAT}: it was written by another "
+                "version of rolin"
+            )
+        version, kind = given.pop("version"), given.pop("kind")
+        found: Features
+        if kind == "map":
+            found = FeatureMap.from_dict(given)
+        elif kind == "hashed":
+            found = HashedFeatures.from_dict(given)
+        elif kind == "transformed":
+            found = Absent(given["names"])
+        else:
+            raise StateFileError(f"{source} is a feature map of unknown kind {kind!r}")
+    except StateFileError:
+        raise
+    except (
+        RolinError, KeyError, TypeError, AttributeError, ValueError, RecursionError
+    ) as error:  # fmt: skip
+        raise StateFileError(
+            f"{source} is not a feature map of rolin, or is damaged: {error!r}"
+        ) from error
+    if found.version != version:
+        raise StateFileError(
+            f"{source} is damaged: it says version {version}, and its content is {found.version}"
+        )
+    return found
+
+
+def load(path: str | PathLike[str]) -> Features:
+    """Return the map that `save` wrote to a file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (UnicodeDecodeError, IsADirectoryError, ValueError) as error:
+        raise StateFileError(f"{path} is not a feature map of rolin: {error}") from error
+    return from_json(text, str(path))

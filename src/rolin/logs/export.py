@@ -1,0 +1,178 @@
+"""Decisions as tables, out: one row each, in CSV, Parquet or a data frame.
+
+What is exported can be imported again: the same arms (7 is not "7"), the same numbers to the bit,
+times to the microsecond.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib
+import io
+import json
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rolin._support.optional import needs
+from rolin.errors import DataError
+from rolin.journal.base import Journal
+from rolin.logs.frames import SUFFIXES
+from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, read_journal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["as_frame", "check_target", "export"]
+
+_RAW = ("situation", "features")
+_LISTS = {*_RAW, "offered", "contexts", "propensities", "chosen", "rewards", "weights", "outcomes"}
+_GROUP = 10_000  # rows written at a time
+
+
+def export(
+    journal: Journal, path: str | Path, *, progress: Callable[[int], None] | None = None
+) -> int:
+    """Write all decisions to a table, `.csv`, `.csv.gz` or `.parquet`; return how many.
+
+    The file is there when all of it is written, and not before.
+    """
+    target = check_target(path)
+    write = _write_csv if target.name.endswith((".csv", ".csv.gz")) else _write_parquet
+    part = target.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        n = write(journal, part, progress or (lambda _: None), zipped=target.name.endswith(".gz"))
+        os.replace(part, target)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error}") from error
+    finally:
+        with suppress(OSError):  # where nothing can be written, there is nothing to remove
+            part.unlink(missing_ok=True)
+    return n
+
+
+def check_target(path: str | Path) -> Path:
+    """Refuse a place where no table can be written."""
+    target = Path(path)
+    if not target.name.endswith(SUFFIXES):
+        raise DataError(f"{path} has no known ending, expected one of {', '.join(SUFFIXES)}")
+    if not target.parent.is_dir():
+        raise DataError(f"{path} cannot be written: there is no folder {target.parent}")
+    return target
+
+
+def as_frame(journal: Journal) -> pd.DataFrame:
+    """Return all decisions as a data frame, one row each."""
+    with needs("sim"):
+        import pandas as pd
+    return pd.DataFrame([_row_of(past) for past in read_journal(journal)], columns=list(COLUMNS))
+
+
+def _row_of(past: PastDecision) -> dict[str, Any]:
+    decision, outcomes = past
+    all_ = [outcomes.get(place) for place in range(len(decision.chosen))]
+    kinds = ["open" if o is None else OUTCOMES[o.expired] for o in all_]
+    rewards, weights = ([getattr(o, name, None) for o in all_] for name in ("value", "weight"))
+    p, raw = decision.propensities, decision.raw
+    return {
+        "id": decision.id,
+        "time": _datetime(decision.time),
+        "person": decision.person,
+        "arm": decision.arm,
+        "reward": rewards[0],
+        "weight": weights[0],
+        "outcome": kinds[0],
+        "reward_time": None if all_[0] is None else _datetime(all_[0].time),
+        "propensity": decision.propensity,
+        "version": decision.version,
+        "control": decision.control,
+        "offered": decision.offered,
+        "situation": None if raw is None else raw.situation,
+        "features": None if raw is None else raw.rows,
+        "contexts": decision.offered_contexts.tolist(),
+        "propensities": None if p is None else p.tolist(),
+        "chosen": list(decision.chosen),
+        "rewards": rewards,
+        "weights": weights,
+        "outcomes": kinds,
+    }
+
+
+def _datetime(time: float) -> datetime:
+    return datetime.fromtimestamp(time, UTC)
+
+
+def _write_csv(
+    journal: Journal, path: Path, progress: Callable[[int], None], *, zipped: bool
+) -> int:
+    n = 0
+    with (
+        path.open("wb") as raw,
+        gzip.open(raw, "wb") if zipped else nullcontext(raw) as binary,
+        io.TextIOWrapper(binary, encoding="utf-8", newline="") as file,
+    ):
+        writer = csv.DictWriter(file, list(COLUMNS))
+        writer.writeheader()
+        for past in read_journal(journal):
+            row = _row_of(past)
+            for name in ("time", "reward_time"):
+                row[name] = row[name] and row[name].isoformat()
+            row |= {name: json.dumps(row[name]) for name in _LISTS if row[name] is not None}
+            writer.writerow(row)
+            n += 1
+            progress(1)
+    return n
+
+
+def _write_parquet(
+    journal: Journal, path: Path, progress: Callable[[int], None], **_options: bool
+) -> int:
+    with needs("frames"):
+        pa = importlib.import_module("pyarrow")
+        pq = importlib.import_module("pyarrow.parquet")
+    kinds = {type(name) for past in read_journal(journal) for name in past.decision.offered}
+    # Names of two kinds are not a type of Parquet: as JSON then.
+    names, plain = {
+        frozenset({str}): (pa.string(), True),
+        frozenset({int}): (pa.int64(), True),
+        frozenset(): (pa.string(), True),
+    }.get(frozenset(kinds), (pa.string(), False))
+    time, number = pa.timestamp("us", "UTC"), pa.float64()
+    numbers = pa.list_(number)
+    types = {
+        "time": time, "reward_time": time, "reward": number, "weight": number, "propensity": number,
+        "version": pa.int64(), "control": pa.bool_(), "arm": names,
+        "offered": pa.list_(names) if plain else pa.string(), "contexts": pa.list_(numbers),
+        "propensities": numbers, "chosen": pa.list_(pa.int64()), "rewards": numbers,
+        "weights": numbers, "outcomes": pa.list_(pa.string()),
+    }  # fmt: skip
+    schema = pa.schema([(name, types.get(name, pa.string())) for name in COLUMNS])
+    n = 0
+    rows: list[dict[str, Any]] = []
+
+    def flush() -> None:
+        columns = {name: [row[name] for row in rows] for name in COLUMNS}
+        try:
+            writer.write_table(pa.table(columns, schema=schema))
+        except (pa.ArrowInvalid, OverflowError) as error:
+            raise DataError(f"the journal does not fit into Parquet: {error}") from error
+        rows.clear()
+
+    with pq.ParquetWriter(path, schema) as writer:
+        for past in read_journal(journal):
+            row = _row_of(past)
+            row |= {name: json.dumps(row[name]) for name in _RAW if row[name] is not None}
+            if not plain:
+                row["arm"], row["offered"] = str(row["arm"]), json.dumps(row["offered"])
+            rows.append(row)
+            n += 1
+            progress(1)
+            if len(rows) == _GROUP:
+                flush()
+        flush()
+    return n

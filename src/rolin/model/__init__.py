@@ -1,0 +1,31 @@
+"""The robust linear model: one set of coefficients for all arms, and one effect per arm."""
+
+from rolin.model.adaptive import ScaleEvent
+from rolin.model.diagnosis import Diagnosis, Effect, diagnose
+from rolin.model.estimation import Interval, ScaleEstimate, estimate_scales
+from rolin.model.mixture import Beliefs
+from rolin.model.moments import Moments
+from rolin.model.posterior import Posterior
+from rolin.model.scales import Scales
+from rolin.model.summaries import ArmEffects, Coefficients, LogitPrediction, Prediction
+from rolin.model.theory import RegretBound, bayes_regret_bound
+
+__all__ = [
+    "ArmEffects",
+    "Beliefs",
+    "Coefficients",
+    "Diagnosis",
+    "Effect",
+    "Interval",
+    "LogitPrediction",
+    "Moments",
+    "Posterior",
+    "Prediction",
+    "RegretBound",
+    "ScaleEstimate",
+    "ScaleEvent",
+    "Scales",
+    "bayes_regret_bound",
+    "diagnose",
+    "estimate_scales",
+]

@@ -1,0 +1,247 @@
+"""A posterior that learns its own scales, and one that forgets.
+
+Both rest on the same fact: the moments rebuild the posterior of any scales and of any age. Neither
+reads a clock or draws a random number, so the same observations give the same state.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Mapping, Set
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple, SupportsFloat
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin._support.arms import Name
+from rolin._support.checks import as_batch, number_of
+from rolin.errors import InputError, NotFiniteError, ParameterError
+from rolin.model import kernels
+from rolin.model.estimation import Learned, Method, check_method, mode
+from rolin.model.learner import Learner
+from rolin.model.moments import Moments, check_factor
+from rolin.model.posterior import Posterior
+from rolin.model.scales import Scales
+
+__all__ = ["Adaptive", "ScaleEvent"]
+
+# Scales are estimated when this many rewards have come, and again when as many, or this share of
+# what is remembered, have come since: 14 times in 3000 rewards, 28 times in 10⁶.
+_FIRST = 10
+_SHARE = 0.5
+# Evidence may be this much too heavy before all of it is scaled back, which takes a rebuild.
+_PENDING = 1.01
+_LEAST_HALF_LIFE = 0.01
+_KEPT = 256  # events of the history that are kept: of scales learned all the time, the latest
+
+
+class ScaleEvent(NamedTuple):
+    """When scales were learned, and what they were."""
+
+    seen: int
+    """Number of rewards by then."""
+    scales: Scales
+    """The scales since then."""
+
+
+class Adaptive(Posterior):
+    """The running posterior of a model whose scales are learned, or whose evidence ages.
+
+    Parameters
+    ----------
+    scales
+        The model's numbers; of those that are learned, the guess.
+    n_features
+        Number d of features of a context, the intercept not counted.
+    learn
+        Which scales to learn.
+    method
+        How; see [`estimate_scales`][rolin.model.estimate_scales].
+    half_life
+        Number of rewards after which what was learned counts half; `None` for ever.
+
+    Examples
+    --------
+    >>> posterior = Adaptive(Scales(), n_features=0, half_life=1.0)
+    >>> for reward in (8.0, 4.0, 2.0):
+    ...     posterior.observe("a", [], reward)
+    >>> posterior.moments.weight.tolist()  # 1 + 1/2 + 1/4
+    [1.75]
+    """
+
+    def __init__(
+        self,
+        scales: Scales,
+        n_features: int,
+        *,
+        learn: Set[Learned] = frozenset(),
+        method: Method = "map",
+        half_life: float | None = None,
+    ) -> None:
+        super().__init__(scales, n_features)
+        check_method("learn_by", method)
+        if half_life is not None:
+            half_life = number_of("half_life", half_life, ParameterError)
+            if not _LEAST_HALF_LIFE <= half_life < math.inf:
+                raise ParameterError(
+                    f"half_life={half_life!r}, expected a number of at least {_LEAST_HALF_LIFE}"
+                )
+        if "arm_std" in learn and scales.arm_std == 0.0:
+            raise ParameterError("arm_std=('learn', 0), expected a positive number to begin with")
+        self.guess = scales
+        self.learn, self.method, self.half_life = frozenset(learn), method, half_life
+        self.history: list[ScaleEvent] = []
+        self._ageing = 1.0 if half_life is None else 2.0 ** (1.0 / half_life)
+        self._weight_of_new = 1.0  # relative to the evidence as it is stored
+        self._seen = 0
+        self._due = _FIRST if learn else math.inf  # when scales are estimated next
+        self.by_itself = True
+        """Whether scales are learned when they are due, or when somebody says what they are."""
+
+    # -- learning ----------------------------------------------------------------------------
+
+    def observe(
+        self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
+    ) -> None:
+        """Learn from one reward; now and then also the scales, or how to forget."""
+        if self.half_life is None:
+            super().observe(arm, context, reward, weight)
+        else:
+            # Instead of all that is old being made lighter, what is new is made heavier.
+            h = weight if type(weight) is float else number_of("weight", weight)
+            grown = self._weight_of_new * self._ageing
+            if not h > 0.0:
+                raise InputError(f"weight={weight!r}, expected a positive number")
+            super().observe(arm, context, reward, h * grown)
+            self._weight_of_new = grown
+            self._count_as(grown, h)
+            if grown > _PENDING:
+                with suppress(NotFiniteError):  # then it stays pending
+                    self._renew(self.scales, 1.0 / grown)
+                    self._weight_of_new = 1.0
+        self._seen += 1
+        if self._seen >= self._due and self.by_itself:
+            self.learn_scales()
+
+    def _count_as(self, grown: float, weight: float) -> None:
+        """Let the last observation count as `grown` of them, rather than as one that is heavier."""
+        numbers, log_weight = self._numbers, (grown - 1.0) * math.log(weight) - math.log(grown)
+        numbers[kernels.COUNT] += grown - 1.0
+        numbers[kernels.SUM_LOG_WEIGHT] += log_weight
+
+    def observe_many(
+        self,
+        arms: Iterable[Name],
+        contexts: ArrayLike,
+        rewards: ArrayLike,
+        weights: ArrayLike | None = None,
+    ) -> None:
+        """Learn from n rewards, the same as from one after the other; all or none."""
+        if self.half_life is not None:  # a rebuild every few of them leaves little to gain
+            Learner.observe_many(self, arms, contexts, rewards, weights)
+            return
+        batch = as_batch(arms, contexts, rewards, weights, self.n_features)
+        n = len(batch.arms)
+        if self._seen + n < self._due or not self.by_itself:
+            super().observe_many(*batch)
+            self._seen += n
+            return
+        before, done = copy.deepcopy(self), 0
+        try:
+            while done < n:
+                part = slice(done, int(min(n, done + self._due - self._seen)))
+                super().observe_many(*(column[part] for column in batch))
+                self._seen += part.stop - done
+                if self._seen >= self._due:
+                    self.learn_scales()
+                done = part.stop
+        except BaseException:
+            self.__setstate__(vars(before))
+            raise
+
+    def decay(self, factor: float) -> None:
+        """Multiply all evidence by a factor of at most 1; the prior stays."""
+        factor = check_factor(factor)
+        if factor < 1.0:
+            self._renew(self.scales, factor / self._weight_of_new)
+            self._weight_of_new = 1.0
+
+    @property
+    def moments(self) -> Moments:
+        """All evidence so far, at the weight that it has now (a copy)."""
+        return self._stored().decayed(1.0 / self._weight_of_new)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to estimate the scales again."""
+        return self._seen >= self._due
+
+    def learn_scales(self) -> None:
+        """Estimate the scales from all evidence, and rebuild the posterior with them."""
+        self.settle(self.estimate_scales())
+
+    def estimate_scales(self) -> Scales | None:
+        """Return what the evidence says of the scales; `None` if it cannot be computed with."""
+        with suppress(NotFiniteError):
+            return mode(self.moments, self.guess, self.learn, self.method)
+        return None
+
+    def settle(self, scales: Scales | None) -> None:
+        """Go on with scales that were estimated (`None`: with those that there were) until the next."""
+        remembered = self.count / self._weight_of_new
+        with suppress(NotFiniteError):  # what was learned stays, with the scales that there were
+            if scales is not None:
+                self.adopt(scales)
+        self._due = self._seen + max(_FIRST, int(_SHARE * min(self._seen, remembered)))
+
+    def adopt(self, scales: Scales) -> None:
+        """Go on with other scales, and record that."""
+        self._renew(scales, 1.0 / self._weight_of_new)
+        self._weight_of_new = 1.0
+        self.history = [*self.history[1 - _KEPT :], ScaleEvent(self._seen, scales)]
+
+    def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
+        """Know these moments, and nothing else."""
+        super().fill(moments, removed)
+        self._seen, self._weight_of_new, self.history = int(moments.count), 1.0, []
+        if self.learn:
+            self.learn_scales()
+
+    # -- state -------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the running state as named arrays: the posterior's are views."""
+        width = len(np.atleast_1d(self.guess.coef_std))
+        events = [
+            [seen, s.noise_std, s.arm_std, *np.atleast_1d(s.coef_std)] for seen, s in self.history
+        ]
+        due = self._due if self.learn else 0.0
+        return {
+            **super().arrays(),
+            "age": np.array([self._seen, due, self._weight_of_new]),
+            "learned": np.array(events, dtype=np.float64).reshape(len(events), 3 + width),
+        }
+
+    def restore(
+        self, names: Iterable[Name], removed: Iterable[Name], arrays: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """Take the place of the posterior that had these names and arrays."""
+        self.history = [
+            ScaleEvent(
+                int(seen),
+                replace(
+                    self.guess,
+                    noise_std=noise,
+                    arm_std=arm,
+                    coef_std=tuple(coef) if isinstance(self.guess.coef_std, tuple) else coef[0],
+                ),
+            )
+            for seen, noise, arm, *coef in arrays["learned"].tolist()
+        ]
+        super().restore(names, removed, arrays)
+        self.scales = self.history[-1].scales if self.history else self.guess
+        seen, due, self._weight_of_new = arrays["age"].tolist()
+        self._seen, self._due = int(seen), due if self.learn else math.inf

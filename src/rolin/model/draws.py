@@ -1,0 +1,60 @@
+"""From scores to a choice: the kinds of sampling, and how ties are broken."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin._support.compile import TIE
+from rolin.errors import ParameterError
+
+__all__ = ["Sampling", "Scores", "best_of", "check_sampling", "ranking", "tied_for_best"]
+
+Floats = NDArray[np.float64]
+Sampling = Literal["marginal", "joint"]
+"""How arms are drawn together: independently (the paper's), or with their true correlation."""
+
+Scores = tuple[int, Floats]
+"""Index of the highest score (negative if there are several), and a table of K columns whose last
+row holds all scores."""
+
+
+def best_of(scores: Floats) -> Scores:
+    """Return scores with the index of the highest, or with a negative one if it is tied."""
+    tied = np.count_nonzero(tied_for_best(scores)) > 1
+    return -1 if tied else int(scores.argmax()), scores[None]
+
+
+def tied_for_best(scores: Floats) -> NDArray[np.bool_]:
+    """Return which scores are as good as the highest, up to rounding."""
+    top = scores.max()
+    as_good: NDArray[np.bool_] = scores >= top - TIE * abs(top)
+    return as_good
+
+
+def ranking(scores: Floats, top_k: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Return the indices of the `top_k` highest, highest first, ties in random order."""
+    kept = min(top_k + 1, len(scores))  # one more, to see whether the last place is tied
+    near = np.argpartition(scores, -kept)[-kept:]
+    near = near[np.argsort(-scores[near])]
+    if not _tied(scores[near]).any():
+        return near[:top_k]
+    lowest = scores[near[top_k - 1]]
+    near = np.flatnonzero(scores >= lowest - TIE * abs(lowest))
+    # stable, so that the same random numbers fall on the same arms however many are ranked
+    near = near[np.argsort(-scores[near], kind="stable")]
+    level = np.concatenate([[0], np.cumsum(~_tied(scores[near]))])
+    return near[np.lexsort((generator.random(len(near)), level))][:top_k]
+
+
+def _tied(ordered: Floats) -> NDArray[np.bool_]:
+    """Whether each score is as good as the one before it."""
+    return ordered[:-1] - ordered[1:] <= TIE * np.abs(ordered[:-1])
+
+
+def check_sampling(sampling: object) -> None:
+    """Refuse a kind of sampling that there is not."""
+    if not isinstance(sampling, str) or sampling not in get_args(Sampling):
+        raise ParameterError(f"sampling={sampling!r}, expected one of {get_args(Sampling)}")

@@ -1,0 +1,242 @@
+"""The likelihood of the scales: one pass over the arms for every ρ, and O(d) for all else.
+
+A symmetric matrix brought to three diagonals keeps its determinant and its quadratic forms, also
+with a multiple of the identity added. So the search over the coefficients' scale costs O(d) a step,
+without eigenvalues, which would take three times as long.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rolin._support.compile import Floats, compiled
+
+__all__ = [
+    "COEF",
+    "COEF_GUESS",
+    "COUNT",
+    "FLAT",
+    "HELD",
+    "LEAST_NOISE",
+    "NOISE_GUESS",
+    "NOISE_HIGH",
+    "NOISE_LOW",
+    "N_NUMBERS",
+    "PSEUDO",
+    "profile",
+    "reduce",
+]
+
+# Entries of `numbers`: what a likelihood is told beside the sums. COEF is coef_std² if it is fixed, HELD
+# is κ if that is; NaN where not. FLAT is 1 for the restricted likelihood.
+# NOISE_LOW and NOISE_HIGH are logarithms between which the noise is searched, where it has to be.
+COUNT, PSEUDO, NOISE_GUESS, COEF_GUESS, LEAST_NOISE, COEF, HELD, FLAT = range(8)
+NOISE_LOW, NOISE_HIGH, N_NUMBERS = 8, 9, 10
+# Logarithms of κ that are tried before the best is refined, and how far apart they are.
+_LOW, _STEP, _TRIED = math.log(1e-9), math.log(10.0), 19
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+_REFINED = 40  # steps at most
+_CLOSE = 1e-6  # how far from the best is near enough
+_LOG_2PI = math.log(2.0 * math.pi)
+
+
+@compiled(reorder=True)
+def reduce(
+    scatter: Floats,  # (d, d)
+    cross: Floats,  # (d,)
+    weight: Floats,  # (K,)
+    x: Floats,  # (K, d)
+    r: Floats,  # (K,)
+    ratio: float,
+    centred: bool,
+    out: Floats,  # (3, d), written: diagonal, beside it (from 1), and b along the new axes
+) -> tuple[float, float]:
+    """Return Σ H/(1 + Hρ) r̄² and Σ log(1 + Hρ), having brought A to three diagonals.
+
+    A = C + Σ H/(1 + Hρ) x̄x̄' and b = g + Σ H/(1 + Hρ) x̄r̄; centred, around the weighted means, which
+    integrates out an intercept of flat prior. Householder: Golub & Van Loan, Algorithm 8.3.1.
+    """
+    n, d = x.shape
+    a, b = scatter.copy(), out[2]
+    b[:] = cross
+    mean, mean_r, total, log_arms, square = np.zeros(d), 0.0, 0.0, 0.0, 0.0
+    for k in range(n):
+        shrunk = weight[k] / (1.0 + ratio * weight[k])
+        log_arms += math.log1p(ratio * weight[k])
+        total += shrunk
+        if centred:
+            mean_r += shrunk * r[k]
+            for j in range(d):
+                mean[j] += shrunk * x[k, j]
+    if centred and total > 0.0:
+        mean /= total
+        mean_r /= total
+        log_arms += math.log(total)
+    row = np.empty(d)
+    for k in range(n):
+        shrunk = weight[k] / (1.0 + ratio * weight[k])
+        apart = r[k] - mean_r
+        square += shrunk * apart * apart
+        for j in range(d):
+            row[j] = x[k, j] - mean[j]
+            b[j] += shrunk * apart * row[j]
+        for i in range(d):
+            t = shrunk * row[i]
+            for j in range(i + 1):
+                a[i, j] += t * row[j]
+    for i in range(d):
+        for j in range(i):
+            a[j, i] = a[i, j]
+    p, v = row, mean  # v: the reflection's vector
+    for k in range(d - 2):
+        norm = 0.0
+        for i in range(k + 1, d):
+            norm += a[i, k] * a[i, k]
+        norm = math.sqrt(norm)
+        out[0, k] = a[k, k]
+        if norm == 0.0:
+            out[1, k + 1] = 0.0
+            continue
+        out[1, k + 1] = -norm if a[k + 1, k] > 0.0 else norm
+        length = 0.0
+        for i in range(k + 1, d):
+            v[i] = a[i, k] - (out[1, k + 1] if i == k + 1 else 0.0)
+            length += v[i] * v[i]
+        beta, along, half = 2.0 / length, 0.0, 0.0
+        for i in range(k + 1, d):
+            dot = 0.0
+            for j in range(k + 1, d):
+                dot += a[i, j] * v[j]
+            p[i] = beta * dot
+            half += p[i] * v[i]
+            along += b[i] * v[i]
+        half *= 0.5 * beta
+        for i in range(k + 1, d):
+            p[i] -= half * v[i]
+            b[i] -= beta * along * v[i]
+        for i in range(k + 1, d):
+            for j in range(k + 1, d):
+                a[i, j] -= v[i] * p[j] + p[i] * v[j]
+    for k in range(max(d - 2, 0), d):
+        out[0, k] = a[k, k]
+    if d > 1:
+        out[1, d - 1] = a[d - 1, d - 2]
+    return square, log_arms
+
+
+@compiled(reorder=True)
+def _solved(tri: Floats, shift: float) -> tuple[float, float]:
+    """Return log det(A + shift) and b'(A + shift)⁻¹b."""
+    product, log_det, form, pivot, y = 1.0, 0.0, 0.0, 1.0, 0.0
+    least = max(shift, 1e-300)  # no pivot of a positive matrix plus the shift is below it
+    for k in range(tri.shape[1]):
+        back = tri[1, k] / pivot if k > 0 else 0.0
+        y = tri[2, k] - back * y
+        pivot = max(tri[0, k] + shift - (back * tri[1, k] if k > 0 else 0.0), least)
+        form += y * y / pivot
+        product *= pivot
+        if not 1e-150 < product < 1e150:  # one logarithm for many pivots
+            log_det += math.log(product)
+            product = 1.0
+    return log_det + math.log(product), form
+
+
+@compiled(reorder=True)
+def _deviance(
+    tri: Floats, square: float, log_arms: float, numbers: Floats, kappa: float, noise: float
+) -> tuple[float, float]:
+    """Return -2 log likelihood, and the noise variance: as given, or (of NaN) the best."""
+    pseudo, guess = numbers[PSEUDO], numbers[NOISE_GUESS]
+    flat = numbers[FLAT] > 0.0  # restricted: the limit of a large κ, without its logarithm
+    log_det, form = _solved(tri, 0.0 if flat else 1.0 / kappa)
+    rest = max(square - form, 0.0) + pseudo * guess
+    count = numbers[COUNT] + pseudo
+    variance = max(rest / max(count, 1.0), numbers[LEAST_NOISE]) if math.isnan(noise) else noise
+    deviance = count * (_LOG_2PI + math.log(variance)) + rest / variance + log_arms + log_det
+    if not flat:
+        deviance += tri.shape[1] * math.log(kappa)
+    if pseudo > 0.0 and math.isnan(numbers[COEF]):  # it is learned: log-normal around the guess
+        t = 0.5 * math.log(kappa / numbers[COEF_GUESS])
+        deviance += t * t
+    return deviance, variance
+
+
+@compiled(reorder=True)
+def _along(
+    tri: Floats, square: float, log_arms: float, numbers: Floats, noise: float, t: float
+) -> float:
+    """Return the deviance where the free scale is e^t: κ, or (of a fixed coef_std) the noise."""
+    if math.isnan(numbers[COEF]):
+        return _deviance(tri, square, log_arms, numbers, math.exp(t), noise)[0]
+    kappa = numbers[COEF] / math.exp(t)
+    return _deviance(tri, square, log_arms, numbers, kappa, math.exp(t))[0]
+
+
+@compiled(reorder=True)
+def profile(
+    tri: Floats,  # (3, d), as `reduce` left it
+    square: float,
+    log_arms: float,
+    numbers: Floats,
+    noise: float,  # NaN: the best
+) -> tuple[float, float, float]:
+    """Return the lowest deviance for one ρ, with the noise and the κ where it is."""
+    free_coef = math.isnan(numbers[COEF])
+    if numbers[FLAT] > 0.0:
+        deviance, variance = _deviance(tri, square, log_arms, numbers, 1.0, noise)
+        coef = numbers[COEF_GUESS] * numbers[NOISE_GUESS] if free_coef else numbers[COEF]
+        return deviance, variance, coef / variance
+    if not math.isnan(numbers[HELD]):
+        kappa = numbers[HELD]
+        deviance, variance = _deviance(tri, square, log_arms, numbers, kappa, noise)
+        return deviance, variance, kappa
+    if not free_coef and not math.isnan(noise):
+        deviance, variance = _deviance(tri, square, log_arms, numbers, numbers[COEF] / noise, noise)
+        return deviance, variance, numbers[COEF] / variance
+    low, step = _LOW, _STEP
+    if not free_coef:  # over the noise
+        low, step = numbers[NOISE_LOW], (numbers[NOISE_HIGH] - numbers[NOISE_LOW]) / (_TRIED - 1)
+    best, lowest = low, math.inf
+    for i in range(_TRIED):
+        value = _along(tri, square, log_arms, numbers, noise, low + i * step)
+        if value < lowest:
+            best, lowest = low + i * step, value
+    # Brent (1973), chapter 5: parabolas through the three best, golden sections where they fail.
+    left, right = max(best - step, low), min(best + step, low + (_TRIED - 1) * step)
+    t = u = v = best
+    f_t = f_u = f_v = lowest
+    moved = before = 0.0
+    for _ in range(_REFINED):
+        middle = 0.5 * (left + right)
+        if right - left < 4.0 * _CLOSE or abs(t - middle) + 0.5 * (right - left) < 2.0 * _CLOSE:
+            break
+        p = (t - u) * (t - u) * (f_t - f_v) - (t - v) * (t - v) * (f_t - f_u)
+        q = 2.0 * ((t - u) * (f_t - f_v) - (t - v) * (f_t - f_u))
+        jump = -p / q if q != 0.0 else math.inf
+        if abs(jump) < 0.5 * abs(before) and left < t + jump < right:
+            before, moved = moved, jump
+        else:
+            before = (left if t >= middle else right) - t
+            moved = (1.0 - _GOLDEN) * before
+        if abs(moved) < _CLOSE:
+            moved = _CLOSE if middle > t else -_CLOSE
+        trial = t + moved
+        f = _along(tri, square, log_arms, numbers, noise, trial)
+        if f <= f_t:
+            left, right = (left, t) if trial < t else (t, right)
+            v, f_v, u, f_u, t, f_t = u, f_u, t, f_t, trial, f
+        else:
+            left, right = (trial, right) if trial < t else (left, trial)
+            if f <= f_u or u == t:
+                v, f_v, u, f_u = u, f_u, trial, f
+            elif f <= f_v or v in (t, u):
+                v, f_v = trial, f
+    if free_coef:
+        kappa = math.exp(t)
+        deviance, variance = _deviance(tri, square, log_arms, numbers, kappa, noise)
+    else:
+        kappa = numbers[COEF] / math.exp(t)
+        deviance, variance = _deviance(tri, square, log_arms, numbers, kappa, math.exp(t))
+    return deviance, variance, kappa

@@ -1,0 +1,260 @@
+"""Learning from a reward."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rolin._support.compile import Floats, Rows, compiled
+from rolin.model.kernels.layout import (
+    ARM_VARIANCE,
+    CONTEXT,
+    COUNT,
+    LATEST,
+    LOG_DETERMINANTS,
+    NOISE_VARIANCE,
+    QUADRATIC,
+    REWARD,
+    SUM_LOG_WEIGHT,
+    WEIGHT,
+    Tails,
+)
+
+__all__ = ["observe", "observe_many", "observe_mixture"]
+
+# Terms of the scatter added up plainly before they are carried over with compensation: few
+# enough to lose nothing that counts, many enough to cost nothing that counts.
+_CARRY = 256
+
+_LARGEST_TAIL = 1e38
+
+
+@compiled(reorder=False)
+def _two_sum(a: float, b: float) -> tuple[float, float]:
+    """Return s and e with s + e = a + b exactly and s the rounded sum (Knuth 1969, 4.2.2)."""
+    s = a + b
+    bb = s - a
+    return s, (a - (s - bb)) + (b - bb)
+
+
+@compiled(reorder=True)
+def _dot(a: Floats, b: Floats) -> float:
+    total = 0.0
+    for i in range(b.shape[0]):
+        total += a[i] * b[i]
+    return total
+
+
+@compiled(reorder=True)
+def _times(factor: Floats, u: Floats, f: Floats) -> None:
+    """Write f = T u."""
+    for j in range(factor.shape[0]):
+        total = 0.0
+        for i in range(j + 1):
+            total += factor[j, i] * u[i]
+        f[j] = total
+
+
+@compiled(reorder=False, inline=True)
+def _apart(
+    context: Floats, reward: float, weight: float, row: int,
+    arms: Floats, tails: Tails, scatter: Floats, step: Floats,
+) -> bool:  # fmt: skip
+    """Write (r, x) minus the arm's means; return whether the scatter stays finite with it."""
+    d = context.shape[0]
+    before = arms[row, WEIGHT]
+    gain = before * (weight / (before + weight))  # H h / (H + h), the weight of the new scatter
+    step[0] = (reward - arms[row, REWARD]) - tails[row, 0]
+    for j in range(d):
+        step[1 + j] = (context[j] - arms[row, CONTEXT + j]) - tails[row, 1 + j]
+    finite = True
+    for j in range(1 + d):
+        # NaN and infinity fail this test too
+        finite &= scatter[0, j, j] + scatter[2, j, j] + gain * step[j] * step[j] < np.inf
+    return finite
+
+
+@compiled(reorder=False, inline=True)
+def _predicted(
+    weight: float, row: int, arms: Floats, coef: Floats, factor: Floats, numbers: Floats,
+    step: Floats, u: Floats, f: Floats, alpha: Floats,
+) -> tuple[bool, float]:  # fmt: skip
+    """Return whether all stays finite, and (y - u'θ̂)/(c + u'M⁻¹u), having written u, T u and α.
+
+    u = x - w x̄ is formed as (x - x̄) + (1 - w) x̄: no cancellation when w is near 1.
+    """
+    d, size = step.shape[0] - 1, factor.shape[0]
+    noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
+    before = arms[row, WEIGHT]
+    unshrunk = noise / (noise + before * arm_variance)  # 1 - w
+    c = noise / weight + arm_variance * unshrunk
+    for j in range(d):
+        u[j] = step[1 + j] + unshrunk * arms[row, CONTEXT + j]
+    if size > d:
+        u[d] = unshrunk
+    error = step[0] + unshrunk * arms[row, REWARD] - _dot(u, coef)
+    _times(factor, u, f)
+    total = c
+    alpha[0] = math.sqrt(c)
+    for j in range(size):
+        total += f[j] * f[j]
+        alpha[1 + j] = math.sqrt(total)
+    scaled = error / total
+    finite = 0.0 < c < np.inf and total < np.inf and 1.0 / total < np.inf
+    finite &= (before + weight) * max(arm_variance, 1.0) < np.inf and abs(scaled) < np.inf
+    finite &= numbers[QUADRATIC] + scaled * scaled * total < np.inf
+    return finite, scaled
+
+
+@compiled(reorder=False, inline=True)
+def _learned(
+    weight: float, scaled: float, coef: Floats, factor: Floats, numbers: Floats,
+    f: Floats, alpha: Floats, gain: Floats,
+) -> None:  # fmt: skip
+    """Move θ̂ and T by the gain M⁻¹u, and the evidence by the reward's predictive density.
+
+    Carlson (1973): row j of T shrinks by the part of it that the first j rows' gain explains.
+    """
+    size = factor.shape[0]
+    total = alpha[size] * alpha[size]
+    square = scaled * scaled * total  # of the error, over its variance; as it was tested
+    numbers[COUNT] += 1.0
+    numbers[SUM_LOG_WEIGHT] += math.log(weight)
+    # log N(y; u'θ̂, c + u'M⁻¹u): the one-step predictive densities multiply to the evidence. Its two
+    # parts are added up each for itself: of rewards in tiny units, one would drown the other.
+    numbers[LOG_DETERMINANTS] += math.log(total)
+    numbers[QUADRATIC] += square
+    gain[:size] = 0.0
+    for j in range(size):
+        fj = f[j]
+        keep = alpha[j] / alpha[1 + j]
+        take = fj / (alpha[j] * alpha[1 + j])
+        for i in range(j + 1):
+            t = factor[j, i]
+            factor[j, i] = keep * t - take * gain[i]
+            gain[i] += fj * t
+    for i in range(size):
+        coef[i] += gain[i] * scaled
+
+
+@compiled(reorder=False, inline=True)
+def _remembered(
+    weight: float, row: int, arms: Floats, tails: Tails, scatter: Floats, numbers: Floats,
+    step: Floats,
+) -> None:  # fmt: skip
+    """Move the moments: the arm's weight and means, and the scatter within arms."""
+    before = arms[row, WEIGHT]
+    after = before + weight
+    pull = weight / after
+    gain = before * pull
+    for i in range(step.shape[0]):
+        t = gain * step[i]
+        for j in range(i + 1):
+            scatter[2, i, j] += t * step[j]
+    numbers[LATEST] += 1.0
+    if numbers[LATEST] == _CARRY:
+        numbers[LATEST] = 0.0
+        for i in range(step.shape[0]):
+            for j in range(i + 1):
+                value, tail = _two_sum(scatter[0, i, j], scatter[1, i, j] + scatter[2, i, j])
+                scatter[0, i, j] = value
+                scatter[1, i, j] = tail
+                scatter[2, i, j] = 0.0
+    arms[row, WEIGHT] = after
+    for j in range(step.shape[0]):
+        mean, tail = _two_sum(arms[row, REWARD + j], tails[row, j] + step[j] * pull)
+        arms[row, REWARD + j] = mean
+        # beyond the range of float32 there is nothing that the tail could improve
+        tails[row, j] = tail if abs(tail) < _LARGEST_TAIL else 0.0
+
+
+@compiled(reorder=False)
+def observe(
+    context: Floats,  # (d,)
+    reward: float,
+    weight: float,
+    row: int,
+    arms: Floats,
+    tails: Tails,
+    coef: Floats,
+    factor: Floats,
+    scatter: Floats,
+    numbers: Floats,
+) -> bool:
+    """Fold one weighted observation into the state, or return False and change nothing.
+
+    The exact positive rank-one step (docs/maths.md, "One pull"), with the arm's values as
+    they were before it:
+
+        u = x - w x̄,  y = r - w r̄,  c = σ²/h + s₀²(1 - w),  M += u u'/c,  b += u y/c
+
+    The factor T of M⁻¹ = T'T follows by Carlson's update, and θ̂ by the gain M⁻¹u. O(D²).
+    """
+    size = factor.shape[0]
+    work = np.empty((5, size + 1))
+    u, f, alpha, gain = work[0, :size], work[1], work[2], work[3]
+    step = work[4, : 1 + context.shape[0]]
+    if not _apart(context, reward, weight, row, arms, tails, scatter, step):
+        return False
+    finite, scaled = _predicted(weight, row, arms, coef, factor, numbers, step, u, f, alpha)
+    if not finite:
+        return False
+    _learned(weight, scaled, coef, factor, numbers, f, alpha, gain)
+    _remembered(weight, row, arms, tails, scatter, numbers, step)
+    return True
+
+
+@compiled(reorder=False)
+def observe_mixture(
+    context: Floats,  # (d,)
+    reward: float,
+    weight: float,
+    row: int,
+    arms: Floats,
+    tails: Tails,
+    coef: Floats,  # (G, D)
+    factor: Floats,  # (G, D, D)
+    scatter: Floats,
+    numbers: Floats,  # (G, 7)
+) -> bool:
+    """Fold one observation into the coefficients of G models that share their moments."""
+    n, size = coef.shape
+    work = np.empty((n, 3, size + 1))
+    step, gain, scaled = np.empty(1 + context.shape[0]), np.empty(size + 1), np.empty(n)
+    finite = _apart(context, reward, weight, row, arms, tails, scatter, step)
+    for g in range(n):
+        good, scaled[g] = _predicted(
+            weight, row, arms, coef[g], factor[g], numbers[g], step,
+            work[g, 0, :size], work[g, 1], work[g, 2],
+        )  # fmt: skip
+        finite &= good
+    if not finite:
+        return False
+    for g in range(n):
+        _learned(weight, scaled[g], coef[g], factor[g], numbers[g], work[g, 1], work[g, 2], gain)
+    _remembered(weight, row, arms, tails, scatter, numbers[0], step)
+    return True
+
+
+@compiled(reorder=False)
+def observe_many(
+    contexts: Floats,  # (n, d)
+    rewards: Floats,  # (n,)
+    weights: Floats,  # (n,)
+    rows: Rows,  # (n,)
+    arms: Floats,
+    tails: Tails,
+    coef: Floats,
+    factor: Floats,
+    scatter: Floats,
+    numbers: Floats,
+) -> int:
+    """Fold n observations one by one; return how many went well before the first that did not."""
+    for t in range(rows.shape[0]):
+        if not observe(
+            contexts[t], rewards[t], weights[t], rows[t],
+            arms, tails, coef, factor, scatter, numbers,
+        ):  # fmt: skip
+            return t
+    return len(rows)

@@ -1,0 +1,386 @@
+"""The likelihood of the scales, from moments alone, and its maximum.
+
+Write ρ = arm_std²/noise_std² and κ = coef_std²/noise_std². For a given ρ, one pass over the arms
+gives
+
+    A = C + Σ_i H_i/(1 + H_i ρ) x̄_i x̄_i',   b = g + Σ_i H_i/(1 + H_i ρ) x̄_i r̄_i,
+    s = q + Σ_i H_i/(1 + H_i ρ) r̄_i²
+
+and with A brought to three diagonals, every other number costs O(d):
+
+    -2 log p = N log 2πσ² + Σ_i log(1 + H_i ρ) + log det(I + κA) + Q/σ² - Σ log h,
+    Q = s - b'(A + I/κ)⁻¹b
+
+(docs/maths.md, "Evidence"). So the search is over ρ, with a cheap one inside it.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Set
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.model.kernels import likelihood as kernels
+from rolin.model.moments import Moments
+from rolin.model.scales import Scales
+
+__all__ = ["Evidence", "Point", "Search", "Spectrum"]
+
+Floats = NDArray[np.float64]
+
+# Directions of the features whose scatter is below this share of the largest are rounding.
+_RANK = 1e-10
+# Of the prior that "map" adds, which is weak: one pseudo-observation of the noise; a coef_std (in units of
+# the noise) that is log-normal around the guess, within a factor of e, give or take; and an arm_std
+# (in units of its guess, both relative to the noise) of density t^a/(1 + t²). It is half-Cauchy but
+# for the power, with which the mode is never zero: an arm_std of zero would end the exploration of
+# arms, hence also the data that could tell that it is not zero (docs/maths.md, "Evidence").
+_NOISE_COUNT = 1.0
+_NEVER_ZERO = 0.25
+# A guess of the noise that is more than ten times all that rewards show is taken for that much:
+# it would take as many rewards as it is times too large, squared, to outweigh it.
+_FAR_OFF = 100.0
+# Ratios ρ that are searched, a factor of ten apart before the best is refined; the kernel searches the
+# same ratios κ.
+_SMALLEST, _LARGEST = 1e-9, 1e9
+_GRID = np.linspace(math.log(_SMALLEST), math.log(_LARGEST), 19)
+# The same around the guess, where "map" looks first.
+_NEAR = np.linspace(math.log(1e-4), math.log(1e4), 9)
+_SECTION = 0.5 * (3.0 - math.sqrt(5.0))  # of a golden section, the smaller part
+_CLOSE = 1e-6  # how far from the best logarithm of a scale is near enough
+# Rise of -2 log likelihood at the ends of a 95 % interval: the quantile of χ² with one degree.
+_RISE = 3.841459
+
+
+class Spectrum(NamedTuple):
+    """A regression along the axes of its matrix."""
+
+    values: Floats  # (d,): eigenvalues, rising
+    along: Floats  # (d,): the right-hand side
+    axes: Floats  # (d, d)
+    square: float  # of the rewards
+
+    def rest(self, rank: int) -> float:
+        """Return what the best fit in that many directions leaves of the rewards."""
+        top = slice(len(self.values) - rank, None)
+        return max(self.square - float((self.along[top] ** 2 / self.values[top]).sum()), 0.0)
+
+
+class Point(NamedTuple):
+    """Scales, squared and relative to the noise, and -2 log likelihood there."""
+
+    deviance: float
+    noise: float  # σ²
+    arm: float  # ρ
+    coef: float  # κ
+
+
+class Evidence:
+    """Moments in units of the prior: its mean subtracted, its spread divided out."""
+
+    def __init__(self, moments: Moments, prior: Scales) -> None:
+        self.prior = prior
+        mean, std = prior.prior(moments.n_features)
+        d = moments.n_features
+        mean, std = mean[:d], std[:d]
+        self.unit = float(np.exp(np.log(std).mean())) if d else 1.0  # coef_std, if it is one number
+        relative = std / self.unit
+        self.count, self.weight = moments.count, moments.weight
+        self.sum_log_weight = moments.sum_log_weight
+        self.x = moments.mean_context * relative
+        self.r = moments.mean_reward - moments.mean_context @ mean
+        self.scatter = moments.scatter * np.outer(relative, relative)
+        self.cross = (moments.cross - moments.scatter @ mean) * relative
+        shift = float(mean @ moments.scatter @ mean - 2.0 * (mean @ moments.cross))
+        self.square = max(moments.reward_scatter + shift, 0.0)
+        self.fixed = int(prior.has_intercept)  # coefficients with a flat prior
+        # A perfect fit would have no noise; what rounding leaves of the rewards is the least.
+        square = self.square + float(self.weight @ self.r**2)
+        self.mean_square = max(square / max(self.count, 1.0), 1e-190)
+        if self.fixed and len(self.r):  # a level is none of it
+            apart = self.r - self.weight @ self.r / self.weight.sum()
+            square = self.square + float(self.weight @ apart**2)
+        self.varies = square > 0.0
+        self.least_noise = max(1e-14 * square / max(self.count, 1.0), 1e-200)
+
+    @property
+    def has_full_rank(self) -> bool:
+        """Whether no feature, nor the level, follows from others."""
+        h, x = self._centred()
+        matrix = self.scatter + (x * h[:, None]).T @ x
+        square = np.diag(matrix)
+        if (square <= _RANK * (np.diag(self.scatter) + h @ self.x**2)).any():  # one is constant
+            return False
+        size = np.sqrt(square)
+        values = np.linalg.eigvalsh(matrix / np.outer(size, size))  # in no unit
+        return not len(values) or bool(values[0] > _RANK * values[-1])
+
+    def _centred(self) -> tuple[Floats, Floats]:
+        """Return the arms' weights, and their mean contexts without what all share, if that is the level's."""
+        h, x = self.weight, self.x
+        return h, x - h @ x / h.sum() if self.fixed and len(h) else x
+
+    @cached_property
+    def total(self) -> Spectrum:
+        """The regression of all rewards, without arm effects."""
+        (h, x), r = self._centred(), self.r
+        if self.fixed and len(r):
+            r = r - h @ r / h.sum()
+        values, axes = np.linalg.eigh(self.scatter + (x * h[:, None]).T @ x)
+        right = (self.cross + (h * r) @ x) @ axes
+        return Spectrum(values, right, axes, self.square + float(h @ r**2))
+
+    @cached_property
+    def within(self) -> Spectrum:
+        """The regression within arms."""
+        values, axes = np.linalg.eigh(self.scatter)
+        return Spectrum(values, self.cross @ axes, axes, self.square)
+
+    @cached_property
+    def rank(self) -> int:
+        """Number of directions in which the features vary at all."""
+        values = self.total.values
+        return int(np.count_nonzero(values > _RANK * values.max(initial=0.0)))
+
+    @cached_property
+    def within_rank(self) -> int:
+        """Number of directions in which they vary within arms."""
+        most = self.total.values.max(initial=0.0)
+        return int(np.count_nonzero(self.within.values > _RANK * most))
+
+    def on_range(self) -> Evidence:
+        """Return the same evidence along the directions in which the features vary at all."""
+        axes = self.total.axes[:, len(self.total.values) - self.rank :]
+        other = copy.copy(self)
+        other.x, other.cross = np.ascontiguousarray(self.x @ axes), self.cross @ axes
+        other.scatter = np.ascontiguousarray(axes.T @ self.scatter @ axes)
+        return other
+
+    def absorbed(self) -> float:
+        """Return d₀ = tr[(Σ h xx')⁺ Σ_i H_i² x̄_i x̄_i'], the intercept included."""
+        h, x = self.weight, self.x
+        total = 0.0
+        if self.fixed:
+            x = x - h @ x / h.sum()
+            total = float(h @ h) / float(h.sum())
+        values, axes = self.total.values, self.total.axes
+        top = slice(len(values) - self.rank, None)
+        return total + float(((h[:, None] * (x @ axes)[:, top]) ** 2 / values[top]).sum())
+
+    def under(self, prior: Scales) -> Evidence:
+        """Return the same evidence beside other guesses of noise_std and arm_std."""
+        other = copy.copy(self)
+        other.prior = prior
+        return other
+
+    @property
+    def within_freedom(self) -> float:
+        """Observations beyond one per arm and one per direction that varies within arms."""
+        return self.count - len(self.weight) - self.within_rank
+
+    def possible(self, method: str) -> set[str]:
+        """Return which scales there are enough data for.
+
+        `"map"` can tell noise and arms apart by their priors; without priors, only arms that were
+        pulled more than once can.
+        """
+        arms, d = len(self.weight), len(self.cross)
+        if not self.varies and method != "map":
+            return set()
+        everything = {"noise_std", "arm_std", "coef_std"}
+        # With this much, whatever the ranks are, which take half of the time to find.
+        if self.count - arms - d >= 1 and arms - d - self.fixed >= 2:
+            if np.trace(self.scatter) > 0.0:
+                return everything
+        found = {"coef_std"} if self.rank else set()
+        # coefficients that only differences between arms can tell
+        between = self.rank - self.within_rank + self.fixed
+        if method == "map":
+            enough, told = self.count >= 2, arms >= 2
+        else:
+            enough, told = self.within_freedom >= 1, arms >= 2 and arms - between >= 1
+        if enough:
+            found |= {"noise_std", "arm_std"} if told else {"noise_std"}
+        return found
+
+
+class Search:
+    """The maximum of a likelihood of the scales, with some of them held fixed.
+
+    Parameters
+    ----------
+    evidence
+        The moments, in units of the prior.
+    learn
+        Which scales are free.
+    method
+        `"ml"`, `"map"` or `"reml"`.
+    """
+
+    def __init__(self, evidence: Evidence, learn: Set[str], method: str) -> None:
+        self._evidence = evidence.on_range() if method == "reml" else evidence
+        self._map = method == "map"
+        prior = evidence.prior
+        # Squares of the scales that are fixed; NaN for those that are free.
+        self._noise = math.nan if "noise_std" in learn else prior.noise_std**2
+        self._arm = math.nan if "arm_std" in learn else prior.arm_std**2
+        self._guess = prior.noise_std**2
+        self._arm_guess = prior.arm_std**2 / self._guess or 1.0
+        flat = evidence.rank if method == "reml" else 0
+        numbers = np.empty(kernels.N_NUMBERS)
+        numbers[kernels.COUNT] = evidence.count - evidence.fixed - flat
+        numbers[kernels.PSEUDO] = _NOISE_COUNT if self._map else 0.0
+        numbers[kernels.NOISE_GUESS] = self._guess
+        if (
+            self._map and evidence.varies
+        ):  # rewards that are all alike say nothing against the guess
+            numbers[kernels.NOISE_GUESS] = min(self._guess, _FAR_OFF * evidence.mean_square)
+        numbers[kernels.COEF_GUESS] = evidence.unit**2 / self._guess
+        numbers[kernels.LEAST_NOISE] = evidence.least_noise
+        numbers[kernels.COEF] = math.nan if "coef_std" in learn else evidence.unit**2
+        numbers[kernels.HELD] = math.nan
+        numbers[kernels.FLAT] = float(method == "reml")
+        # The noise is no more than what rewards and guess have in all, and no less than rounding.
+        ends = evidence.mean_square, self._guess
+        numbers[kernels.NOISE_LOW] = math.log(1e-9 * min(ends))
+        numbers[kernels.NOISE_HIGH] = math.log(10.0 * max(ends))
+        self._numbers = numbers
+
+    def best(self) -> Point:
+        """Return the maximum."""
+        if math.isnan(self._arm):
+            grid = _GRID
+            if self._map:  # near the guess first, which is half of the work
+                grid = _NEAR + math.log(self._arm_guess)
+            found = _minimum(lambda t: self._given(math.exp(t)).deviance, grid)
+            if self._map and not grid[1] < found < grid[-2]:
+                found = _minimum(lambda t: self._given(math.exp(t)).deviance, _GRID)
+            point = self._given(math.exp(found))
+            if self._map:
+                return point
+            at_zero = self._given(0.0)
+            return at_zero if at_zero.deviance <= point.deviance else point
+        if self._arm == 0.0 or not math.isnan(self._noise):
+            return self._given(self._arm / self._noise if self._arm else 0.0)
+        # arm_std is fixed and the noise is not: ρ moves with the noise
+        low, high = self._numbers[[kernels.NOISE_LOW, kernels.NOISE_HIGH]]
+        fixed, grid = self._arm, np.linspace(low, high, len(_GRID))
+        found = _minimum(lambda t: self._given(fixed / math.exp(t), math.exp(t)).deviance, grid)
+        return self._given(fixed / math.exp(found), math.exp(found))
+
+    def _given(self, ratio: float, noise: float | None = None) -> Point:
+        """Return the best point with this ρ (and this noise)."""
+        return self._profile(ratio, self._noise if noise is None else noise, self._numbers)
+
+    def _profile(self, ratio: float, noise: float, numbers: Floats) -> Point:
+        data = self._evidence
+        tri = np.empty((3, len(data.cross)))
+        square, log_arms = kernels.reduce(
+            data.scatter, data.cross, data.weight, data.x, data.r, ratio, data.fixed > 0, tri
+        )
+        deviance, variance, kappa = kernels.profile(
+            tri, square + data.square, log_arms, numbers, noise
+        )
+        deviance -= data.sum_log_weight
+        if self._map and math.isnan(self._arm):  # it is learned
+            deviance += 2.0 * math.log1p(ratio / self._arm_guess)
+            deviance -= _NEVER_ZERO * math.log(ratio)
+        return Point(deviance, variance, ratio, kappa)
+
+    # -- intervals ---------------------------------------------------------------------------
+
+    def arm_interval(self, best: Point) -> tuple[float, float]:
+        """Return the ends of the 95 % profile-likelihood interval of arm_std."""
+
+        def at(log_ratio: float) -> Point:
+            return self._given(math.exp(log_ratio))
+
+        lowest = min(best.deviance, self._given(0.0).deviance)
+        middle = math.log(max(best.arm, _SMALLEST))
+        ends = []
+        for end in (_GRID[0], _GRID[-1]):
+            if at(end).deviance - lowest <= _RISE:
+                ends.append(0.0 if end < 0 else math.inf)
+                continue
+            point = at(_crossing(lambda t: at(t).deviance - lowest - _RISE, middle, end))
+            ends.append(math.sqrt(point.arm * point.noise))
+        return ends[0], ends[1]
+
+    def coef_interval(self, best: Point) -> tuple[float, float]:
+        """Return the ends of the 95 % interval of coef_std, given arm_std."""
+
+        def at(log_kappa: float) -> Point:
+            """Return the best point with this κ: as κ = coef/σ², whatever the noise."""
+            kappa, numbers = math.exp(log_kappa), self._numbers.copy()
+            if math.isnan(self._noise):
+                numbers[kernels.HELD] = kappa
+            else:
+                numbers[kernels.COEF] = kappa * self._noise
+            return self._profile(best.arm, self._noise, numbers)
+
+        middle, ends = math.log(best.coef), []
+        lowest = at(middle).deviance
+        for end in (_GRID[0], _GRID[-1]):
+            if at(end).deviance - lowest <= _RISE:
+                ends.append(0.0 if end < 0 else math.inf)
+                continue
+            point = at(_crossing(lambda t: at(t).deviance - lowest - _RISE, middle, end))
+            ends.append(math.sqrt(point.coef * point.noise))
+        return ends[0], ends[1]
+
+
+def _minimum(f: Callable[[float], float], grid: Floats) -> float:
+    """Return where a function is smallest: the best of a grid, refined by Brent's method.
+
+    Brent (1973), chapter 5: parabolas through the three best points, golden sections where they fail.
+    (SciPy's takes longer than all evaluations of the function together.)
+    """
+    points: list[float] = grid.tolist()
+    values = [f(t) for t in points]
+    best = int(np.argmin(values))
+    left, right = points[max(best - 1, 0)], points[min(best + 1, len(points) - 1)]
+    t = u = v = points[best]
+    f_t = f_u = f_v = values[best]
+    moved = before = 0.0
+    for _ in range(100):
+        middle = 0.5 * (left + right)
+        if abs(t - middle) + 0.5 * (right - left) < 2.0 * _CLOSE:
+            break
+        p = (t - u) ** 2 * (f_t - f_v) - (t - v) ** 2 * (f_t - f_u)
+        q = 2.0 * ((t - u) * (f_t - f_v) - (t - v) * (f_t - f_u))
+        jump = -p / q if q else math.inf
+        if abs(jump) < 0.5 * abs(before) and left < t + jump < right:
+            before, moved = moved, jump
+        else:
+            before = (left if t >= middle else right) - t
+            moved = _SECTION * before
+        if abs(moved) < _CLOSE:
+            moved = _CLOSE if middle > t else -_CLOSE
+        trial = t + moved
+        value = f(trial)
+        if value <= f_t:
+            left, right = (left, t) if trial < t else (t, right)
+            v, f_v, u, f_u, t, f_t = u, f_u, t, f_t, trial, value
+            continue
+        left, right = (trial, right) if trial < t else (left, trial)
+        if value <= f_u or u == t:
+            v, f_v, u, f_u = u, f_u, trial, value
+        elif value <= f_v or v in (t, u):
+            v, f_v = trial, value
+    return t
+
+
+def _crossing(f: Callable[[float], float], inside: float, outside: float) -> float:
+    """Return where a function that is negative inside becomes positive."""
+    for _ in range(30):  # to a relative 1e-8
+        middle = 0.5 * (inside + outside)
+        if f(middle) > 0.0:
+            outside = middle
+        else:
+            inside = middle
+    return outside

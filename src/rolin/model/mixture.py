@@ -1,0 +1,220 @@
+"""Several models at once, weighted by how well they predict: scales known as far as the data tell.
+
+Everything is in units of the noise: coef_std/noise_std is given, arm_std/noise_std is one of a few
+numbers t_g, and the noise itself has a scaled inverse χ² prior. Given t_g, the squared errors Q_g of
+all predictions say what is known of it (docs/maths.md, "Scales integrated out"):
+
+    σ² | data, g ~ (ν₀ guess² + Q_g)/χ²_ν,   ν = ν₀ + N,
+    p(g | data) ∝ p(g) exp(-D_g/2) (ν₀ guess² + Q_g)^(-ν/2)
+
+with D_g the log determinants of the evidence. The moments are the same for all t_g, so only the
+coefficients are kept once for each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple, SupportsFloat
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin._support.arms import Name
+from rolin._support.checks import first_not_finite
+from rolin.errors import NotFiniteError, ParameterError
+from rolin.model import kernels
+from rolin.model.kernels.mixture import weigh
+from rolin.model.learner import Learner
+from rolin.model.moments import Moments, check_factor
+from rolin.model.posterior import Posterior
+from rolin.model.scales import Scales
+from rolin.model.solve import rebuild
+from rolin.model.summaries import Prediction
+
+__all__ = ["Beliefs", "Mixture"]
+
+Floats = NDArray[np.float64]
+
+# arm_std/noise_std, in units of its guess. Two apart, which is as well as 50 arms tell it.
+_GRID = np.array([0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0])
+# Rewards that the guess of the noise counts as: the least with which all variances are finite.
+_NOISE_COUNT = 3.0
+
+
+class Beliefs(NamedTuple):
+    """What is known of the scales, as (G,) arrays over the ratios arm_std/noise_std."""
+
+    ratio: Floats
+    """arm_std/noise_std"""
+    weight: Floats
+    """How likely each is; they sum to 1."""
+    noise_std: Floats
+    """If it were the right one: the noise, s with σ² ~ s² ν/χ²_ν."""
+    freedom: float
+    """ν"""
+
+
+class Mixture(Learner):
+    """The running posterior of the robust linear model, over its scales too.
+
+    Parameters
+    ----------
+    scales
+        Guesses of noise_std and arm_std; coef_std and intercept_std count relative to the noise.
+    n_features
+        Number d of features of a context, the intercept not counted.
+    """
+
+    def __init__(self, scales: Scales, n_features: int) -> None:
+        super().__init__(n_features)
+        self.guess = scales
+        noise = scales.noise_std
+        if scales.arm_std == 0.0:
+            raise ParameterError("arm_std=0, expected a positive guess")
+        unit = scales.arm_std / noise
+        coef: Any = scales.coef_std
+        coef = tuple(c / noise for c in coef) if isinstance(coef, tuple) else coef / noise
+        given = replace(
+            scales,
+            noise_std=1.0,
+            coef_std=coef,
+            intercept_std=None if scales.intercept_std is None else scales.intercept_std / noise,
+        )
+        # Half-Cauchy around the guess: its mass around each number, and all that is below the first.
+        mass = math.log(2.0) * _GRID / (1.0 + _GRID**2)
+        mass[0] = _GRID[1] * math.sqrt(0.5)
+        self._log_prior = np.log(mass / mass.sum())
+        self.ratio = unit * _GRID
+        self.parts = [Posterior(replace(given, arm_std=float(t)), n_features) for t in self.ratio]
+        """One posterior per ratio, of a model whose noise is 1; they share their moments."""
+        self._arms, self._tails = self.parts[0]._arms, self.parts[0]._tails
+        self._scatter = self.parts[0]._scatter
+        self._coef = np.stack([part._coef for part in self.parts])
+        self._factor = np.stack([part._factor for part in self.parts])
+        self._numbers = np.stack([part._numbers for part in self.parts])
+        self._share()
+
+    def _share(self) -> None:
+        """Let the parts look at the one state."""
+        for g, part in enumerate(self.parts):
+            part._index, part._scatter = self._index, self._scatter
+            part._arms, part._tails = self._arms, self._tails
+            part._coef, part._factor = self._coef[g], self._factor[g]
+            part._numbers = self._numbers[g]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Be a copy, or what was pickled, whose parts look at its own state."""
+        vars(self).update(state)
+        self._share()
+
+    # -- learning ----------------------------------------------------------------------------
+
+    def observe(
+        self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
+    ) -> None:
+        """Learn from one reward, in O(G d²)."""
+        name, x, r, h = self._observed(arm, context, reward, weight)
+        row = self._index.row_of.get(name, 0) or self._reserve(len(self._index) + 1)
+        if not kernels.observe_mixture(
+            x, r, h, row,
+            self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
+        ):  # fmt: skip
+            raise NotFiniteError(
+                "context, reward or weight is too large or too small to compute with, given what "
+                "has been learned"
+            )
+        if row > len(self._index):
+            self._index.add(name)
+
+    def _reserve(self, last_row: int) -> int:
+        first = self.parts[0]
+        first._reserve(last_row)
+        self._arms, self._tails = first._arms, first._tails
+        self._share()
+        return last_row
+
+    def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
+        """Know these moments, and nothing else."""
+        rebuilt = [rebuild(part.scales, moments) for part in self.parts]
+        self.parts[0].fill(moments, removed)
+        first = self.parts[0]
+        self._index, self._arms, self._tails = first._index, first._arms, first._tails
+        self._numbers[:] = self._numbers[0]
+        for g, (part, new) in enumerate(zip(self.parts, rebuilt, strict=True)):
+            self._coef[g], self._factor[g] = new.coef, new.factor
+            self._numbers[g, kernels.ARM_VARIANCE] = part.scales.arm_std**2
+            self._numbers[g, kernels.LOG_DETERMINANTS] = new.log_determinants
+            self._numbers[g, kernels.QUADRATIC] = new.quadratic
+        self._share()
+
+    def extend(self, n_features: int) -> None:
+        """Have more features, behind those that there are, of which nothing is known but the prior."""
+        for part in self.parts:
+            part.extend(n_features)
+        self.n_features, self._shape = n_features, (n_features,)
+        first = self.parts[0]
+        self._arms, self._tails, self._scatter = first._arms, first._tails, first._scatter
+        self._coef = np.stack([part._coef for part in self.parts])
+        self._factor = np.stack([part._factor for part in self.parts])
+        self._share()
+
+    def decay(self, factor: float) -> None:
+        """Multiply all evidence by a factor of at most 1; the prior stays."""
+        factor = check_factor(factor)
+        if factor < 1.0:
+            self.fill(self.moments.decayed(factor), self.removed_arms)
+
+    # -- reading -----------------------------------------------------------------------------
+
+    @property
+    def moments(self) -> Moments:
+        """All evidence so far (a copy)."""
+        return self.parts[0].moments
+
+    @property
+    def beliefs(self) -> Beliefs:
+        """What is known of the scales."""
+        freedom, table = self.weigh()
+        return Beliefs(self.ratio, table[0], table[2], freedom)
+
+    def weigh(self) -> tuple[float, Floats]:
+        """Return ν, and a (3, G) table: weights, their running sums, and the noise of each ratio."""
+        table = np.empty((3, len(self.ratio)))
+        guess = _NOISE_COUNT * self.guess.noise_std**2
+        return weigh(self._numbers, self._log_prior, guess, _NOISE_COUNT, table), table
+
+    def predict_each(self, contexts: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Return (G, K) means and standard deviations, the latter in units of the noise."""
+        zeros = np.zeros(len(rows))
+        tables = np.stack([part.score(contexts, rows, zeros)[1] for part in self.parts])
+        return tables[:, 0], tables[:, 1]
+
+    def predict(self, contexts: ArrayLike, arms: Iterable[Name] | None = None) -> Prediction:
+        """Return mean and standard deviation of each arm's mean reward, over all scales."""
+        x, named = self.question(contexts, arms)
+        if not np.isfinite(x).all():
+            raise first_not_finite("contexts", x)
+        beliefs = self.beliefs
+        each, std = self.predict_each(x, named.rows)
+        mean = beliefs.weight @ each
+        # of Student's t: s² ν/(ν - 2); and what the models disagree by
+        noise = beliefs.noise_std**2 * (beliefs.freedom / (beliefs.freedom - 2.0))
+        with np.errstate(over="ignore"):
+            variance = beliefs.weight @ (noise[:, None] * std**2 + (each - mean) ** 2)
+        if not np.isfinite(variance).all():
+            raise first_not_finite("contexts", x)
+        return Prediction(mean, np.sqrt(variance))
+
+    # -- state -------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the running state as named arrays (views, not copies)."""
+        own = {"coef": self._coef, "factor": self._factor, "numbers": self._numbers}
+        return {**self.parts[0].arrays(), **own}
+
+    def restore(self, names: Iterable[Name], removed: Iterable[Name], arrays: Any) -> None:
+        """Take the place of the mixture that had these names and arrays."""
+        super().restore(names, removed, arrays)
+        self._share()

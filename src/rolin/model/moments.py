@@ -1,0 +1,389 @@
+"""Additive evidence: all that a set of observations says, without any prior.
+
+Everything the model needs is a function of sums, which add over shards, processes, machines
+and late batches, and from which the posterior for *any* scales can be rebuilt. They are kept
+**centred within each arm**: raw sums of x x' cancel catastrophically when features are offset.
+
+    N, Σ log h,  C = Σ h (x - x̄_i)(x - x̄_i)',  g = Σ h (x - x̄_i)(r - r̄_i),  q = Σ h (r - r̄_i)²
+    per arm:  H_i = Σ h,  x̄_i,  r̄_i   (weighted means)
+
+Merging two parts adds, per arm, H_a H_b/(H_a + H_b) (x̄_a - x̄_b)(x̄_a - x̄_b)' to C, and likewise
+to g and q (Chan, Golub & LeVeque 1983).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin._support.arms import ArmIndex, Name, canonical
+from rolin._support.checks import as_batch, number_of
+from rolin.errors import MergeError, NotFiniteError, ParameterError
+from rolin.model.kernels.moments import centre, pool
+
+__all__ = ["Moments", "Total", "check_factor"]
+
+Floats = NDArray[np.float64]
+
+# Numbers multiplied at a time: enough for BLAS, few enough to stay in the cache, and that plain sums lose
+# nothing.
+_CHUNK = 131_072
+# How much larger than what is left the part of a sum of squares may be that is subtracted from it.
+_FAR = 100.0
+# How far below zero rounding may push a sum of squares, relative to what it was subtracted from.
+_NEGATIVE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The sums of a set of observations; `a + b` is the evidence of both.
+
+    Use [`zero`][rolin.Moments.zero] and [`of`][rolin.Moments.of] to make one. Its arrays are
+    read-only.
+
+    Parameters
+    ----------
+    count
+        Number N of observations.
+    sum_log_weight
+        Sum of the logarithms of their weights.
+    scatter
+        (d, d): C, the contexts around their arm's mean.
+    cross
+        (d,): g, contexts with rewards around their arm's means.
+    reward_scatter
+        q, the rewards around their arm's mean.
+    arms
+        Names of the arms.
+    weight
+        (K,): H, sum of the weights of each arm.
+    mean_context
+        (K, d): x̄ of each arm.
+    mean_reward
+        (K,): r̄ of each arm.
+
+    Examples
+    --------
+    >>> first = Moments.of(["a", "a", "b"], [[1.0], [3.0], [5.0]], [1.0, 2.0, 0.0])
+    >>> late = Moments.of(["b"], [[7.0]], [1.0])
+    >>> both = first + late
+    >>> both.arms, both.weight.tolist(), both.mean_context[:, 0].tolist()
+    (('a', 'b'), [2.0, 2.0], [2.0, 6.0])
+    >>> (both - late).weight.tolist()
+    [2.0, 1.0]
+    """
+
+    count: float
+    sum_log_weight: float
+    scatter: Floats
+    cross: Floats
+    reward_scatter: float
+    arms: tuple[Name, ...]
+    weight: Floats
+    mean_context: Floats
+    mean_reward: Floats
+
+    def __post_init__(self) -> None:
+        """Make the arrays read-only."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    @property
+    def n_features(self) -> int:
+        """Number d of features."""
+        return len(self.scatter)
+
+    @classmethod
+    def zero(cls, n_features: int) -> Moments:
+        """Return the moments of no observation."""
+        d = n_features
+        return cls(
+            0.0, 0.0, np.zeros((d, d)), np.zeros(d), 0.0, (), np.zeros(0), np.zeros((0, d)),
+            np.zeros(0),
+        )  # fmt: skip  # one line of numbers reads better than nine
+
+    @classmethod
+    def of(
+        cls,
+        arms: Iterable[Name],
+        contexts: ArrayLike,
+        rewards: ArrayLike,
+        weights: ArrayLike | None = None,
+    ) -> Moments:
+        """Return the moments of a batch: n arms, (n, d) contexts, n rewards, n weights."""
+        batch = as_batch(arms, contexts, rewards, weights)
+        code_of: dict[Name, int] = {}
+        codes = np.fromiter(
+            (code_of.setdefault(canonical(name), len(code_of)) for name in batch.arms),
+            np.int64,
+            len(batch.arms),
+        )
+        return cls.of_codes(tuple(code_of), codes, batch.contexts, batch.rewards, batch.weights)
+
+    @classmethod
+    def of_codes(
+        cls,
+        arms: tuple[Name, ...],
+        codes: NDArray[np.int64],
+        contexts: Floats,
+        rewards: Floats,
+        weights: Floats,
+    ) -> Moments:
+        """Return the moments of a batch whose n arms are places among K names, each used.
+
+        For data that have been checked, but for numbers that are not finite: those are refused.
+        """
+        n, k, d = len(codes), len(arms), contexts.shape[1]
+        weight = np.bincount(codes, weights, minlength=k).astype(np.float64)
+        roots = np.sqrt(weights)
+        # Around the first observation of each arm, which is mostly as near its mean as the others are:
+        # that loses a bit or two, and saves a pass. If it was far out, once more, around the means.
+        centres = np.empty((k, 1 + d))
+        first = np.empty(k, np.int64)
+        first[codes[::-1]] = np.arange(n - 1, -1, -1)
+        centres[:, 0], centres[:, 1:] = rewards[first], contexts[first]
+        chunk = max(_CHUNK // (1 + d), 64)
+        around = np.empty((min(n, chunk), 1 + d))
+        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+            for _ in range(3):
+                total, dropped = np.zeros((2, 1 + d, 1 + d))
+                sums = np.zeros((k, 1 + d))
+                for start in range(0, n, chunk):
+                    part = slice(start, min(n, start + chunk))
+                    some = around[: part.stop - start]
+                    centre(
+                        contexts[part], rewards[part], weights[part], roots[part], codes[part],
+                        centres, sums, some,
+                    )  # fmt: skip
+                    term = some.T @ some + dropped
+                    before = total
+                    total = before + term
+                    dropped = term - (total - before)  # Kahan's compensation
+                sums /= weight[:, None]  # x̄ - centre
+                centres += sums
+                sums *= np.sqrt(weight)[:, None]
+                off = sums.T @ sums
+                total = total + (dropped - off)
+                if not (np.diag(off) > _FAR * np.diag(total)).any():
+                    break
+        np.fill_diagonal(total, np.maximum(np.diag(total), 0.0))
+        if not (np.isfinite(total).all() and np.isfinite(weight).all()):
+            raise NotFiniteError("contexts, rewards or weights are too large to add up")
+        return cls(
+            float(n),
+            float(np.log(weights).sum()),
+            total[1:, 1:].copy(),
+            total[0, 1:].copy(),
+            float(total[0, 0]),
+            arms,
+            weight,
+            centres[:, 1:].copy(),
+            centres[:, 0].copy(),
+        )
+
+    @classmethod
+    def sum(cls, parts: Iterable[Moments]) -> Moments:
+        """Return the evidence of all parts, of which one at a time is held.
+
+        It is `a + b + c + …`, but the time that a part takes does not grow with the arms that were seen
+        before it.
+        """
+        total: Total | None = None
+        for part in parts:
+            if not isinstance(part, Moments):
+                raise MergeError(f"a part is {part!r}, expected Moments")
+            if total is None:
+                total = Total(part.n_features)
+            total.add(part)
+        if total is None:
+            raise ParameterError("there are no moments to add up, expected at least one")
+        return total.moments()
+
+    def decayed(self, factor: float) -> Moments:
+        """Return the evidence with all of its sums multiplied by a factor of at most 1."""
+        factor = check_factor(factor)
+        if factor == 1.0:
+            return self
+        return Moments(
+            self.count * factor,
+            self.sum_log_weight * factor,
+            self.scatter * factor,
+            self.cross * factor,
+            self.reward_scatter * factor,
+            self.arms,
+            self.weight * factor,
+            self.mean_context,
+            self.mean_reward,
+        )
+
+    def __add__(self, other: Moments) -> Moments:
+        """Return the evidence of both."""
+        if not isinstance(other, Moments):
+            return NotImplemented
+        total = Total(self.n_features)
+        total.add(self)
+        total.add(other)
+        return total.moments()
+
+    def __sub__(self, other: Moments) -> Moments:
+        """Take back a batch that was added by mistake; the inverse of `+`, up to rounding."""
+        if not isinstance(other, Moments):
+            return NotImplemented
+        self._check_features(other)
+        index = ArmIndex(self.arms)
+        rows = np.array([index.row_of.get(name, 0) for name in other.arms], np.int64)
+        if rows.size and rows.min() == 0:
+            name = other.arms[int(rows.argmin())]
+            raise MergeError(f"arm {name!r} is in what is subtracted but not in what it is from")
+        mine = rows - 1
+        total, taken = self.weight[mine], other.weight
+        left = total - taken
+        # sums of n weights in another order differ by about √n roundings
+        rounding = 4.0 * np.finfo(float).eps * max(16.0, self.count**0.5) * total
+        if left.size and np.min(left + rounding) < 0:
+            worst = int(np.argmin(left))
+            raise MergeError(
+                f"arm {other.arms[worst]!r} has weight {total[worst]:g}, from which "
+                f"{taken[worst]:g} cannot be subtracted"
+            )
+        gone = left <= rounding
+        left[gone] = 0.0
+        # The remaining part b of c = a + b:  x̄_b = x̄_c + (x̄_c - x̄_a) H_a/H_b
+        ratio = np.divide(taken, left, out=np.zeros_like(left), where=~gone)
+        from_taken = self.mean_context[mine] - other.mean_context
+        r_from_taken = self.mean_reward[mine] - other.mean_reward
+        gain = taken * (1.0 + ratio)  # H_a H_b/(H_a + H_b) in units of x̄_c - x̄_a
+        gain[gone] = 0.0
+        before = np.append(np.diag(self.scatter), self.reward_scatter)
+        apart = np.column_stack([from_taken, r_from_taken])[gone]
+        sizes = np.column_stack([self.mean_context, self.mean_reward])[mine][gone]
+        if (taken[gone] @ apart**2 > _NEGATIVE * before + 1e-20 * (taken[gone] @ sizes**2)).any():
+            raise MergeError("what is subtracted was never part of these moments")
+        weight, context = self.weight.copy(), self.mean_context.copy()
+        reward = self.mean_reward.copy()
+        weight[mine] = left
+        context[mine] += ratio[:, None] * from_taken
+        reward[mine] += ratio * r_from_taken
+        keep = weight > 0.0
+        count = self.count - other.count
+        if not keep.any():
+            if count != 0:
+                raise MergeError("what is subtracted was never part of these moments")
+            return Moments.zero(self.n_features)
+        gdx = gain[:, None] * from_taken
+        scatter = self.scatter - other.scatter - gdx.T @ from_taken
+        reward_scatter = self.reward_scatter - other.reward_scatter - float(gain @ r_from_taken**2)
+        after = np.append(np.diag(scatter), reward_scatter)
+        # what the rounding of the means alone may have done to the terms just subtracted
+        moved = gain[:, None] * np.abs(np.column_stack([from_taken, r_from_taken]))
+        sizes = np.abs(np.column_stack([self.mean_context, self.mean_reward]))[mine]
+        rounding = 16 * np.finfo(float).eps * (moved * sizes).sum(axis=0)
+        if count < 0 or (after < -_NEGATIVE * before - rounding).any():
+            raise MergeError("what is subtracted was never part of these moments")
+        np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
+        return Moments(
+            count,
+            self.sum_log_weight - other.sum_log_weight,
+            scatter,
+            self.cross - other.cross - r_from_taken @ gdx,
+            max(reward_scatter, 0.0),
+            tuple(name for name, kept in zip(self.arms, keep, strict=True) if kept),
+            weight[keep],
+            context[keep],
+            reward[keep],
+        )
+
+    def _check_features(self, other: Moments) -> None:
+        if self.n_features != other.n_features:
+            raise _different(self.n_features, other.n_features)
+
+
+class Total:
+    """Moments that grow in place.
+
+    Parameters
+    ----------
+    n_features
+        Number d of features.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self._d = n_features
+        self._index = ArmIndex()
+        self._count = self._sum_log_weight = 0.0
+        # q, g and C in one, and what rounding dropped from them.
+        self._total, self._dropped = np.zeros((2, 1 + n_features, 1 + n_features))
+        self._weight, self._means = np.zeros(0), np.zeros((0, 1 + n_features))
+
+    def add(self, part: Moments) -> None:
+        """Add moments: O(K d²) of their K arms, however many there are by now."""
+        if part.n_features != self._d:
+            raise _different(self._d, part.n_features)
+        index = self._index
+        n = len(part.arms)
+        mine = np.fromiter(map(index.row_of.get, part.arms, repeat(0)), np.int64, n)
+        for i in np.flatnonzero(mine == 0).tolist():
+            mine[i] = index.add(part.arms[i])
+        mine -= 1
+        if len(index) > len(self._weight):
+            size = max(len(index), 2 * len(self._weight)) if len(self._weight) else len(index)
+            self._weight = np.concatenate([self._weight, np.zeros(size - len(self._weight))])
+            more = np.zeros((size - len(self._means), 1 + self._d))
+            self._means = np.concatenate([self._means, more])
+        term = np.empty_like(self._total)
+        term[0, 0], term[1:, 1:] = part.reward_scatter, part.scatter
+        term[0, 1:] = term[1:, 0] = part.cross
+        term += self._dropped
+        chunk = max(_CHUNK // (1 + self._d), 64)
+        # what overflows is refused when the total is asked for
+        apart, scaled = np.empty((2, min(len(mine), chunk), 1 + self._d))
+        for start in range(0, len(mine), chunk):
+            some = slice(start, start + chunk)
+            n = len(mine[some])
+            pool(
+                mine[some], part.weight[some], part.mean_reward[some], part.mean_context[some],
+                self._weight, self._means, apart[:n], scaled[:n],
+            )  # fmt: skip
+            with np.errstate(over="ignore", invalid="ignore"):
+                term += scaled[:n].T @ apart[:n]
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = self._total + term
+            self._dropped = term - (total - self._total)  # Kahan's compensation
+        self._total = total
+        self._count += part.count
+        self._sum_log_weight += part.sum_log_weight
+
+    def moments(self) -> Moments:
+        """Return what there is by now (a copy)."""
+        k, total = len(self._index), self._total
+        if not all(np.isfinite(part).all() for part in (total, self._weight[:k], self._means[:k])):
+            raise NotFiniteError("moments are too large to add up")
+        return Moments(
+            self._count,
+            self._sum_log_weight,
+            total[1:, 1:].copy(),
+            total[0, 1:].copy(),
+            float(total[0, 0]),
+            tuple(self._index.names),
+            self._weight[:k].copy(),
+            self._means[:k, 1:].copy(),
+            self._means[:k, 0].copy(),
+        )
+
+
+def _different(a: int, b: int) -> MergeError:
+    return MergeError(f"moments of {a} features cannot be combined with moments of {b}")
+
+
+def check_factor(factor: object) -> float:
+    """Return by how much evidence is to decay."""
+    number = number_of("factor", factor, ParameterError)
+    if not 0.0 < number <= 1.0:
+        raise ParameterError(f"factor={factor!r}, expected a number above 0 and at most 1")
+    return number

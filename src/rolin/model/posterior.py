@@ -1,0 +1,468 @@
+"""Scales + evidence = posterior: updated in place in O(d²), read by predictions and draws.
+
+The shared coefficients are Gaussian, θ | data ~ N(θ̂, M⁻¹), and given them the arms' effects are
+independent, v_i | θ, data ~ N(w_i (r̄_i - x̄_i'θ), s₀²(1 - w_i)). So one d × d triangle and one
+row per arm say everything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Self, SupportsFloat
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin._support.arms import ArmIndex, Name, Named, canonical
+from rolin._support.checks import (
+    FLOAT64,
+    as_batch,
+    as_floats,
+    as_names,
+    count_of,
+    first_not_finite,
+    number_of,
+)
+from rolin._support.compile import NOT_FINITE
+from rolin.errors import InputError, NotFiniteError, ParameterError, ShapeError
+from rolin.model import kernels
+from rolin.model.draws import Sampling, Scores, check_sampling
+from rolin.model.learner import Learner
+from rolin.model.moments import Moments, check_factor
+from rolin.model.scales import Scales
+from rolin.model.solve import Rebuilt, rebuild
+from rolin.model.sparse import SparseContexts
+from rolin.model.summaries import ArmEffects, Coefficients, Prediction
+
+__all__ = ["Posterior"]
+
+Floats = NDArray[np.float64]
+# D and K D² up to which one fused loop beats two loops around a BLAS product (measured).
+_FUSED_SIZE = 20
+_FUSED = 80_000
+# D and K D² up to which one compiled loop rebuilds faster than LAPACK with its calls (measured).
+_SMALL_SIZE = 64
+_SMALL = 1_000_000
+
+
+class Posterior(Learner):
+    """The running posterior of the robust linear model.
+
+    Parameters
+    ----------
+    scales
+        The model's numbers.
+    n_features
+        Number d of features of a context, the intercept not counted.
+
+    Examples
+    --------
+    >>> posterior = Posterior(Scales(arm_std=1.0), n_features=1)
+    >>> posterior.observe("a", [1.0], 3.0)
+    >>> mean, std = posterior.predict([[1.0], [1.0]], ["a", "never seen"])
+    >>> mean.round(3).tolist(), (std**2).round(3).tolist()
+    ([2.0, 1.0], [0.667, 1.667])
+    """
+
+    # What learns from one reward, and from many.
+    _fold = staticmethod(kernels.observe)
+    _fold_many = staticmethod(kernels.observe_many)
+
+    def __init__(self, scales: Scales, n_features: int) -> None:
+        super().__init__(n_features)
+        d = self.n_features
+        self.scales = scales
+        mean, std = scales.prior(d)
+        self._arms = np.zeros((8, kernels.CONTEXT + d))
+        self._tails = np.zeros((8, 1 + d), dtype=np.float32)
+        self._coef = mean
+        self._factor = np.diag(std)
+        self._scatter = np.zeros((3, 1 + d, 1 + d))
+        self._numbers = np.zeros(7)
+        self.renewals = 0
+        """How often all of it has changed at once; between two, weights only grow."""
+        self._numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
+        self._numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
+
+    @classmethod
+    def of(cls, scales: Scales, moments: Moments, *, removed: Iterable[Name] = ()) -> Self:
+        """Build the posterior of any scales from moments: O(K d² + d³)."""
+        self = cls(scales, moments.n_features)
+        self.fill(moments, removed)
+        return self
+
+    def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
+        """Know these moments, and nothing else: O(K d² + d³)."""
+        index = ArmIndex(moments.arms, removed)
+        rebuilt = rebuild(self.scales, moments)
+        self.renewals += 1
+        self._index = index
+        self._arms[:] = 0.0
+        self._tails[:] = 0.0
+        self._reserve(len(moments.arms))
+        rows = slice(1, 1 + len(moments.arms))
+        self._arms[rows, kernels.WEIGHT] = moments.weight
+        self._arms[rows, kernels.REWARD] = moments.mean_reward
+        self._arms[rows, kernels.CONTEXT :] = moments.mean_context
+        self._scatter[:] = 0.0
+        total = self._scatter[0]
+        total[0, 0] = moments.reward_scatter
+        total[1:, 0] = moments.cross
+        total[1:, 1:] = np.tril(moments.scatter)
+        self._numbers[kernels.COUNT] = moments.count
+        self._numbers[kernels.SUM_LOG_WEIGHT] = moments.sum_log_weight
+        self._numbers[kernels.LATEST] = 0.0
+        self._numbers[kernels.LOG_DETERMINANTS] = rebuilt.log_determinants
+        self._numbers[kernels.QUADRATIC] = rebuilt.quadratic
+        self._coef, self._factor = rebuilt.coef, rebuilt.factor
+
+    def extend(self, n_features: int) -> None:
+        """Have more features, behind those that there are, of which nothing is known but the prior.
+
+        All that was seen had 0 there, so the rest of the state stays as it is, to the bit.
+        """
+        for scales in (self.scales, getattr(self, "guess", self.scales)):
+            if isinstance(scales.coef_std, tuple) or isinstance(scales.coef_mean, tuple):
+                raise ParameterError(
+                    "coef_std or coef_mean has one number per feature, so there is no prior for more features"
+                )
+        d, more = self.n_features, n_features - self.n_features
+        self.renewals += 1
+        mean, std = self.scales.prior(n_features)
+        new, old = np.arange(d, d + more), np.delete(np.arange(len(mean)), np.s_[d : d + more])
+        coef, factor = mean, np.zeros((len(mean), len(mean)))
+        coef[old] = self._coef  # an intercept stays the last
+        factor[np.ix_(old, old)] = self._factor
+        factor[new, new] = std[new]
+        self._coef, self._factor = coef, factor
+        self._arms = np.pad(self._arms, ((0, 0), (0, more)))
+        self._tails = np.pad(self._tails, ((0, 0), (0, more)))
+        self._scatter = np.pad(self._scatter, ((0, 0), (0, more), (0, more)))
+        self.n_features, self._shape = n_features, (n_features,)
+
+    def decay(self, factor: float) -> None:
+        """Multiply all evidence by a factor of at most 1; the prior stays. O(K d² + d³)."""
+        factor = check_factor(factor)
+        if factor < 1.0:
+            self._renew(self.scales, factor)
+
+    def _renew(self, scales: Scales, age: float) -> None:
+        """Go on with these scales, and with all evidence times `age`."""
+        k, size = len(self._index), len(self._coef)
+        rebuilt = None
+        if size <= _SMALL_SIZE and k * size * size <= _SMALL:
+            prior_mean, prior_std = scales.prior(self.n_features)
+            coef, factor = np.empty(size), np.empty((size, size))
+            determinants, quadratic = kernels.rebuild(
+                age, scales.noise_std**2, scales.arm_std**2, prior_mean, prior_std,
+                self._arms, self._scatter, self._numbers, k, coef, factor,
+            )  # fmt: skip
+            new = Rebuilt(coef, factor, determinants, quadratic)
+            if all(np.isfinite(part).all() for part in new):
+                rebuilt = new
+        if rebuilt is None:
+            rebuilt = rebuild(scales, self._stored().decayed(age))
+        self.scales = scales
+        self.renewals += 1
+        self._coef, self._factor = rebuilt.coef, rebuilt.factor
+        numbers = self._numbers
+        numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
+        numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
+        numbers[kernels.LOG_DETERMINANTS] = rebuilt.log_determinants
+        numbers[kernels.QUADRATIC] = rebuilt.quadratic
+        if age != 1.0:
+            self._arms[1 : 1 + k, kernels.WEIGHT] *= age
+            self._scatter *= age
+            numbers[kernels.COUNT] *= age
+            numbers[kernels.SUM_LOG_WEIGHT] *= age
+
+    def __repr__(self) -> str:
+        """Say what it has seen."""
+        seen = f"{self.count:g} rewards of {len(self._index)} arms"
+        return f"<{type(self).__name__} of {self.n_features} features, {seen}>"
+
+    # -- learning ----------------------------------------------------------------------------
+
+    def observe(
+        self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
+    ) -> None:
+        """Learn from one reward, of noise variance σ²/weight, in O(d²) whatever the arms."""
+        x: Any = context
+        # Ready for the kernels as it is? Written out: a call would take 0.1 µs.
+        if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
+            x = as_floats("context", x)
+        if x.shape != self._shape:
+            raise ShapeError(f"context has shape {x.shape}, expected {self._shape}")
+        r = reward if type(reward) is float else number_of("reward", reward)
+        h = weight if type(weight) is float else number_of("weight", weight)
+        if not h > 0.0:
+            raise InputError(f"weight={weight!r}, expected a positive number")
+        name = arm if type(arm) is str or type(arm) is int else canonical(arm)
+        row = self._index.row_of.get(name, 0) or self._reserve(len(self._index.names) + 1)
+        if not self._fold(
+            x, r, h, row,
+            self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
+        ):  # fmt: skip
+            raise _not_finite(x, r, h)
+        if row > len(self._index.names):  # only now, when all has gone well
+            self._index.add(name)
+
+    def observe_many(
+        self,
+        arms: Iterable[Name],
+        contexts: ArrayLike,
+        rewards: ArrayLike,
+        weights: ArrayLike | None = None,
+    ) -> None:
+        """Learn from n rewards, the same as from one after the other; all or none."""
+        batch = as_batch(arms, contexts, rewards, weights, self.n_features)
+        new: dict[Name, int] = {}
+        rows = np.empty(len(batch.arms), dtype=np.int64)
+        for i, arm in enumerate(batch.arms):
+            name = canonical(arm)
+            rows[i] = self._index.row_of.get(name, 0) or new.setdefault(
+                name, len(self._index) + len(new) + 1
+            )
+        self._reserve(len(self._index) + len(new))
+        touched = np.unique(rows)
+        kept = [a.copy() for a in (self._coef, self._factor, self._scatter, self._numbers)]
+        kept_arms, kept_tails = self._arms[touched], self._tails[touched]
+        known = len(self._index)
+        try:
+            done = self._fold_many(
+                batch.contexts, batch.rewards, batch.weights, rows,
+                self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
+            )  # fmt: skip
+            if done < len(rows):
+                raise _not_finite(batch.contexts, batch.rewards, batch.weights)
+            for name in new:
+                self._index.add(name)
+        except BaseException:  # also Ctrl-C, which waits until the kernel returns
+            self._index.drop(known)
+            self._coef, self._factor, self._scatter, self._numbers = kept
+            self._arms[touched], self._tails[touched] = kept_arms, kept_tails
+            raise
+
+    def _reserve(self, last_row: int) -> int:
+        """Make room for rows up to `last_row`, at least doubling, so growth is amortised."""
+        if last_row >= len(self._arms):
+            rows = max(last_row + 1, 2 * len(self._arms))
+            for name in ("_arms", "_tails"):
+                old = getattr(self, name)
+                grown = np.zeros((rows, old.shape[1]), dtype=old.dtype)
+                grown[: len(old)] = old
+                setattr(self, name, grown)
+        # what an update that was interrupted may have left
+        self._arms[1 + len(self._index) : 1 + last_row] = 0.0
+        self._tails[1 + len(self._index) : 1 + last_row] = 0.0
+        return last_row
+
+    # -- reading -----------------------------------------------------------------------------
+
+    @property
+    def count(self) -> float:
+        """Number of observations."""
+        return float(self._numbers[kernels.COUNT])
+
+    @property
+    def log_evidence(self) -> float:
+        """Log density of all rewards seen, given the contexts and the scales."""
+        numbers = self._numbers
+        terms = numbers[kernels.COUNT] * math.log(2.0 * math.pi) + numbers[kernels.QUADRATIC]
+        return float(-0.5 * (terms + numbers[kernels.LOG_DETERMINANTS]))
+
+    @property
+    def coefficients(self) -> Coefficients:
+        """Posterior of the coefficients, with their covariance M⁻¹."""
+        return Coefficients(self._coef.copy(), self._factor.T @ self._factor)
+
+    @property
+    def moments(self) -> Moments:
+        """All evidence so far, without the prior (a copy)."""
+        return self._stored()
+
+    def _stored(self) -> Moments:
+        """Return the evidence as it is stored."""
+        rows = slice(1, 1 + len(self._index))
+        total = self._scatter[0] + (self._scatter[1] + self._scatter[2])
+        scatter = np.tril(total[1:, 1:])
+        return Moments(
+            self.count,
+            float(self._numbers[kernels.SUM_LOG_WEIGHT]),
+            scatter + np.tril(scatter, -1).T,
+            total[1:, 0].copy(),
+            float(total[0, 0]),
+            tuple(self._index.names),
+            self._arms[rows, kernels.WEIGHT].copy(),
+            self._arms[rows, kernels.CONTEXT :].copy(),
+            self._arms[rows, kernels.REWARD].copy(),
+        )
+
+    def shrinkage(self, arms: Iterable[Name] | None = None) -> Floats:
+        """Return w of each arm: 0 for an unseen one, towards 1 as it is pulled."""
+        return self._shrinkage(self._named(arms))[0]
+
+    def _shrinkage(self, named: Named) -> tuple[Floats, Floats]:
+        """Return w and 1 - w."""
+        evidence: Floats = self._arms[named.rows, kernels.WEIGHT] * self.scales.arm_std**2
+        noise = self.scales.noise_std**2
+        return evidence / (evidence + noise), noise / (evidence + noise)
+
+    def arm_effects(self, arms: Iterable[Name] | None = None) -> ArmEffects:
+        """Return the posterior of the arms' effects, by default of all arms seen."""
+        named = self._named(arms)
+        state = self._arms[named.rows]
+        w, unshrunk = self._shrinkage(named)
+        mean_context = state[:, kernels.CONTEXT :]
+        if self.scales.has_intercept:
+            mean_context = np.column_stack([mean_context, np.ones(len(w))])
+        return ArmEffects(
+            tuple(named.names),
+            w * (state[:, kernels.REWARD] - mean_context @ self._coef),
+            self.scales.arm_std**2 * unshrunk,
+            (w[:, None] * mean_context) @ self._factor.T,
+        )
+
+    def predict(self, contexts: ArrayLike, arms: Iterable[Name] | None = None) -> Prediction:
+        """Return mean and standard deviation of each arm's mean reward in its context.
+
+        Eq. (implement-mu) and (implement-tau) of the paper. An unseen arm has the right prior:
+        mean x'θ̂ and variance arm_std² + x'M⁻¹x.
+
+        Parameters
+        ----------
+        contexts
+            (K, d) array, one row per arm.
+        arms
+            Their K names; by default 0 … K - 1.
+        """
+        x, named = self.question(contexts, arms)
+        _, out = self.score(x, named.rows, np.zeros(len(x)))
+        return Prediction(out[0], out[1])
+
+    def draw(
+        self,
+        contexts: ArrayLike,
+        arms: Iterable[Name] | None = None,
+        *,
+        generator: np.random.Generator,
+        size: int = 1,
+        sampling: Sampling = "marginal",
+    ) -> Floats:
+        """Return (size, K) draws of the arms' mean rewards from the posterior.
+
+        Both kinds of sampling give every arm the same distribution, N(mean, std²). Marginal
+        sampling draws the arms independently, as in Algorithm 1 of the paper; joint sampling
+        draws one set of coefficients for all of them, which is the true posterior.
+        """
+        check_sampling(sampling)
+        size = count_of("size", size)
+        x, named = self.question(contexts, arms)
+        if sampling == "marginal":
+            mean, std = self.predict(x, named.names)
+            return mean + std * generator.standard_normal((size, len(x)))
+        return np.array(
+            [
+                self.score_joint(x, named.rows, generator.standard_normal(self.size + len(x)))[1][0]
+                for _ in range(size)
+            ]
+        ).reshape(size, len(x))
+
+    # -- for policies: rows and arrays that have been checked ---------------------------------
+
+    @property
+    def size(self) -> int:
+        """Number D of coefficients, the intercept included."""
+        return len(self._coef)
+
+    def score(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
+        """Score each arm by mean + draw * std; the table's rows are mean, std and score."""
+        n, size = len(rows), len(self._coef)
+        out = np.empty((3, n))
+        if size <= _FUSED_SIZE and n * size * size <= _FUSED:
+            best = kernels.predict_fused(
+                contexts, rows, draws, self._arms, self._coef, self._factor, self._numbers, out
+            )
+        else:
+            u = np.empty((2, n, size))
+            kernels.residuals(contexts, rows, self._arms, self._coef, self._numbers, u[0], out)
+            with np.errstate(invalid="ignore", over="ignore"):  # `spread` will find it
+                np.matmul(u[0], self._factor.T, out=u[1])
+            best = kernels.spread(u[1], draws, out)
+        if best == NOT_FINITE:
+            raise first_not_finite("contexts", contexts)
+        return best, out
+
+    def score_many(
+        self, contexts: Floats, rows: NDArray[np.int64], draws: Floats, sizes: Sequence[int]
+    ) -> list[Scores]:
+        """Score several questions, one after the other in the arrays, in one pass."""
+        ends = np.cumsum(sizes)
+        try:
+            _, out = self.score(contexts, rows, draws)
+        except NotFiniteError:
+            for i, part in enumerate(np.split(contexts, ends[:-1])):
+                if not np.isfinite(part).all():
+                    error = first_not_finite("contexts", part)
+                    raise NotFiniteError(f"question {i}: {error}") from None
+            raise
+        best = kernels.best_of_each(out[2], ends)
+        return [
+            (b, out[:, end - n : end])
+            for b, n, end in zip(best.tolist(), sizes, ends.tolist(), strict=True)
+        ]
+
+    def score_joint(
+        self, contexts: Floats | SparseContexts, rows: NDArray[np.int64], draws: Floats
+    ) -> Scores:
+        """Score each arm by a joint draw, made from D + K standard normal numbers."""
+        out = np.empty((1, len(rows)))
+        state = (self._arms, self._coef, self._factor, self._numbers)
+        if isinstance(contexts, SparseContexts):
+            ends, columns, values = contexts.ends, contexts.columns, contexts.values
+            best = kernels.score_joint_sparse(ends, columns, values, rows, draws, *state, out)
+        else:
+            values = contexts
+            best = kernels.score_joint(contexts, rows, draws, *state, out)
+        if best == NOT_FINITE:
+            raise first_not_finite("contexts", values)
+        return best, out
+
+    def own_std(self, rows: NDArray[np.int64]) -> Floats:
+        """Return what is left of each arm's uncertainty when the coefficients are known."""
+        weight = self._arms[rows, kernels.WEIGHT]
+        noise, arm_variance = self.scales.noise_std**2, self.scales.arm_std**2
+        variance: Floats = arm_variance * (noise / (noise + weight * arm_variance))
+        return np.sqrt(variance)
+
+    def _named(self, arms: Iterable[Name] | None) -> Named:
+        names = self.arms if arms is None else as_names(arms)
+        if not len(names):
+            return Named([], np.empty(0, dtype=np.int64))
+        return self._index.find(names)
+
+    # -- state -------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the running state as named arrays (views, not copies)."""
+        rows = 1 + len(self._index)
+        return {
+            "arms": self._arms[:rows],
+            "tails": self._tails[:rows],
+            "coef": self._coef,
+            "factor": self._factor,
+            "scatter": self._scatter,
+            "numbers": self._numbers,
+        }
+
+
+def _not_finite(contexts: ArrayLike, rewards: ArrayLike, weights: ArrayLike) -> NotFiniteError:
+    """Return the error for an observation that the kernel refused."""
+    for name, values in (("context", contexts), ("reward", rewards), ("weight", weights)):
+        if not np.isfinite(values).all():
+            return first_not_finite(name, np.asarray(values, dtype=np.float64))
+    return NotFiniteError(
+        "context, reward or weight is too large or too small to compute with, given what has been "
+        "learned"
+    )

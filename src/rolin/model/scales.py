@@ -1,0 +1,143 @@
+"""The model that every Gaussian policy assumes, as its numbers.
+
+    r = x'θ + v_i + ε,   θ_j ~ N(coef_mean_j, coef_std_j²),   v_i ~ N(0, arm_std²),
+    ε ~ N(0, noise_std²)
+
+An intercept is one more coefficient whose feature is always 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin._support.checks import as_floats, number_of
+from rolin.errors import ParameterError, ShapeError
+
+__all__ = ["CoefScale", "Learn", "Numbers", "Scale", "Scales", "guess_of"]
+
+# The squares of scales are computed with, so they must be ordinary floating-point numbers.
+_SMALLEST, _LARGEST = 1e-150, 1e150
+
+Numbers = float | Sequence[float] | NDArray[np.float64]
+Learn = Literal["learn"]
+Scale = float | Learn | tuple[Learn, float]
+"""A number; or `"learn"`, or `("learn", 0.5)` to begin with 0.5."""
+CoefScale = Numbers | Learn | tuple[Learn, Numbers]
+"""The same, where there may be one number per feature."""
+
+
+def guess_of(name: str, value: object, default: float) -> tuple[Any, bool]:
+    """Return the number to begin with, and whether it is to be learned."""
+    if isinstance(value, str):
+        if value == "learn":
+            return default, True
+        raise ParameterError(f"{name}={value!r}, expected a number or 'learn'")
+    if isinstance(value, (tuple, list)) and value and isinstance(value[0], str):
+        if value[0] == "learn" and len(value) == 2:
+            return value[1], True
+        raise ParameterError(f"{name}={value!r}, expected ('learn', number to begin with)")
+    return value, False
+
+
+def _scale(name: str, value: object, *, zero: bool = False) -> float:
+    """Return a positive number (or zero, where allowed) or say what was wrong with it."""
+    number = number_of(name, value, ParameterError)
+    if not (_SMALLEST <= number <= _LARGEST or (zero and number == 0.0)):
+        expected = "zero or a positive number" if zero else "a positive number"
+        raise ParameterError(f"{name}={value!r}, expected {expected} (1e-150 to 1e150)")
+    return number
+
+
+def _mean(name: str, value: object) -> float:
+    number = number_of(name, value, ParameterError)
+    if not abs(number) <= _LARGEST:
+        raise ParameterError(f"{name}={value!r}, expected a finite number (up to 1e150)")
+    return number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scales:
+    """The numbers of the model: how far noise, arms and coefficients vary.
+
+    Parameters
+    ----------
+    noise_std
+        Standard deviation σ of the reward around its mean.
+    arm_std
+        Standard deviation σ₀ of the arms' effects: what the features miss. Exactly 0 gives
+        the ordinary linear bandit.
+    coef_std
+        Prior standard deviation of the coefficients: one number, or one per feature.
+    coef_mean
+        Prior mean of the coefficients: one number, or one per feature.
+    intercept_std
+        Prior standard deviation of the intercept; `None` means that there is none.
+    intercept_mean
+        Prior mean of the intercept.
+
+    Examples
+    --------
+    >>> Scales(noise_std=2.0, arm_std=0.5).shrinkage(16.0)
+    0.5
+    """
+
+    noise_std: float = 1.0
+    arm_std: float = 0.5
+    coef_std: float | tuple[float, ...] = 1.0
+    coef_mean: float | tuple[float, ...] = 0.0
+    intercept_std: float | None = None
+    intercept_mean: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check every value and bring it to a plain number or a tuple of them."""
+        set_ = object.__setattr__  # the dataclass is frozen for everyone else
+        set_(self, "noise_std", _scale("noise_std", self.noise_std))
+        set_(self, "arm_std", _scale("arm_std", self.arm_std, zero=True))
+        for name, check in (("coef_std", _scale), ("coef_mean", _mean)):
+            value = getattr(self, name)
+            if isinstance(value, (list, tuple, np.ndarray)):
+                if np.ndim(as_floats(name, value)) > 1:
+                    shape = np.shape(value)
+                    raise ShapeError(f"{name} has shape {shape}, expected a number or a list")
+            if np.ndim(value) == 1:
+                items = tuple(check(f"{name}[{j}]", item) for j, item in enumerate(value))
+                set_(self, name, items)
+            else:
+                set_(self, name, check(name, value))
+        if self.intercept_std is not None:
+            set_(self, "intercept_std", _scale("intercept_std", self.intercept_std))
+        set_(self, "intercept_mean", _mean("intercept_mean", self.intercept_mean))
+        if self.intercept_std is None and self.intercept_mean != 0.0:
+            raise ParameterError(
+                f"intercept_mean={self.intercept_mean!r} without intercept_std, expected both: "
+                "without intercept_std there is no intercept"
+            )
+
+    @property
+    def has_intercept(self) -> bool:
+        """Whether the model has an intercept."""
+        return self.intercept_std is not None
+
+    def shrinkage(self, weight: float) -> float:
+        """Return w = σ₀² / (σ₀² + σ²/H), eq. (5) of the paper, for an arm of weight H."""
+        evidence = weight * self.arm_std**2
+        return evidence / (evidence + self.noise_std**2)
+
+    def prior(self, n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return prior mean and standard deviation of all coefficients, the intercept last."""
+        columns = []
+        last_of = {"coef_mean": self.intercept_mean, "coef_std": self.intercept_std or 0.0}
+        for name, last in last_of.items():
+            value = getattr(self, name)
+            if isinstance(value, tuple) and len(value) != n_features:
+                raise ShapeError(
+                    f"{name} has {len(value)} numbers, expected one or n_features={n_features}"
+                )
+            column = np.broadcast_to(np.asarray(value, dtype=np.float64), (n_features,))
+            columns.append(np.append(column, last) if self.has_intercept else column.copy())
+        return columns[0], columns[1]

@@ -1,0 +1,201 @@
+"""The state of a policy as one safe, versioned file.
+
+The format is safetensors: arrays and a text header, nothing that could run on loading. The
+header (one JSON text) holds the settings and a digest of everything, so that damage is found. A file is written
+beside its place and moved there, so that it is either the old one or the new one, never half.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from rolin._support.arms import Name, PastArm
+from rolin._support.files import write_bytes
+from rolin.errors import ArmError, StateFileError
+from rolin.model.moments import Moments
+
+__all__ = [
+    "FOLDED",
+    "FORMAT",
+    "MOMENTS",
+    "VERSION",
+    "State",
+    "decode",
+    "encode",
+    "moments_of",
+    "pack",
+    "read",
+    "state_of",
+    "unpack",
+    "write",
+]
+
+FORMAT = "rolin-state"
+VERSION = 1
+MOMENTS = "Moments"
+"""What stands in place of the name of a policy."""
+FOLDED = "folded"
+"""The setting that says how many pieces of a log these moments are of, as long as some are missing."""
+
+
+class State(NamedTuple):
+    """All there is to a policy."""
+
+    policy: str
+    settings: dict[str, Any]
+    names: Sequence[Name]
+    removed: Sequence[Name]
+    decisions: int
+    arrays: Mapping[str, NDArray[Any]]
+    features: str | None = None
+    """What makes vectors of raw features, as JSON."""
+
+
+def pack(state: State) -> bytes:
+    """Return a state as the bytes of its file."""
+    tensors = {name: np.ascontiguousarray(array) for name, array in state.arrays.items()}
+    # Names go into an array of bytes, not the header, whose size safetensors limits.
+    text = json.dumps([[encode(n) for n in state.names], [encode(n) for n in state.removed]])
+    tensors["names"] = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
+    header = {
+        "version": VERSION,
+        "policy": state.policy,
+        "settings": state.settings,
+        "decisions": state.decisions,
+    }
+    if state.features is not None:
+        tensors["features"] = np.frombuffer(state.features.encode("ascii"), dtype=np.uint8)
+    header["digest"] = _digest(header, tensors)
+    return save(tensors, {FORMAT: json.dumps(header)})
+
+
+def write(path: str | PathLike[str], state: State) -> None:
+    """Write a state to a file, atomically and durably."""
+    write_bytes(path, pack(state))
+
+
+def read(path: str | PathLike[str]) -> State:
+    """Read a state, or raise `StateFileError` if the file is not a whole one of ours."""
+    if os.path.lexists(path) and not Path(path).is_file():
+        raise StateFileError(f"{path} is not a file")
+    return unpack(Path(path).read_bytes(), str(path))
+
+
+def unpack(data: bytes, source: str) -> State:
+    """Return the state that `pack` packed, or raise `StateFileError` naming the source."""
+    try:
+        length = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + length]).get("__metadata__") or {}
+        if FORMAT not in metadata:
+            raise StateFileError(f"{source} is a safetensors file, but not a state of rolin")
+        header = json.loads(metadata[FORMAT])
+        if header["version"] != VERSION:
+            raise StateFileError(
+                f"{source} has format version {header['version']}, expected {VERSION}: it was "
+                "written by another version of rolin"
+            )
+        tensors = load(data)
+        if header.pop("digest") != _digest(header, tensors):
+            raise StateFileError(f"{source} is damaged: its content does not match its digest")
+        names, removed = json.loads(tensors.pop("names").tobytes())
+        features = tensors.pop("features", None)
+        return State(
+            header["policy"],
+            header["settings"],
+            [decode(name) for name in names],
+            [decode(name) for name in removed],
+            header["decisions"],
+            tensors,
+            None if features is None else features.tobytes().decode("ascii"),
+        )
+    except (
+        SafetensorError, KeyError, TypeError, AttributeError, ValueError, RecursionError
+    ) as error:  # fmt: skip
+        raise StateFileError(f"{source} is not a state of rolin, or is damaged: {error}") from error
+
+
+def _digest(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.blake2b(digest_size=32)
+    digest.update(json.dumps(dict(header), sort_keys=True).encode())
+    for name, array in sorted(tensors.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def encode(name: Name) -> object:
+    """Return the name of an arm as JSON has it."""
+    if isinstance(name, (str, int)):
+        return name
+    if isinstance(name, PastArm):
+        return {"past": encode(name.name), "life": name.life}
+    raise ArmError(
+        f"arm {name!r} is a {type(name).__name__}; only arms named by strings or integers "
+        "can be saved"
+    )
+
+
+def decode(name: Any) -> Name:
+    """Return the name that `encode` encoded."""
+    if isinstance(name, dict):
+        return PastArm(decode(name["past"]), int(name["life"]))
+    return name
+
+
+def state_of(
+    moments: Moments, settings: Mapping[str, Any] | None = None, features: str | None = None
+) -> State:
+    """Return moments as a state."""
+    numbers = [moments.count, moments.sum_log_weight, moments.reward_scatter]
+    arrays = {
+        "numbers": np.array(numbers),
+        "scatter": moments.scatter,
+        "cross": moments.cross,
+        "weight": moments.weight,
+        "mean_context": moments.mean_context,
+        "mean_reward": moments.mean_reward,
+    }
+    return State(MOMENTS, dict(settings or {}), moments.arms, (), 0, arrays, features)
+
+
+def moments_of(state: State) -> Moments:
+    """Return the moments of a state."""
+    arrays = {name: np.array(array) for name, array in state.arrays.items()}
+    try:
+        k, d = arrays["mean_context"].shape
+        shapes: dict[str, tuple[int, ...]] = {
+            "numbers": (3,), "scatter": (d, d), "cross": (d,), "weight": (k,),
+            "mean_context": (k, d), "mean_reward": (k,),
+        }  # fmt: skip
+        for name, shape in shapes.items():
+            if arrays[name].shape != shape:
+                raise ValueError(f"{name} has shape {arrays[name].shape}, expected {shape}")
+            if not np.isfinite(arrays[name]).all():
+                raise ValueError(f"{name} has numbers that are not finite")
+        if len(state.names) != k:
+            raise ValueError(f"there are {len(state.names)} names for {k} arms")
+    except (KeyError, ValueError) as error:
+        raise StateFileError(f"the file's parts do not fit together: {error}") from error
+    count, sum_log_weight, reward_scatter = arrays["numbers"].tolist()
+    return Moments(
+        count,
+        sum_log_weight,
+        arrays["scatter"],
+        arrays["cross"],
+        reward_scatter,
+        tuple(state.names),
+        arrays["weight"],
+        arrays["mean_context"],
+        arrays["mean_reward"],
+    )

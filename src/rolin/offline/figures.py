@@ -1,0 +1,68 @@
+"""Estimated values of policies, and the calibration of propensities."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from rolin._support.plotting import LOOKS, STYLE
+
+if TYPE_CHECKING:
+    from rolin.offline.calibration import Calibration
+    from rolin.offline.evaluation import Evaluation
+
+__all__ = ["draw_calibration", "draw_estimates"]
+
+
+def draw_estimates(*evaluations: Evaluation) -> Figure:
+    """Draw what policies are worth by every estimator; see `Evaluation.plot`."""
+    n = len(evaluations)
+    with plt.rc_context(STYLE):
+        figure, panels = plt.subplots(
+            1, n, figsize=(0.8 + 4.0 * n, 2.9), layout="constrained", sharex=True, sharey=True,
+            squeeze=False,
+        )  # fmt: skip
+        for ax, evaluation in zip(panels[0], evaluations, strict=True):
+            rows = [evaluation.logged, *evaluation.estimates]
+            for place, row in enumerate(rows):
+                colour = LOOKS[6 if place == 0 else 0][0]
+                ax.plot([row.low, row.high], [place, place], color=colour, linewidth=1.5)
+                marker = "s" if place == 0 else "o"
+                ax.plot(row.value, place, marker=marker, color=colour, markersize=5)
+            logged = evaluation.logged.value
+            ax.axvline(logged, color="0.6", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
+            ax.set_xlabel(f"reward per decision, {100 * evaluation.level:g} % intervals")
+            warned = ", cannot tell" if evaluation.notes else ""
+            ax.set_title(
+                f"{evaluation.policy}\nn = {evaluation.n}, effective {evaluation.effective_n:.0f}{warned}"
+            )
+        panels[0][0].set_yticks(range(len(rows)), [row.method for row in rows])
+        panels[0][0].invert_yaxis()
+    return figure
+
+
+def draw_calibration(calibration: Calibration) -> Figure:
+    """Draw how often arms were chosen over how often they should have been; see `Calibration.plot`."""
+    groups = calibration.by_propensity or calibration.by_arm
+    expected = np.array([group.expected / group.offered for group in groups])
+    observed = np.array([group.observed / group.offered for group in groups])
+    reach = np.array([2.0 * group.std / group.offered for group in groups])
+    with plt.rc_context(STYLE):
+        figure, ax = plt.subplots(figsize=(3.6, 3.4), layout="constrained")
+        top = 1.05 * float(max(expected.max(), (observed + reach).max()))
+        ax.plot([0, top], [0, top], color="0.6", linewidth=0.8, zorder=0)
+        ax.errorbar(
+            expected,
+            observed,
+            yerr=reach,
+            fmt="o",
+            color=LOOKS[0][0],
+            markersize=4,
+            elinewidth=1.0,
+        )
+        ax.set_xlabel("should have been chosen (share of offers)")
+        ax.set_ylabel("was chosen, ± 2 standard deviations")
+    return figure

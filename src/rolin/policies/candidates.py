@@ -1,0 +1,134 @@
+"""What a policy is asked: arms with their contexts, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rolin._support.arms import Name, Named
+from rolin._support.checks import as_excluded, as_floats, as_names, count_of
+from rolin.errors import ArmError, ParameterError, RolinError, ShapeError
+from rolin.model.learner import Learner
+from rolin.model.sparse import SparseContexts, is_sparse
+
+__all__ = ["Question", "ask", "ask_many", "check_top_k"]
+
+Floats = NDArray[np.float64]
+
+
+Question = tuple[Floats, Named]
+"""K arms to choose from: their (K, d) contexts, and their names with rows."""
+
+
+def ask(
+    learner: Learner,
+    contexts: Mapping[Any, ArrayLike] | ArrayLike,
+    arms: Iterable[Name] | None,
+    exclude: Iterable[Name],
+    *,
+    sparse: bool = False,
+) -> Question:
+    """Check a question and find its arms; a sparse matrix becomes an array unless it may stay one."""
+    # The type is looked at first because asking an array whether it is a Mapping takes 0.3 µs.
+    if type(contexts) is np.ndarray or not isinstance(contexts, Mapping):
+        if is_sparse(contexts):
+            found = SparseContexts(contexts)
+            contexts = found if sparse else found[range(len(found))]  # type: ignore[assignment]  # as good as
+        question = learner.question(contexts, arms)
+    elif arms is None:
+        x = _from_mapping(contexts, learner.n_features)
+        question = learner.question(x, list(contexts))
+    else:
+        raise ParameterError("arms was given beside a mapping, whose keys are the arms")
+    if type(exclude) is tuple and not exclude:
+        return question
+    return _without(question, as_excluded(exclude))
+
+
+def ask_many(
+    learner: Learner,
+    contexts: Iterable[Mapping[Any, ArrayLike] | ArrayLike] | NDArray[np.float64],
+    arms: Iterable[Name] | Sequence[Iterable[Name]] | None,
+    exclude: Iterable[Name],
+) -> list[Question]:
+    """Check several questions, before any of them is answered."""
+    if isinstance(contexts, Mapping) or (isinstance(contexts, np.ndarray) and contexts.ndim != 3):
+        raise ShapeError("contexts is one question, expected a (B, K, d) array or a list of them")
+    if not isinstance(contexts, np.ndarray):
+        try:
+            contexts = list(contexts)
+        except TypeError:
+            raise ShapeError(
+                f"contexts={contexts!r}, expected a (B, K, d) array or a list"
+            ) from None
+    excluded = as_excluded(exclude) or ()
+    n = len(contexts)
+    names: list[Any] = [] if arms is None else list(as_names(arms))
+    # Lists of names, one per question, or the names themselves (a tuple may be a name).
+    if not (names and isinstance(names[0], (list, range, np.ndarray))):
+        if n and isinstance(contexts, np.ndarray) and not excluded:
+            return _same_arms(learner, contexts, None if arms is None else names)
+        names = [None if arms is None else names] * n
+    if len(names) != n:
+        raise ShapeError(f"arms has {len(names)} lists of names, expected {n}, one per question")
+    questions = []
+    for i in range(n):
+        try:
+            questions.append(ask(learner, contexts[i], names[i], excluded))
+        except RolinError as error:
+            raise type(error)(f"question {i}: {error}") from error
+    return questions
+
+
+def _same_arms(learner: Learner, contexts: NDArray[Any], arms: list[Name] | None) -> list[Question]:
+    """Check many questions about the same arms, finding the arms once."""
+    x = as_floats("contexts", contexts)
+    _, named = learner.question(x[0], arms)
+    return [(x[i], named) for i in range(len(x))]
+
+
+def check_top_k(top_k: object, question: Question) -> None:
+    """Refuse to rank more arms than there are."""
+    n = len(question[0])
+    if count_of("top_k", top_k, least=1) > n:
+        raise ParameterError(
+            f"top_k={top_k}, expected at most {n}, the number of arms to choose from"
+        )
+
+
+def _from_mapping(contexts: Mapping[Any, ArrayLike], n_features: int) -> Floats:
+    if not contexts:
+        return np.empty((0, n_features))
+    for arm, vector in contexts.items():
+        if isinstance(vector, Mapping):
+            raise ParameterError(
+                f"arm {arm!r} has raw features, expected vectors: rolin.Bandit(policy, features=…) makes them, or "
+                "features.contexts(…)"
+            )
+        break  # one tells
+    try:
+        x = as_floats("contexts", list(contexts.values()))  # type: ignore[arg-type]  # of vectors
+    except ShapeError:
+        x = np.empty(0)
+    if x.shape == (len(contexts), n_features):
+        return x
+    for arm, vector in contexts.items():
+        row = as_floats(f"the context of arm {arm!r}", vector)
+        if row.shape != (n_features,):
+            raise ShapeError(
+                f"the context of arm {arm!r} has shape {row.shape}, expected ({n_features},)"
+            )
+    raise ShapeError(f"the contexts do not make a ({len(contexts)}, {n_features}) array")
+
+
+def _without(question: Question, excluded: set[Name]) -> Question:
+    contexts, (names, rows) = question
+    keep = [k for k, name in enumerate(names) if name not in excluded]
+    if not keep:
+        raise ArmError(f"all {len(names)} arms are excluded, expected at least one that is not")
+    if len(keep) == len(names):
+        return question
+    return contexts[keep], Named([names[k] for k in keep], rows[keep])

@@ -1,0 +1,56 @@
+"""The probability that each arm is chosen, by numerical integration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.policies.kernels.propensity import highest
+
+__all__ = ["highest_of_normals", "noise_nodes"]
+
+Floats = NDArray[np.float64]
+_EXACT = 1e-14
+
+
+def highest_of_normals(mean: Floats, std: Floats) -> Floats:
+    """Return the probability of each of independent normal numbers to be the highest.
+
+    >>> highest_of_normals(np.zeros(2), np.ones(2)).round(9).tolist()
+    [0.5, 0.5]
+    """
+    out = np.empty(len(mean))
+    # In units of the widest, around the highest: so neither can be too large or too small.
+    unit = std.max()
+    if unit > 0.0:
+        with np.errstate(over="ignore"):  # an arm so far below is none
+            mean = np.maximum((mean - mean.max()) / unit, -1e100)
+        std = std / unit
+        std[std < _EXACT * np.maximum(1.0, -mean)] = 0.0  # narrower than rounding can tell
+    highest(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
+    return out
+
+
+def noise_nodes(freedom: float) -> Iterator[tuple[float, float]]:
+    """Return nodes and weights of an integral over σ, where σ² ~ ν/χ²_ν.
+
+    The trapezoid rule in log σ: its density exp(-νx - ν e^(-2x)/2) is analytic, with which the rule
+    converges faster than any power of the step.
+    """
+
+    def log_density(x: float) -> float:
+        return -freedom * (x + 0.5 * math.expm1(-2.0 * x))
+
+    step = 0.6 / math.sqrt(2.0 * freedom)
+    nodes = [0.0]
+    for sign in (1.0, -1.0):
+        i = 1
+        while log_density(sign * i * step) > -23.0:  # 1e-10 of the highest
+            nodes.append(sign * i * step)
+            i += 1
+    weights = np.exp([log_density(x) for x in nodes])
+    for x, weight in zip(nodes, weights / weights.sum(), strict=True):
+        yield math.exp(x), float(weight)

@@ -1,0 +1,48 @@
+"""Regret curves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from rolin._support.plotting import STYLE, look_of
+
+if TYPE_CHECKING:
+    from rolin.simulation.result import Result
+
+__all__ = ["draw_regret"]
+
+
+def draw_regret(result: Result, ax: Axes | None, *, scale: str, bound: bool, band: float) -> Axes:
+    """Draw mean regrets with bands; see `Result.plot`."""
+    if ax is None:
+        with plt.rc_context(STYLE):
+            _, ax = plt.subplots(figsize=(4.8, 3.4), layout="constrained")
+    rounds = result.checkpoints
+    top = 0.0
+    for place, (name, regret) in enumerate(result.regret.items()):
+        mean = regret.mean(axis=0)
+        look = look_of(place)
+        ax.plot(rounds, mean, label=name, **look)
+        spread = np.zeros_like(mean)
+        if len(regret) > 1:
+            spread = band * regret.std(axis=0, ddof=1) / np.sqrt(len(regret))
+            ax.fill_between(
+                rounds, mean - spread, mean + spread, color=look["color"], alpha=0.2, linewidth=0
+            )
+        top = max(top, float((mean + spread).max()))
+    ax.set(xlabel="round", ylabel="regret")
+    if scale == "log":
+        ax.set(xscale="log", yscale="log")
+    else:
+        ax.set(xlim=(0, result.rounds), ylim=(0, 1.05 * top or 1.0))
+    if bound and result.bound is not None:
+        if scale == "log" or result.bound[-1] <= 1.05 * top:
+            ax.plot(rounds, result.bound, color="0.5", linewidth=0.8, label="Theorem 1")
+        else:
+            ax.plot([], [], " ", label=f"Theorem 1: {result.bound[-1]:,.0f}".replace(",", " "))
+    ax.legend(frameon=False, fontsize=8)
+    return ax

@@ -169,7 +169,7 @@ def of_a_bandit(plan: Plan, step: Callable[[], None]) -> tuple[str, dict[str, An
     def deciding(journal: Any, raw: bool) -> Task:
         policy = rolin.RoLinTS(n_features=features.n_features, seed=0)
         bandit = rolin.Bandit(
-            policy, features=features if raw else None, journal=journal, snapshot_every=None
+            policy, feature_map=features if raw else None, journal=journal, snapshot_every=None
         )
 
         def run(times: int) -> tuple[float, float]:
@@ -202,7 +202,7 @@ def of_a_bandit(plan: Plan, step: Callable[[], None]) -> tuple[str, dict[str, An
             file = folder / f"size-{raw}.db"
             with rolin.Bandit(
                 rolin.RoLinTS(n_features=features.n_features, seed=0),
-                features=features if raw else None,
+                feature_map=features if raw else None,
                 journal=file,
             ) as bandit:
                 for _ in range(200):

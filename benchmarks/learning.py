@@ -16,7 +16,7 @@ K, D, ROUNDS = 50, 10, 3000
 LEARN: dict[str, Any] = {"noise_std": "learn", "arm_std": "learn", "coef_std": "learn"}
 
 
-def played(make: Callable[[], Any], yes_or_no: bool = False) -> Task:
+def played(make: Callable[[], Any], binary: bool = False) -> Task:
     """Play the first 3000 rounds of a policy: decide, then update."""
     rng = np.random.default_rng(0)
     contexts = rng.uniform(-1.0, 1.0, (ROUNDS, K, D))
@@ -25,7 +25,7 @@ def played(make: Callable[[], Any], yes_or_no: bool = False) -> Task:
     rewards = (
         contexts @ rng.normal(size=D) + 0.5 * rng.normal(size=K) + rng.normal(size=(ROUNDS, 1))
     )
-    table = ((rewards > 0.0) * 1.0 if yes_or_no else rewards).tolist()
+    table = ((rewards > 0.0) * 1.0 if binary else rewards).tolist()
 
     def run(times: int) -> tuple[float, float]:
         deciding = updating = 0.0

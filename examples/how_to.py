@@ -131,7 +131,7 @@ def coverage(world: Any, make: Callable[[int], Any], rounds: int, run: int) -> f
     return float(((low <= truth) & (truth <= high)).mean())
 
 
-def play(name: str, study: Study, runs: int, rounds: int, jobs: int, out: Path) -> str:
+def play(name: str, study: Study, runs: int, rounds: int, n_jobs: int, out: Path) -> str:
     """Play a study, draw it, and return its table."""
     lines = [f"| {name} | policy | regret ± s.e. | of “{study.reference}” |"]
     lines += ["|---|---|---:|---:|"]
@@ -143,7 +143,9 @@ def play(name: str, study: Study, runs: int, rounds: int, jobs: int, out: Path) 
         )
         for ax, (title, world) in zip(panels, study.worlds.items(), strict=True):
             policies = study.policies(world)
-            result = rolin.simulate(policies, world, rounds=rounds, runs=runs, seed=0, jobs=jobs)
+            result = rolin.simulate(
+                policies, world, rounds=rounds, runs=runs, seed=0, n_jobs=n_jobs
+            )
             result.plot(ax=ax, bound=False)
             ax.set(title=title)
             ax.get_legend().remove()
@@ -152,7 +154,7 @@ def play(name: str, study: Study, runs: int, rounds: int, jobs: int, out: Path) 
                 last = regret[:, -1]
                 ratio = ratio_of(last, reference)
                 cells = [title, policy, f"{last.mean():.1f} ± {last.std(ddof=1) / runs**0.5:.1f}"]
-                cells.append(f"{ratio.value:.3f} ± {ratio.se:.3f}")
+                cells.append(f"{ratio.value:.3f} ± {ratio.std_error:.3f}")
                 if policy in study.covered:
                     held = [coverage(world, policies[policy], rounds, run) for run in range(runs)]
                     error = np.std(held, ddof=1) / runs**0.5
@@ -173,12 +175,12 @@ def main() -> None:
     parser.add_argument("study", choices=STUDIES)
     parser.add_argument("--runs", type=int, default=None, help="runs of every world")
     parser.add_argument("--rounds", type=int, default=None, help="rounds of every run")
-    parser.add_argument("--jobs", type=int, default=-1, help="processes; -1 for one per core")
+    parser.add_argument("--n-jobs", type=int, default=-1, help="processes; -1 for one per core")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for table and figure")
     given = parser.parse_args()
     study = STUDIES[given.study]
     runs, rounds = given.runs or study.runs, given.rounds or study.rounds
-    print(play(given.study, study, runs, rounds, given.jobs, given.out))
+    print(play(given.study, study, runs, rounds, given.n_jobs, given.out))
     print(f"Figure: {given.out / given.study}.png")
 
 

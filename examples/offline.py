@@ -77,7 +77,7 @@ def one_log(kind: str, run: int) -> list[tuple[str, float, float, float, float, 
     return [(e.method, e.value, e.low, e.high, e.effective_n, bool(said)) for e in report.estimates]
 
 
-def known(runs: int, jobs: int) -> str:
+def known(runs: int, n_jobs: int) -> str:
     """Return the table of estimates against the truth."""
     world, rng = World(), np.random.default_rng(99)
     target = candidate(world)
@@ -90,7 +90,7 @@ def known(runs: int, jobs: int) -> str:
     ]
     warned = []
     for kind in LOGS:
-        results = Parallel(n_jobs=jobs)(delayed(one_log)(kind, run) for run in range(runs))
+        results = Parallel(n_jobs=n_jobs)(delayed(one_log)(kind, run) for run in range(runs))
         for i, method in enumerate(row[0] for row in results[0]):
             values, low, high, size, notes = np.array([row[i][1:] for row in results]).T
             error = values - truth
@@ -149,12 +149,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("study", choices=("known", "obd"))
     parser.add_argument("--runs", type=int, default=200, help="logs of each kind")
-    parser.add_argument("--jobs", type=int, default=-1, help="processes; -1 for one per core")
+    parser.add_argument("--n-jobs", type=int, default=-1, help="processes; -1 for one per core")
     parser.add_argument("--data", type=Path, default=Path("obd"), help="folder of the data set")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the table")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    table = known(given.runs, given.jobs) if given.study == "known" else obd(given.data, given.out)
+    table = (
+        known(given.runs, given.n_jobs) if given.study == "known" else obd(given.data, given.out)
+    )
     (given.out / f"offline-{given.study}.md").write_text(table, encoding="utf-8")
     print(table)
 

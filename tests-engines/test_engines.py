@@ -70,7 +70,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def local(log: Path) -> Moments:
     """What one process makes of the log."""
-    return rolin.fit(log, jobs=1, progress=False).moments
+    return rolin.fit(log, n_jobs=1, progress=False).moments
 
 
 def assert_same(a: Moments, b: Moments, tolerance: float) -> None:
@@ -156,7 +156,9 @@ def test_a_killed_worker_counts_once(
     engine: Any, log: Path, local: Moments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SIGKILL half-way: its partition is folded by another, and nothing is lost or counted twice."""
-    monkeypatch.setattr(log_fit, "Fold", type("Made", (), {"of": staticmethod(slow(tmp_path, 0.5))}))
+    monkeypatch.setattr(
+        log_fit, "Fold", type("Made", (), {"of": staticmethod(slow(tmp_path, 0.5))})
+    )
     killed: list[int] = []
 
     def kill() -> None:
@@ -193,7 +195,7 @@ def test_workers_that_die_again_and_again_are_told(
     monkeypatch.setattr(log_fit, "Fold", type("Made", (), {"of": staticmethod(made)}))
     kept = tmp_path / "kept"
     with pytest.raises(EngineError, match=r"log.parquet, row group 2, perhaps for want of memory"):
-        rolin.fit(target, engine=engine, keep=kept, progress=False)
+        rolin.fit(target, engine=engine, checkpoint=kept, progress=False)
     if engine != "spark":  # whose round is all or nothing
         assert rolin.model.state_file.read(kept).settings["folded"] == 2
 
@@ -242,7 +244,7 @@ def test_simulations_are_the_same(engine: Any, tmp_path: Path) -> None:
     }
     options: dict[str, Any] = {"rounds": 150, "runs": 7, "seed": 3, "progress": False}
     one = rolin.simulate(policies, world, **options)
-    many = rolin.simulate(policies, world, engine=engine, keep=tmp_path / "runs", **options)
+    many = rolin.simulate(policies, world, engine=engine, checkpoint=tmp_path / "runs", **options)
     for name in policies:
         np.testing.assert_array_equal(one.regret[name], many.regret[name])
 
@@ -277,7 +279,7 @@ def test_the_commands_take_a_flag(engine: str, tmp_path: Path) -> None:
         ("simulate", ("simulate", "RoLinTS", "Uniform", "--arms", 8)),
     ):
         one, many = tmp_path / f"{name}-one", tmp_path / f"{name}-many"
-        command(*words, *size, "--jobs", 1, "--out", one)
+        command(*words, *size, "--n-jobs", 1, "--out", one)
         command(*words, *size, "--engine", engine, "--out", many)
         assert runs_of(one)
         assert runs_of(one) == runs_of(many)
@@ -289,7 +291,7 @@ def test_the_command_folds_on_a_cluster_of_its_own(
 ) -> None:
     """`rolin fit --engine …` starts one on this machine, and ends it."""
     out = tmp_path / "state"
-    done = command("fit", log, "--out", out, "--engine", engine, "--jobs", 2)
+    done = command("fit", log, "--out", out, "--engine", engine, "--n-jobs", 2)
     assert "12,000 rewards of 50 arms, 5 features" in done.stdout
     assert_same(rolin.load(out, rolin.LinearPolicy).moments, local, 1e-12)
 

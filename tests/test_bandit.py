@@ -23,15 +23,15 @@ from rolin import Bandit, policies
 from rolin._support.arms import PastArm
 from rolin.errors import (
     ArmError,
-    CannotTell,
-    Contradiction,
     InputError,
     JournalError,
     NotFiniteError,
     ParameterError,
+    RewardConflict,
     RolinError,
     ShapeError,
     UnknownDecision,
+    Unsupported,
 )
 from rolin.journal import Journal, LoggedDecision, MemoryJournal, SQLiteJournal, replay
 from rolin.journal.events import Outcome, ScalesLearned
@@ -185,9 +185,9 @@ def test_a_repeat_is_harmless_a_contradiction_is_not(bandit: Bandit) -> None:
     state, version = packed(bandit.policy), bandit.version
     bandit.reward(id, 1)
     bandit.reward_many({id: 1.0})
-    with pytest.raises(Contradiction, match=f"'{id}' has a reward of 1.0, and now 2.0 came"):
+    with pytest.raises(RewardConflict, match=f"'{id}' has a reward of 1.0, and now 2.0 came"):
         bandit.reward(id, 2.0)
-    with pytest.raises(Contradiction, match="weight"):
+    with pytest.raises(RewardConflict, match="weight"):
         bandit.reward(id, 1.0, weight=2.0)
     assert (packed(bandit.policy), bandit.version) == (state, version)
 
@@ -230,12 +230,12 @@ def test_what_never_came_expires(bandit: Bandit) -> None:
     assert bandit.expire(15.0, default_reward=0.0) == 0
     bandit.reward("visit-1", 0.0)  # what was assumed
     with pytest.raises(
-        Contradiction, match=r"has expired with a reward of 0\.0, and now 1\.0 came"
+        RewardConflict, match=r"has expired with a reward of 0\.0, and now 1\.0 came"
     ):
         bandit.reward("visit-1", 1.0)
     bandit.reward("visit-3", 1.0)
     arm = bandit.decide(QUESTION, id="visit-0").ranking[1]
-    with pytest.raises(Contradiction, match="has expired with nothing"):
+    with pytest.raises(RewardConflict, match="has expired with nothing"):
         bandit.reward("visit-0", 1.0, arm=arm)
 
 
@@ -412,7 +412,7 @@ def test_unknown_propensities_are_recorded_as_such(journal: Journal) -> None:
     assert type(Bandit(Silent(n_features=2), journal=journal).policy) is Silent
     with pytest.raises(RolinError, match="Silent, which is not a policy of rolin: give one"):
         Bandit(journal=journal)
-    with pytest.raises(CannotTell, match="Silent does not know"):
+    with pytest.raises(Unsupported, match="Silent does not know"):
         Bandit(Silent(n_features=2), floor=0.1).decide(QUESTION)
     quick = Bandit(rolin.RoLinTS(n_features=2), propensities=False)
     assert quick.decide(QUESTION).propensity is None
@@ -767,7 +767,7 @@ def test_two_bandits_share_a_file(tmp_path: Path) -> None:
     assert bandits[0].refresh() == bandits[1].refresh()
     assert packed(bandits[0].policy) == packed(bandits[1].policy)
     assert packed(replay(bandits[0].journal, from_start=True)[0]) == packed(bandits[0].policy)
-    with pytest.raises(Contradiction):
+    with pytest.raises(RewardConflict):
         bandits[0].reward("visit-0", 99.0)
     for bandit in bandits:
         bandit.close()
@@ -1116,7 +1116,7 @@ def test_a_reward_that_the_policy_refuses(journal: Journal) -> None:
 
 def test_policies_that_cannot_forget(bandit: Bandit) -> None:
     """Say so."""
-    with pytest.raises(CannotTell, match="SafeFALCON cannot forget"):
+    with pytest.raises(Unsupported, match="SafeFALCON cannot forget"):
         Bandit(rolin.SafeFALCON(n_features=2)).decay(0.5)
     with pytest.raises(ShapeError):
         bandit.decide([1.0, 2.0])
@@ -1147,7 +1147,7 @@ def test_any_order_of_calls_replays(steps: list[str]) -> None:
         elif step in ("reward", "repeat") and ids:
             try:
                 bandit.reward(ids[0 if step == "repeat" else -1], 1.0)
-            except Contradiction:
+            except RewardConflict:
                 assert "expire" in steps[:i]
         elif step == "expire":
             bandit.expire(2.0, default_reward=0.0)

@@ -21,12 +21,12 @@ from rolin.catalogue import kernels as passes
 from rolin.catalogue.names import Names
 from rolin.errors import (
     ArmError,
-    CannotTell,
     DataError,
     InputError,
     NotFiniteError,
     ParameterError,
     ShapeError,
+    Unsupported,
 )
 from rolin.features import Category, Number, Tags
 
@@ -278,7 +278,7 @@ def test_arms_come_and_go(name: str, rng: np.random.Generator) -> None:
     expected = policy.predict(here)
     np.testing.assert_allclose(mean, expected.mean, rtol=1e-12)
     np.testing.assert_allclose(std, expected.std, rtol=1e-12)
-    if name in MARGINAL and not policy.yes_or_no:
+    if name in MARGINAL and not policy.binary:
         catalogue.decide()
         places = catalogue._shelf.at(arms)
         np.testing.assert_allclose(catalogue._following.mean[places], expected.mean, rtol=1e-9)
@@ -422,7 +422,7 @@ def test_situations_are_contracted(
             if rule == "joint"
             else rolin.Greedy(**options)
         )
-        policy.change_features(features)
+        policy.change_feature_map(features)
         return policy
 
     ours, theirs = make(), make()
@@ -472,10 +472,10 @@ def test_a_catalogue_does_not_outlive_the_features(rng: np.random.Generator) -> 
     features = rolin.FeatureMap(arm={"price": Number()})
     for sampling in ("marginal", "joint"):
         policy = rolin.RoLinTS(n_features=2, sampling=sampling, seed=0)  # type: ignore[arg-type]
-        catalogue = rolin.Catalogue(policy, [{"price": 1.0}, {"price": 2.0}], features=features)
-        policy.change_features(features)
+        catalogue = rolin.Catalogue(policy, [{"price": 1.0}, {"price": 2.0}], feature_map=features)
+        policy.change_feature_map(features)
         catalogue.decide()
-        policy.change_features(features.with_fields(arm={"age": Number()}))
+        policy.change_feature_map(features.with_fields(arm={"age": Number()}))
         for call in (
             catalogue.decide,
             lambda: catalogue.decide([0, 1]),  # noqa: B023
@@ -494,7 +494,7 @@ def test_fields_are_read_from_files(rng: np.random.Generator, tmp_path: Path) ->
         situation={"hour": Number()}, arm={"price": Number(), "_arm": Category(["a", "b"])}
     )
     policy = rolin.RoLinTS(n_features=features.n_features, sampling="joint", seed=0)
-    policy.change_features(features)
+    policy.change_feature_map(features)
     table = pa.table({"note": ["x", "y"], "price": [1.0, 2.0], "arm": ["a", "b"]})
     pq.write_table(table, tmp_path / "items.parquet")
     catalogue = rolin.Catalogue.read(policy, tmp_path / "items.parquet")
@@ -510,7 +510,7 @@ def test_maps_without_situations_are_plain_catalogues(rng: np.random.Generator) 
     features = rolin.FeatureMap(arm={"price": Number(), "colour": Category(["red", "blue"])})
     policy = rolin.RoLinUCB(n_features=features.n_features, seed=0)
     rows = [{k: r[k] for k in ("price", "colour")} for r in fields(rng, 20)]
-    catalogue = rolin.Catalogue(policy, pd.DataFrame(rows), features=features)
+    catalogue = rolin.Catalogue(policy, pd.DataFrame(rows), feature_map=features)
     x = features.transform(rows)
     np.testing.assert_array_equal(catalogue.contexts(range(20)), x)
     assert catalogue.decide().arm == policy.decide(x).arm
@@ -538,7 +538,7 @@ def test_probabilities_are_estimated_with_their_error(name: str, rng: np.random.
     assert p.sum() == pytest.approx(1.0, abs=0.05)
     # LinTS's arms are all drawn by their coefficients: given them, one is certain
     assert (np.abs(p - exact) < 5 * np.hypot(error, exact_error) + 1e-3).all()
-    with pytest.raises(CannotTell, match=r"11 arms are not computed, but estimated.* draws=200"):
+    with pytest.raises(Unsupported, match=r"11 arms are not computed, but estimated.* draws=200"):
         catalogue.probabilities()
 
 
@@ -665,26 +665,26 @@ def test_what_does_not_fit_is_refused(rng: np.random.Generator) -> None:
         (lambda: rolin.Catalogue(policy, x, ["a", "b", "a", "c"]), ArmError, "'a' is given twice"),
         (lambda: rolin.Catalogue(policy, x[:0]), ArmError, "no arms were given"),
         (lambda: rolin.Catalogue(policy, np.where(x > 1e9, 0, np.nan)), NotFiniteError, "arm 0: feature 0 is nan"),
-        (lambda: rolin.Catalogue(rolin.SafeFALCON(n_features=D, n_arms=4), x), CannotTell, "SafeFALCON cannot choose"),
-        (lambda: rolin.Catalogue(rolin.BayesRoLinTS(n_features=D), x), CannotTell, "BayesRoLinTS cannot choose"),
-        (lambda: rolin.Catalogue(rolin.Uniform(n_features=D), x), CannotTell, "Uniform cannot choose"),
+        (lambda: rolin.Catalogue(rolin.SafeFALCON(n_features=D, n_arms=4), x), Unsupported, "SafeFALCON cannot choose"),
+        (lambda: rolin.Catalogue(rolin.BayesRoLinTS(n_features=D), x), Unsupported, "BayesRoLinTS cannot choose"),
+        (lambda: rolin.Catalogue(rolin.Uniform(n_features=D), x), Unsupported, "Uniform cannot choose"),
         (lambda: rolin.Catalogue(policy, np.ma.masked_array(x, x > 0)), InputError, "masked"),
         (lambda: rolin.Catalogue(policy, x, np.ones((2, 2), int)), ShapeError, r"arms has shape \(2, 2\)"),
         (lambda: copy.deepcopy(rolin.Catalogue(policy, x)), TypeError, "not copied or pickled"),
         (lambda: rolin.Catalogue(policy, 1e200 * x).decide(), NotFiniteError, "arm .: its features, or what was"),
         (lambda: rolin.Catalogue(policy, [{"price": 1.0}]), InputError, "the policy has no feature map"),
-        (lambda: rolin.Catalogue(policy, x, features=crossed_map()), ParameterError, "and the policy n_features=5"),
-        (lambda: rolin.Catalogue(policy, x, features="map"), ParameterError, "expected a feature map"),  # type: ignore[arg-type]
+        (lambda: rolin.Catalogue(policy, x, feature_map=crossed_map()), ParameterError, "and the policy n_features=5"),
+        (lambda: rolin.Catalogue(policy, x, feature_map="map"), ParameterError, "expected a feature map"),  # type: ignore[arg-type]
     ]  # fmt: skip
     features = crossed_map()
     mapped = rolin.RoLinTS(n_features=features.n_features, sampling="joint", seed=0)
-    mapped.change_features(features)
+    mapped.change_feature_map(features)
     other = rolin.FeatureMap(arm={"price": Number()})
     marginal = rolin.RoLinTS(n_features=features.n_features, seed=0)
     rows, names = fields(rng, 3), ["a0", "a1", "a2"]
     cases += [
-        (lambda: rolin.Catalogue(mapped, rows, names, features=other), ParameterError, "the policy has learned with"),
-        (lambda: rolin.Catalogue(marginal, rows, names, features=features), CannotTell, "sampling='joint'"),
+        (lambda: rolin.Catalogue(mapped, rows, names, feature_map=other), ParameterError, "the policy has learned with"),
+        (lambda: rolin.Catalogue(marginal, rows, names, feature_map=features), Unsupported, "sampling='joint'"),
         (lambda: rolin.Catalogue(mapped, rows), InputError, "expected names, those of the arms"),
     ]  # fmt: skip
     catalogue = rolin.Catalogue(policy, x)

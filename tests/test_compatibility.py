@@ -84,7 +84,7 @@ def test_journals_open_and_continue(name, tmp_path):
         names = list(EXPECTED["arms"]) if raw else EXPECTED["probe_arms"]
         contexts = EXPECTED["probe"]
         if raw:
-            contexts = bandit.features.contexts(EXPECTED["arms"], EXPECTED["situation"])
+            contexts = bandit.feature_map.contexts(EXPECTED["arms"], EXPECTED["situation"])
         check_predictions(policy, contexts, names, expected)
         decided = {}
         for seq, event in bandit.journal.read():
@@ -151,9 +151,9 @@ def test_exported_logs_can_be_imported(suffix):
 def test_exported_logs_of_raw_features_can_be_imported():
     """An exported log of raw features is read through the map that recorded it."""
     with SQLiteJournal(FILES / "journals" / "raw_declared.db", readonly=True) as journal:
-        feature_map = replay(journal)[0].features
+        feature_map = replay(journal)[0].feature_map
     policy = rolin.RoLinTS(n_features=feature_map.n_features, seed=1)
-    bandit = rolin.Bandit(policy, features=feature_map)
+    bandit = rolin.Bandit(policy, feature_map=feature_map)
     decisions = EXPECTED["journals"]["raw_declared"]["decisions"]
     assert bandit.import_log(FILES / "export-raw.csv") == len(decisions)
 
@@ -165,7 +165,7 @@ def test_saved_fits_start_policies():
     # Scales are found by a search that stops within 1e-6 of the mode.
     np.testing.assert_allclose(mean, EXPECTED["fit"]["mean"], rtol=1e-5)
     raw = rolin.load(FILES / "fit-raw.rolin", seed=1)
-    assert raw.features.version == EXPECTED["fit_raw"]["version"]
+    assert raw.feature_map.version == EXPECTED["fit_raw"]["version"]
     assert raw.moments.count == EXPECTED["fit_raw"]["count"]
 
 
@@ -178,8 +178,8 @@ def test_saved_runs_resume(tmp_path):
         world,
         rounds=20,
         runs=3,
-        jobs=1,
-        keep=tmp_path / "runs.jsonl",
+        n_jobs=1,
+        checkpoint=tmp_path / "runs.jsonl",
         progress=False,
     )
     assert (tmp_path / "runs.jsonl").read_bytes() == (FILES / "runs.jsonl").read_bytes()

@@ -117,7 +117,7 @@ def test_documented_parameters_exist() -> None:
                   rolin.FeatureMap.contexts, rolin.FeatureMap.transform, rolin.features.Number,
                   rolin.features.Category, rolin.features.Tags, rolin.features.Boolean,
                   rolin.features.HashedFeatures, rolin.features.Transformed, rolin.Bandit.explain,
-                  rolin.Bandit.change_features, rolin.Policy.change_features):  # fmt: skip
+                  rolin.Bandit.change_feature_map, rolin.Policy.change_feature_map):  # fmt: skip
         doc = inspect.cleandoc(thing.__doc__ or "")
         if "Parameters\n---" not in doc:
             assert "options are those of" in doc
@@ -188,7 +188,7 @@ def test_the_studies_run(study: str, tmp_path: Path) -> None:
     """A small one prints its table and saves it with its figure."""
     run = subprocess.run(
         [sys.executable, ROOT / "examples/how_to.py", study, "--runs", "2", "--rounds", "70",
-         "--jobs", "1", "--out", tmp_path],
+         "--n-jobs", "1", "--out", tmp_path],
         capture_output=True, text=True, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -205,7 +205,7 @@ def test_the_offline_studies_run(tmp_path: Path) -> None:
     open_bandit_files(tmp_path / "obd/random/all", np.random.default_rng(1))
     open_bandit_files(tmp_path / "obd/bts/all", np.random.default_rng(2))
     for study, options in (
-        ("known", ["--runs", "2", "--jobs", "1"]),
+        ("known", ["--runs", "2", "--n-jobs", "1"]),
         ("obd", ["--data", tmp_path / "obd"]),
     ):
         run = subprocess.run(

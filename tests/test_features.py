@@ -725,7 +725,7 @@ def test_declared_fields_of_a_sample() -> None:
     assert features.arm["age"] == Category([18, 19])
     assert features.arm["price"].missing
     assert list(features.arm) == ["age", "price"]
-    most = FeatureMap.infer([{"c": c} for c in "aaabbcde"], most_values=2)
+    most = FeatureMap.infer([{"c": c} for c in "aaabbcde"], max_values=2)
     assert most.arm["c"] == Category(["a", "b"])
     constant = FeatureMap.infer([{"n": 0.1}] * 3)
     assert constant.contexts([{"n": 0.1}, {"n": 1.1}])[:, 1] == pytest.approx([0.0, 1.0])

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 import rolin
 from rolin import fitting
-from rolin.errors import CannotTell, DataError, MissingExtra, ParameterError, StateFileError
+from rolin.errors import DataError, MissingExtra, ParameterError, StateFileError, Unsupported
 from rolin.features import Category, Number
 from rolin.fitting import partitions
 from rolin.logs import batches
@@ -211,15 +211,15 @@ def test_an_object_store_is_read_through_fsspec(rng: np.random.Generator, tmp_pa
         store.rm("/bucket", recursive=True)
 
 
-@pytest.mark.parametrize("jobs", [1, 2, 5])
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
 def test_threads_do_not_change_a_bit(
-    jobs: int, rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    n_jobs: int, rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pieces are added in their order, whoever is first."""
     monkeypatch.setattr(batches, "_BYTES", 1)  # every row group is a partition
     path = folder_of(log(rng), tmp_path / "log")
-    one = rolin.fit(path, features=FEATURES, jobs=1, progress=False).moments
-    many = rolin.fit(path, features=FEATURES, jobs=jobs, progress=False).moments
+    one = rolin.fit(path, features=FEATURES, n_jobs=1, progress=False).moments
+    many = rolin.fit(path, features=FEATURES, n_jobs=n_jobs, progress=False).moments
     for name in PARTS:
         assert np.array_equal(getattr(one, name), getattr(many, name))
 
@@ -282,7 +282,7 @@ def test_a_map_makes_vectors_on_the_way(rng: np.random.Generator, tmp_path: Path
     x = features.transform(table, names=names)
     same(found.moments, Moments.of(names, x, table["reward"].to_numpy()))
     policy = found.policy(rolin.RoLinTS, seed=1)
-    assert policy.features == features
+    assert policy.feature_map == features
     assert found.feature_names == features.names
 
 
@@ -330,7 +330,7 @@ def test_any_policy_starts_from_one_state_file(rng: np.random.Generator, tmp_pat
         if name in ("HLinUCB", "SafeFALCON", "LogisticRoLinTS", "LogisticRoLinUCB"):
             with pytest.raises(StateFileError, match=f"can start, but not {name}"):
                 rolin.load(tmp_path / "state", kind)
-            with pytest.raises(CannotTell, match=f"{name} cannot start"):
+            with pytest.raises(Unsupported, match=f"{name} cannot start"):
                 found.policy(kind)
             continue
         policy: Any = rolin.load(tmp_path / "state", kind, seed=7)
@@ -398,17 +398,19 @@ def test_a_fold_that_was_stopped_goes_on(
     pq.write_table(spoilt, bad, row_group_size=100)
     kept = tmp_path / "kept"
     with pytest.raises(DataError, match=r"part-1.parquet, row group 4: row 99: column 'reward'"):
-        rolin.fit(path, features=FEATURES, keep=kept, jobs=1, progress=False)
+        rolin.fit(path, features=FEATURES, checkpoint=kept, n_jobs=1, progress=False)
     assert kept.exists()
     for options, what in (({"features": ["x0"]}, "columns"), ({"missing": "drop"}, "missing")):
         with pytest.raises(ParameterError, match=f"that was stopped, of other {what}"):
-            rolin.fit(path, **{"features": FEATURES, "keep": kept, "progress": False, **options})
+            rolin.fit(
+                path, **{"features": FEATURES, "checkpoint": kept, "progress": False, **options}
+            )
     before = bad.stat()
     os.utime(
         bad, ns=(before.st_atime_ns, before.st_mtime_ns + 1)
     )  # another file, as far as one can know
     with pytest.raises(ParameterError, match=r"of other files \(or they have changed\)"):
-        rolin.fit(path, features=FEATURES, keep=kept, progress=False)
+        rolin.fit(path, features=FEATURES, checkpoint=kept, progress=False)
     os.utime(bad, ns=(before.st_atime_ns, before.st_mtime_ns))
     read: list[Any] = []
     fold_partition = partitions.fold_partition
@@ -419,7 +421,7 @@ def test_a_fold_that_was_stopped_goes_on(
 
     monkeypatch.setattr("rolin.fitting.log_fit.fold_partition", noted)
     with pytest.raises(DataError):
-        rolin.fit(path, features=FEATURES, keep=kept, jobs=1, progress=False)
+        rolin.fit(path, features=FEATURES, checkpoint=kept, n_jobs=1, progress=False)
     assert [(p.path, p.first) for p in read] == [(str(bad), 4)]
     state = rolin.model.state_file.read(kept)
     assert state.settings["folded"] == 9
@@ -437,7 +439,7 @@ def slow(*arguments):
     time.sleep(0.05)
     return folded(*arguments)
 partitions._folded = slow
-found = rolin.fit(sys.argv[1], features=["x0", "x1", "x2", "x3"], jobs=1, keep=sys.argv[2], progress=False)
+found = rolin.fit(sys.argv[1], features=["x0", "x1", "x2", "x3"], n_jobs=1, checkpoint=sys.argv[2], progress=False)
 found.save(sys.argv[3])
 """
 
@@ -501,7 +503,7 @@ def test_an_interrupt_counts_nothing_twice(
     found = None
     for _ in range(40):
         try:
-            found = rolin.fit(path, features=FEATURES, keep=kept, jobs=1, progress=False)
+            found = rolin.fit(path, features=FEATURES, checkpoint=kept, n_jobs=1, progress=False)
             break
         except KeyboardInterrupt:
             continue
@@ -524,7 +526,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path, rng: np.random.Gener
         for i in range(times):
             pq.write_table(table, path / f"{i}.parquet", row_group_size=20_000)
         code = (
-            f"import rolin, resource; rolin.fit({str(path)!r}, jobs=1, progress=False); "
+            f"import rolin, resource; rolin.fit({str(path)!r}, n_jobs=1, progress=False); "
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
         )
         out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
@@ -824,12 +826,12 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "twice": ({"features": ["x0", "x0"]}, "a column of features is named twice"),
     "one column": ({"weight": "reward"}, "arm, reward and weight are three columns"),
     "number": ({"features": 5}, "features=5, expected names of columns"),
-    "jobs": ({"jobs": 0}, "jobs=0, expected a number of workers"),
+    "n_jobs": ({"n_jobs": 0}, "n_jobs=0, expected a number of workers"),
     "storage": ({"storage_options": 5}, "storage_options=5, expected a mapping"),
     "itself": ({"features": ["reward"]}, "column 'reward' cannot be a feature"),
     "map": ({"feature_map": {"a": 1}}, "expected a feature map"),
     "intercept": ({"intercept_std": -1.0}, "intercept_std=-1.0, expected a positive number"),
-    "kept": ({"keep": "somewhere"}, "keep=… is for files"),
+    "kept": ({"checkpoint": "somewhere"}, "checkpoint=… is for files"),
     "engine of a table": ({"engine": "dask"}, "expected files to fold by dask"),
 }
 

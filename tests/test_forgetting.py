@@ -38,7 +38,7 @@ def history(rng: np.random.Generator, n: int = 60, binary: bool = False) -> tupl
 def test_a_factor_of_one_changes_nothing(name: str, rng: np.random.Generator) -> None:
     """Bit for bit."""
     policy = MAKERS[name]()
-    policy.update_many(*history(rng, binary=policy.yes_or_no))
+    policy.update_many(*history(rng, binary=policy.binary))
     before = {key: array.tobytes() for key, array in policy._model.arrays().items()}
     policy.decay(1.0)
     assert {key: array.tobytes() for key, array in policy._model.arrays().items()} == before
@@ -105,7 +105,7 @@ def test_a_half_life_is_a_weight_that_halves(half_life: float, rng: np.random.Ge
 def test_an_arm_that_nobody_pulls_drifts_back(name: str, rng: np.random.Generator) -> None:
     """After enough forgetting, a known arm is predicted as one that was never seen."""
     policy = MAKERS[name]()
-    policy.update_many(*history(rng, binary=policy.yes_or_no))
+    policy.update_many(*history(rng, binary=policy.binary))
     x = rng.normal(size=(1, 3))
     same = np.concatenate([x, x])
     apart = abs(np.subtract(*policy.predict(same, [0, "new"]).mean))

@@ -26,7 +26,7 @@ from rolin.errors import (
     RolinError,
     ShapeError,
 )
-from rolin.logs.export import as_frame, export
+from rolin.logs.export import export, to_frame
 from rolin.offline import Log
 from rolin.offline.estimators import groups_of, standard_error
 from rolin.offline.reward_model import default_model, fitted, mean_rewards, value_variance
@@ -511,7 +511,7 @@ def test_all_sources_are_one_log(bandit: Bandit, tmp_path: Path) -> None:
     export(bandit.journal, tmp_path / "log.parquet")
     sources: list[Any] = [
         bandit, bandit.journal, tmp_path / "j.db", str(tmp_path / "log.csv"), tmp_path / "log.parquet",
-        as_frame(bandit.journal),
+        to_frame(bandit.journal),
     ]  # fmt: skip
     policy = bandit.policy
     policy.save(tmp_path / "state")
@@ -526,9 +526,9 @@ def test_all_sources_are_one_log(bandit: Bandit, tmp_path: Path) -> None:
         direct = offline.evaluate(offline.read(bandit), bandit.policy)
     assert len(reports) == 1
     assert direct.policy == "RoLinTS"
-    assert direct.table().shape == (6, 8)
-    assert direct.table().loc["DR", "value"] == direct["DR"].value
-    assert np.isfinite(direct.table()["low"]).all()
+    assert direct.to_frame().shape == (6, 8)
+    assert direct.to_frame().loc["DR", "value"] == direct["DR"].value
+    assert np.isfinite(direct.to_frame()["low"]).all()
     with pytest.raises(KeyError, match="no method 'magic'"):
         direct["magic"]
     figures = [direct.plot(), direct.calibration.plot()]

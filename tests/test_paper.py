@@ -323,7 +323,7 @@ def small(**settings: Any) -> Experiment:
 def test_a_folder_holds_everything(tmp_path: Path) -> None:
     """Figure, regrets, summary, claims, settings and versions, with the promised columns."""
     folder = tmp_path / "a" / "b"
-    report = reproduce(small(), folder, jobs=1, progress=False)
+    report = reproduce(small(), folder, n_jobs=1, progress=False)
     assert {path.name for path in folder.iterdir()} == {
         "claims.md", "figure.png", "figure.svg", "regret.csv", "runs-1.jsonl", "runs-2.jsonl",
         "settings.json", "summary.json",
@@ -338,8 +338,8 @@ def test_a_folder_holds_everything(tmp_path: Path) -> None:
     assert len(summary) == 4
     for record in summary:
         assert record.keys() == {
-            "experiment", "environment", "policy", "mean", "se", "median", "runs", "rounds",
-            "last_quarter_over_third", "last_quarter_over_third_se",
+            "experiment", "environment", "policy", "mean", "std_error", "median", "runs", "rounds",
+            "last_quarter_over_third", "last_quarter_over_third_std_error",
         }  # fmt: skip
         rows = regret.query(
             f"environment == '{record['environment']}' and policy == '{record['policy']}'"
@@ -347,7 +347,7 @@ def test_a_folder_holds_everything(tmp_path: Path) -> None:
         )
         assert record["mean"] == pytest.approx(rows.regret.mean())
         assert record["median"] == pytest.approx(rows.regret.median())
-        assert record["se"] == pytest.approx(rows.regret.sem())
+        assert record["std_error"] == pytest.approx(rows.regret.sem())
     page = (folder / "claims.md").read_text()
     assert "| learning helps | LinTS is better than chance. (nowhere) | **holds** |  |" in page
     assert "A note." in page
@@ -363,29 +363,29 @@ def test_a_folder_holds_everything(tmp_path: Path) -> None:
 def test_the_same_figure_is_the_same_file(tmp_path: Path) -> None:
     """Run twice, everything is the same to the byte."""
     for name in ("one", "two"):
-        reproduce(small(), tmp_path / name, jobs=1, progress=False)
+        reproduce(small(), tmp_path / name, n_jobs=1, progress=False)
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
 
 
 def test_other_settings_are_refused(tmp_path: Path) -> None:
     """A folder of another experiment, seed or option is named and not touched; more runs are added."""
-    reproduce(small(kind="a"), tmp_path, runs=2, jobs=1, progress=False)
+    reproduce(small(kind="a"), tmp_path, runs=2, n_jobs=1, progress=False)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(ParameterError, match='kind was "a" and is now "b"'):
-        reproduce(small(kind="b"), tmp_path, runs=2, jobs=1, progress=False)
+        reproduce(small(kind="b"), tmp_path, runs=2, n_jobs=1, progress=False)
     with pytest.raises(ParameterError, match="seed was 0 and is now 1"):
-        reproduce(small(kind="a"), tmp_path, runs=2, seed=1, jobs=1, progress=False)
+        reproduce(small(kind="a"), tmp_path, runs=2, seed=1, n_jobs=1, progress=False)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-    more = reproduce(small(kind="a"), tmp_path, runs=4, jobs=1, progress=False)
+    more = reproduce(small(kind="a"), tmp_path, runs=4, n_jobs=1, progress=False)
     assert set(more.summary.runs) == {4}
 
 
 def test_refused_experiments_leave_nothing(tmp_path: Path) -> None:
     """A bad number is refused before the folder is made, so that a right one is welcome after."""
-    for options in ({"seed": -1}, {"checkpoints": 0}, {"runs": 0}, {"jobs": 0}):
+    for options in ({"seed": -1}, {"n_points": 0}, {"runs": 0}, {"n_jobs": 0}):
         with pytest.raises(ParameterError):
-            reproduce(small(), tmp_path / "out", **{"jobs": 1, "progress": False, **options})
+            reproduce(small(), tmp_path / "out", **{"n_jobs": 1, "progress": False, **options})
     assert not (tmp_path / "out").exists()
 
 
@@ -393,18 +393,18 @@ def test_files_of_others_are_not_overwritten(tmp_path: Path) -> None:
     """A folder with such a file, but no settings, is somebody else's."""
     (tmp_path / "regret.csv").write_text("mine")
     with pytest.raises(ParameterError, match=r"regret\.csv is there"):
-        reproduce(small(), tmp_path, jobs=1, progress=False)
+        reproduce(small(), tmp_path, n_jobs=1, progress=False)
     assert [path.name for path in tmp_path.iterdir()] == ["regret.csv"]
     assert (tmp_path / "regret.csv").read_text() == "mine"
 
 
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     """A folder in the place of a result is a clear error, and the runs are kept."""
-    reproduce(small(), tmp_path, runs=2, jobs=1, progress=False)
+    reproduce(small(), tmp_path, runs=2, n_jobs=1, progress=False)
     (tmp_path / "regret.csv").unlink()
     (tmp_path / "regret.csv").mkdir()
     with pytest.raises(ParameterError, match=r"regret\.csv cannot be written"):
-        reproduce(small(), tmp_path, runs=3, jobs=1, progress=False)
+        reproduce(small(), tmp_path, runs=3, n_jobs=1, progress=False)
     assert len(rolin.Result.load(tmp_path / "runs-1.jsonl").runs) == 3
 
 
@@ -413,7 +413,7 @@ def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for place in (tmp_path / "file", tmp_path / "file" / "under"):
         with pytest.raises(ParameterError, match="cannot be written to"):
-            reproduce(small(), place, jobs=1, progress=False)
+            reproduce(small(), place, n_jobs=1, progress=False)
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -428,7 +428,7 @@ def test_run_times_are_measured(tmp_path: Path) -> None:
     )  # 100 times or more, on a quiet machine
     assert table.naive_rounds.min() == 2
     summary = json.loads((tmp_path / "summary.json").read_text(), parse_constant=pytest.fail)
-    assert summary[0]["ratio_se"] is None  # of one run; JSON has no NaN
+    assert summary[0]["ratio_std_error"] is None  # of one run; JSON has no NaN
     assert "| 1024 |" in (tmp_path / "claims.md").read_text()
 
 
@@ -454,7 +454,7 @@ def test_the_command_runs_an_experiment(
         2,
         "--rounds",
         40,
-        "--jobs",
+        "--n-jobs",
         1,
         "--out",
         tmp_path,
@@ -491,7 +491,7 @@ def test_the_command_runs_movielens(
     """From ratings to claims, with the noise estimated from the data beside the paper's."""
     data = ratings_file(tmp_path / "data", rng)
     arguments = (
-        "reproduce", "movielens", "--data", data, "--runs", 2, "--rounds", 30, "--jobs", 1,
+        "reproduce", "movielens", "--data", data, "--runs", 2, "--rounds", 30, "--n-jobs", 1,
         "--rank", 3, "--out", tmp_path / "out",
     )  # fmt: skip
     assert run(monkeypatch, *arguments) == 0
@@ -513,7 +513,7 @@ def test_the_command_runs_movielens(
         (("reproduce", "synthetic", "--runs", "0"), "--runs"),
         (("reproduce", "synthetic", "--rounds", "many"), "--rounds"),
         (("reproduce", "synthetic", "--contexts", "stale"), "--contexts"),
-        (("reproduce", "synthetic", "--jobs", "0"), "jobs=0"),
+        (("reproduce", "synthetic", "--n-jobs", "0"), "n_jobs=0"),
         (("reproduce", "synthetic", "--out", "{tmp}/file"), "cannot be written to"),
         (("reproduce", "synthetic", "--out", "{tmp}/" + 300 * "x"), "cannot be written to"),
         (("reproduce", "synthetic", "--rounds", "100000000000"), "rounds"),
@@ -557,7 +557,7 @@ def test_a_terminal_without_greek_is_no_obstacle(tmp_path: Path) -> None:
     folder = tmp_path / "br[/b]"
     run = subprocess.run(
         [sys.executable, "-c", "from rolin.cli import main; main()", "reproduce", "ucb", "--runs", "2",
-         "--rounds", "8", "--jobs", "1", "--out", folder],
+         "--rounds", "8", "--n-jobs", "1", "--out", folder],
         env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -580,7 +580,7 @@ def test_a_stopped_command_goes_on(tmp_path: Path, how: signal.Signals) -> None:
     """Stopped by Ctrl-C or killed half-way, the same command finishes with the same numbers."""
     command = [
         sys.executable, "-c", "from rolin.cli import main; main()", "reproduce", "synthetic",
-        "--runs", "12", "--rounds", "150", "--jobs", "2", "--out",
+        "--runs", "12", "--rounds", "150", "--n-jobs", "2", "--out",
     ]  # fmt: skip
     stopped = subprocess.Popen(
         [*command, tmp_path / "stopped"], start_new_session=True, stdout=subprocess.PIPE,

@@ -21,7 +21,7 @@ def trained(kind: Any, rng: np.random.Generator, **options: Any) -> Any:
     """A policy that has seen 40 rewards of 6 arms."""
     policy = kind(n_features=2, seed=0, **options)
     history = random_history(rng, 40, 6, 2)
-    r = (history.r > 0) * 1.0 if policy.yes_or_no else history.r
+    r = (history.r > 0) * 1.0 if policy.binary else history.r
     policy.update_many(history.arms.tolist(), history.x, r)
     return policy
 
@@ -89,7 +89,7 @@ def test_a_policy_that_does_not_know_says_so() -> None:
     class Mine(rolin.LinTS):
         _probabilities = rolin.Policy._probabilities
 
-    with pytest.raises(rolin.errors.CannotTell, match="Mine does not know its probabilities"):
+    with pytest.raises(rolin.errors.Unsupported, match="Mine does not know its probabilities"):
         Mine(n_features=1).probabilities([[1.0]])
 
 

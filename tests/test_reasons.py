@@ -25,19 +25,19 @@ from oracles import Dense, History
 from rolin import Bandit, FeatureMap, Policy, offline, policies
 from rolin.errors import (
     ArmError,
-    CannotTell,
     DataError,
     InputError,
     JournalError,
     MergeError,
     ParameterError,
     UnknownDecision,
+    Unsupported,
 )
 from rolin.features import Boolean, Category, HashedFeatures, Number, Tags, Transformed
 from rolin.journal import Journal, MemoryJournal, SQLiteJournal
 from rolin.journal.folding import packed, replay
 from rolin.logs.dsjson import read_dsjson
-from rolin.logs.export import as_frame
+from rolin.logs.export import to_frame
 from rolin.logs.record import read_journal
 from rolin.testing.problems import reward_for
 from test_bandit import Clock
@@ -95,7 +95,7 @@ def play(bandit: Bandit, rounds: int, start: int = 0) -> None:
 
 def test_raw_features_are_taken_and_recorded(journal: Journal) -> None:
     """The journal has the raw features, unknown ones included, and the vectors can be had from them."""
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES, journal=journal)
     arms, situation = question(np.random.default_rng(1))
     decision = bandit.decide(arms, situation=situation, id="visit", exclude=["blue"])
     expected = FEATURES.contexts({name: arms[name] for name in ("red", 7)}, situation)
@@ -116,7 +116,7 @@ def test_raw_features_are_taken_and_recorded(journal: Journal) -> None:
 
 def test_vectors_and_raw_features_decide_the_same(journal: Journal) -> None:
     """A bandit with a map is one that gets the map's vectors: decisions, propensities and state."""
-    by_map = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    by_map = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES, journal=journal)
     by_hand = Bandit(rolin.RoLinTS(n_features=D, seed=7))
     rng = np.random.default_rng(2)
     for t in range(30):
@@ -126,20 +126,20 @@ def test_vectors_and_raw_features_decide_the_same(journal: Journal) -> None:
         assert (one.arm, one.propensity) == (two.arm, two.propensity)
         for bandit in (by_map, by_hand):
             bandit.reward(str(t), float(one.arm == "red"))
-    assert by_map.policy.features == FEATURES
+    assert by_map.policy.feature_map == FEATURES
     plain = copy.deepcopy(by_map.policy)
-    plain.features = None
+    plain.feature_map = None
     assert packed(plain) == packed(by_hand.policy)
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_replay_with_maps_gives_the_same_state(name: str, journal: Journal) -> None:
     """From the start, from a state that was kept, and with a map that gets more fields on the way."""
-    bandit = Bandit(POLICIES[name](D), features=FEATURES, journal=journal)
+    bandit = Bandit(POLICIES[name](D), feature_map=FEATURES, journal=journal)
     play(bandit, 20)
     middle = bandit.version
     kept = packed(bandit.policy)
-    bandit.change_features(MORE)
+    bandit.change_feature_map(MORE)
     assert bandit.policy.n_features == MORE.n_features
     bandit.snapshot()
     play(bandit, 20, start=20)
@@ -147,10 +147,10 @@ def test_replay_with_maps_gives_the_same_state(name: str, journal: Journal) -> N
         again, version = replay(journal, from_start=from_start)
         assert version == bandit.version
         assert packed(again) == packed(bandit.policy)
-        assert again.features == MORE
+        assert again.feature_map == MORE
     assert packed(replay(journal, upto=middle)[0]) == kept
     opened = Bandit(journal=journal)
-    assert opened.features == MORE
+    assert opened.feature_map == MORE
     play(opened, 5, start=40)
 
 
@@ -185,10 +185,10 @@ def test_more_features_begin_with_the_prior(name: str) -> None:
 
 def test_late_rewards_of_earlier_maps(journal: Journal) -> None:
     """A reward for a decision from before counts as if the new features had been 0."""
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES, journal=journal)
     arms, situation = question(np.random.default_rng(5))
     early = bandit.decide(arms, situation=situation, id="early")
-    bandit.change_features(MORE)
+    bandit.change_feature_map(MORE)
     bandit.decide(arms, situation=situation, id="late")
     bandit.reward("early", 1.0)
     (outcome,) = bandit.journal.outcomes("early").values()
@@ -209,35 +209,35 @@ def test_maps_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
     policy = rolin.RoLinTS(n_features=D, seed=7)
     with pytest.raises(ParameterError, match=f"n_features={D}, and .* makes vectors of 40"):
-        Bandit(policy, features=HashedFeatures(40))
-    with Bandit(policy, features=FEATURES, journal=path) as bandit:
+        Bandit(policy, feature_map=HashedFeatures(40))
+    with Bandit(policy, feature_map=FEATURES, journal=path) as bandit:
         with pytest.raises(ParameterError, match="does not extend: make it with with_fields"):
-            bandit.change_features(HashedFeatures(D))
+            bandit.change_feature_map(HashedFeatures(D))
         with pytest.raises(ParameterError, match="expected a feature map"):
-            bandit.change_features(DictVectorizer())  # type: ignore[arg-type]  # on purpose
+            bandit.change_feature_map(DictVectorizer())  # type: ignore[arg-type]  # on purpose
         assert bandit.version == 1
     with pytest.raises(JournalError, match=r"the journal goes on with .*, and was given"):
-        Bandit(journal=path, features=HashedFeatures(D))
+        Bandit(journal=path, feature_map=HashedFeatures(D))
     other = FeatureMap(
         FEATURES.situation, {**FEATURES.arm, "price": Number(scale=9.0)}
     )  # as large, and different
     with pytest.raises(JournalError, match="add fields to it, with with_fields"):
-        Bandit(policy, features=other, journal=path)
+        Bandit(policy, feature_map=other, journal=path)
     with Bandit(policy, journal=path) as bandit:
-        assert bandit.features == FEATURES
+        assert bandit.feature_map == FEATURES
     for kind in (rolin.HLinUCB, rolin.SafeFALCON, rolin.NaiveRoLinTS):
-        fixed = Bandit(kind(n_features=D, seed=7), features=FEATURES)
-        with pytest.raises(CannotTell, match="cannot have more features"):
-            fixed.change_features(MORE)
-        assert fixed.features == FEATURES
+        fixed = Bandit(kind(n_features=D, seed=7), feature_map=FEATURES)
+        with pytest.raises(Unsupported, match="cannot have more features"):
+            fixed.change_feature_map(MORE)
+        assert fixed.feature_map == FEATURES
     each = rolin.RoLinTS(n_features=D, coef_std=[1.0] * D, seed=7)
     with pytest.raises(ParameterError, match="one number per feature"):
-        Bandit(each, features=FEATURES).change_features(MORE)
+        Bandit(each, feature_map=FEATURES).change_feature_map(MORE)
 
 
 def test_raw_features_that_are_wrong_change_nothing(journal: Journal) -> None:
     """Errors name the field and the arm; nothing is recorded, and the next decision is as it would have been."""
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES, journal=journal)
     arms, situation = question(np.random.default_rng(6))
     version = bandit.version
     for bad, message in (
@@ -264,7 +264,7 @@ def test_raw_features_that_are_wrong_change_nothing(journal: Journal) -> None:
 
 def test_what_json_cannot_hold_breaks_nothing(journal: Journal) -> None:
     """Dates, NaN, sets and cycles in fields that nobody declared; NumPy's numbers in those that are."""
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES, journal=journal)
     cycle: dict[str, Any] = {}
     cycle["self"] = cycle
     row = {
@@ -285,7 +285,7 @@ def test_tables_and_lists_of_arms() -> None:
     """Arms as rows of a table, or of a list; JSON; names alone; several decisions at once."""
     arms, situation = question(np.random.default_rng(8))
     rows = [{"price": 1.0, "tags": ["new"]}, {"price": 2.0, "tags": ["sale"]}]
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
     expected = FEATURES.contexts(rows, situation)
     for given in (rows, pd.DataFrame(rows), pl.DataFrame(rows), pl.DataFrame(rows).to_arrow()):
         decision = bandit.decide(given, ["a", "b"], situation=situation)
@@ -298,7 +298,7 @@ def test_tables_and_lists_of_arms() -> None:
     assert (many[0].offered_contexts == FEATURES.contexts(arms, situation)).all()
     assert (many[1].offered_contexts == FEATURES.contexts(arms, {"hour": 3.0})).all()
     names = FeatureMap({"hour": Number()}, {"_arm": Category(["a", "b"])})
-    bandit = Bandit(rolin.RoLinTS(n_features=names.n_features, seed=7), features=names)
+    bandit = Bandit(rolin.RoLinTS(n_features=names.n_features, seed=7), feature_map=names)
     decision = bandit.decide(arms=["a", "b"], situation={"hour": 3.0})
     assert decision.arm in ("a", "b")
     with pytest.raises(rolin.errors.ShapeError, match="situations has 1 items, expected 2"):
@@ -308,21 +308,21 @@ def test_tables_and_lists_of_arms() -> None:
 def test_maps_are_saved_with_the_policy(tmp_path: Path) -> None:
     """A state file has the map; a bandit from it has it too; policies of two maps are not merged."""
     policy = rolin.RoLinTS(n_features=D, seed=7)
-    policy.change_features(FEATURES)
+    policy.change_feature_map(FEATURES)
     policy.save(tmp_path / "state")
     loaded = rolin.load(tmp_path / "state")
-    assert loaded.features == FEATURES
-    assert Bandit(loaded).features == FEATURES
-    assert rolin.merge(policy, loaded).features == FEATURES
-    with pytest.raises(MergeError, match="features differ"):
+    assert loaded.feature_map == FEATURES
+    assert Bandit(loaded).feature_map == FEATURES
+    assert rolin.merge(policy, loaded).feature_map == FEATURES
+    with pytest.raises(MergeError, match="feature maps differ"):
         rolin.merge(policy, rolin.RoLinTS(n_features=D, seed=7))
     with pytest.raises(ParameterError, match="feature map has 40 features, and the policy n_"):
-        rolin.RoLinTS(n_features=D).change_features(HashedFeatures(40))
+        rolin.RoLinTS(n_features=D).change_feature_map(HashedFeatures(40))
 
 
 def test_the_report_has_the_names_of_the_map() -> None:
     """Coefficients of the misspecification report are called what the map calls them."""
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
     play(bandit, 60)
     assert isinstance(bandit.policy, rolin.RoLinTS)
     report = bandit.policy.diagnose()
@@ -337,8 +337,8 @@ def test_transformers_are_given_again(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
     vectorizer = DictVectorizer().fit([{"price": 1.0, "kind": "a", "hour": 1.0}, {"kind": "b"}])
     policy = rolin.RoLinTS(n_features=4, seed=7)
-    with Bandit(policy, features=vectorizer, journal=path) as bandit:
-        assert isinstance(bandit.features, Transformed)
+    with Bandit(policy, feature_map=vectorizer, journal=path) as bandit:
+        assert isinstance(bandit.feature_map, Transformed)
         decision = bandit.decide(
             {"x": {"price": 2.0, "kind": "a"}, "y": {"kind": "b"}}, situation={"hour": 3.0}, id="v"
         )
@@ -352,25 +352,25 @@ def test_transformers_are_given_again(tmp_path: Path) -> None:
         assert stored.raw.situation == {"hour": 3.0}
         with pytest.raises(ParameterError, match="a transformer that is not saved: give it again"):
             opened.decide({"x": {"price": 2.0}}, situation={})
-    with Bandit(journal=path, features=vectorizer) as opened:
+    with Bandit(journal=path, feature_map=vectorizer) as opened:
         opened.decide({"x": {"price": 2.0}}, situation={})
     other = DictVectorizer().fit([{"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0}])
     with pytest.raises(JournalError, match="was given"):
-        Bandit(journal=path, features=other)
+        Bandit(journal=path, feature_map=other)
 
 
 def test_a_policy_brings_its_map_into_a_file(tmp_path: Path) -> None:
     """With the map's entry, without which decisions could not be read again."""
     policy = rolin.RoLinTS(n_features=D, seed=7)
-    policy.change_features(FEATURES)
+    policy.change_feature_map(FEATURES)
     for i, features in enumerate((None, FEATURES)):
         path = tmp_path / f"{i}.db"
-        with Bandit(policy, features=features, journal=path) as bandit:
+        with Bandit(policy, feature_map=features, journal=path) as bandit:
             bandit.decide({"red": {"price": 2.0}}, situation={"hour": 3.0}, id="v")
             bandit.reward("v", 1.0)
             assert bandit.export_log(tmp_path / f"{i}.csv") == 1
         with Bandit(journal=path) as bandit:
-            assert bandit.features == FEATURES
+            assert bandit.feature_map == FEATURES
             again, _ = replay(bandit.journal, from_start=True)
             assert packed(again) == packed(bandit.policy)
 
@@ -381,7 +381,7 @@ def test_old_and_new_maps_may_start_in_any_order(tmp_path: Path) -> None:
 
     def opened(features: FeatureMap) -> Bandit:
         policy = rolin.RoLinTS(n_features=features.n_features, seed=7)
-        return Bandit(policy, features=features, journal=path)
+        return Bandit(policy, feature_map=features, journal=path)
 
     arms, situation = question(np.random.default_rng(5))
     with opened(FEATURES) as old, opened(MORE) as new:
@@ -395,27 +395,27 @@ def test_old_and_new_maps_may_start_in_any_order(tmp_path: Path) -> None:
         assert old.refresh() == new.refresh()
         assert packed(old.policy) == packed(new.policy)
     with opened(FEATURES) as back:  # a deployment that is taken back
-        assert back.features == MORE
+        assert back.feature_map == MORE
         back.decide(arms, situation=situation)
     again, _ = replay(path, from_start=True)
-    assert again.features == MORE
+    assert again.feature_map == MORE
 
 
 def test_a_stale_process_imports(tmp_path: Path) -> None:
     """Past decisions that were read by the map of before are learned from all the same."""
     path = tmp_path / "j.db"
-    source = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    source = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
     play(source, 8)
     policy = rolin.RoLinTS(n_features=D, seed=7)
-    with Bandit(policy, features=FEATURES, journal=path) as stale, Bandit(journal=path) as new:
-        new.change_features(MORE)
+    with Bandit(policy, feature_map=FEATURES, journal=path) as stale, Bandit(journal=path) as new:
+        new.change_feature_map(MORE)
         assert stale.import_log(source.journal) == 8
         assert stale.policy.posterior.count == source.policy.posterior.count
         new.refresh()
         assert packed(new.policy) == packed(stale.policy)
         told = stale.explain("visit-1", as_of="now")
         assert (told.score, told.explored) == (None, None)
-        with pytest.raises(CannotTell, match="was imported, so what decided it is not known"):
+        with pytest.raises(Unsupported, match="was imported, so what decided it is not known"):
             stale.explain("visit-1")
 
 
@@ -426,7 +426,7 @@ def test_what_is_recorded_is_what_was_used(journal: Journal) -> None:
         {"price": Number(missing=True), "kind": Category(["a"], missing=True), "tags": Tags(["x"]), "7": Number()},
     )  # fmt: skip
     bandit = Bandit(
-        rolin.RoLinTS(n_features=features.n_features), features=features, journal=journal
+        rolin.RoLinTS(n_features=features.n_features), feature_map=features, journal=journal
     )
     rows: list[dict[Any, Any]] = [
         {"price": pd.NA, "kind": pd.NaT, "tags": ["x", pd.NA]},
@@ -449,7 +449,7 @@ def test_what_is_recorded_is_what_was_used(journal: Journal) -> None:
 def test_erased_decisions_take_their_raw_features_along(tmp_path: Path) -> None:
     """No byte of what was said of a person is left in the files; the map is."""
     path = tmp_path / "j.db"
-    with Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=path) as bandit:
+    with Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES, journal=path) as bandit:
         bandit.decide({"red": {}}, situation={"diary": "a-secret-word"}, person="ann", id="1")
         bandit.decide({"red": {}}, situation={}, person="bob", id="2")
         assert bandit.erase(person="ann") == 1
@@ -458,12 +458,12 @@ def test_erased_decisions_take_their_raw_features_along(tmp_path: Path) -> None:
     left = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert b"a-secret-word" not in left
     with Bandit(journal=path, clock=lambda: 2e9) as bandit:
-        assert bandit.features == FEATURES
+        assert bandit.feature_map == FEATURES
         bandit.decide({"red": {}}, situation={}, id="3")
         bandit.erase(older_than=timedelta(days=1))
         assert bandit.journal.decision("2") is None
     with Bandit(journal=path) as bandit:
-        assert bandit.features == FEATURES
+        assert bandit.feature_map == FEATURES
         assert bandit.journal.decision("3") is not None
 
 
@@ -473,21 +473,21 @@ def test_erased_decisions_take_their_raw_features_along(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet", "frame", "journal"])
 def test_raw_features_are_exported_and_imported(ending: str, tmp_path: Path) -> None:
     """By the same map: the same state. By another map: what it would have learned. Without: the vectors."""
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, clock=Clock())
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES, clock=Clock())
     play(bandit, 12)
     source: Any = bandit.journal
     if ending == "frame":
-        source = as_frame(bandit.journal)
+        source = to_frame(bandit.journal)
     elif ending != "journal":
         source = tmp_path / f"log{ending}"
         bandit.export_log(source)
-    again = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, clock=Clock())
+    again = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES, clock=Clock())
     assert again.import_log(source) == 12
     assert packed(again.policy) == packed(bandit.policy)
     for old, new in zip(read_journal(bandit.journal), read_journal(again.journal), strict=True):
         assert old.decision.raw == new.decision.raw
     hashed = HashedFeatures(32)
-    other = Bandit(rolin.RoLinTS(n_features=32, seed=7), features=hashed)
+    other = Bandit(rolin.RoLinTS(n_features=32, seed=7), feature_map=hashed)
     assert other.import_log(source) == 12
     stored = other.journal.decision("visit-3")
     first = bandit.journal.decision("visit-3")
@@ -522,7 +522,7 @@ def test_the_commands_take_maps(
     assert rolin_command(*given[:4]) == (0, "")  # again, with the map of the journal
     rolin_command("journal", "show", journal)
     with Bandit(journal=journal) as bandit:
-        assert bandit.features == FEATURES
+        assert bandit.feature_map == FEATURES
         assert bandit.policy.posterior.count == 60.0
         bandit.decide({"a": {"price": 1.0}, "b": {}}, situation={"device": "tv"}, id="last")
         bandit.reward("last", 1.0)
@@ -537,7 +537,7 @@ def test_the_commands_take_maps(
     assert rolin_command(*given[:4], "--map", tmp_path / "none.json")[0] != 0
     rolin.RoLinTS(n_features=40, seed=1).save(tmp_path / "other")
     hashed = rolin.load(tmp_path / "other")
-    hashed.change_features(HashedFeatures(40))
+    hashed.change_feature_map(HashedFeatures(40))
     hashed.save(tmp_path / "other")
     both = ("--policy", tmp_path / "state", "--policy", tmp_path / "other")
     assert rolin_command("diagnose", journal)[0] == 0
@@ -558,7 +558,7 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
         "blue,0,tv,,,,false\n",
         encoding="utf-8",
     )
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
     assert bandit.import_log(path) == 2
     rows = [{"price": 2.5, "tags": ["new"], "own": True}, {"own": False}]
     shared = [{"device": "phone", "hour": 3.0}, {"device": "tv"}]
@@ -572,7 +572,7 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
         bandit.import_log(path, features=["colour"])
     with pytest.raises(InputError, match="takes no feature_map"):
         bandit.import_log(path, feature_map=FEATURES)
-    hashed = Bandit(rolin.RoLinTS(n_features=32, seed=7), features=HashedFeatures(32))
+    hashed = Bandit(rolin.RoLinTS(n_features=32, seed=7), feature_map=HashedFeatures(32))
     frame = pd.DataFrame({"arm": ["a"], "reward": [1.0], "hour": [3.0], "price": [2.0]})
     assert hashed.import_log(frame, features=["price"], situation=["hour"]) == 1
     (past,) = read_journal(hashed.journal)
@@ -581,7 +581,7 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has no column that is a field of HashedFeatures"):
         hashed.import_log(frame)
     frame.to_csv(tmp_path / "typed.csv", index=False)
-    from_file = Bandit(rolin.RoLinTS(n_features=32, seed=7), features=HashedFeatures(32))
+    from_file = Bandit(rolin.RoLinTS(n_features=32, seed=7), feature_map=HashedFeatures(32))
     from_file.import_log(tmp_path / "typed.csv", features=["price"], situation=["hour"])
     (same,) = read_journal(from_file.journal)
     assert (same.decision.offered_contexts == expected).all()
@@ -596,7 +596,7 @@ def test_tables_that_could_mean_two_things() -> None:
     features = FeatureMap(
         {"country": Category(["de"])}, {"country": Category(["de"]), "weight": Number()}
     )
-    bandit = Bandit(rolin.RoLinTS(n_features=features.n_features), features=features)
+    bandit = Bandit(rolin.RoLinTS(n_features=features.n_features), feature_map=features)
     both = pd.DataFrame({"arm": ["a"], "reward": [1.0], "country": ["de"]})
     with pytest.raises(DataError, match="'country', and so have situation and arm of the map"):
         bandit.import_log(both)
@@ -605,7 +605,7 @@ def test_tables_that_could_mean_two_things() -> None:
     with pytest.raises(DataError, match="a column 'weight', which is not a feature unless"):
         bandit.import_log(weighed)
     nested = FeatureMap({"user": {"age": Number()}}, {"kind": Category([18])})
-    inner = Bandit(rolin.RoLinTS(n_features=nested.n_features), features=nested)
+    inner = Bandit(rolin.RoLinTS(n_features=nested.n_features), feature_map=nested)
     frame = pd.DataFrame(
         {"arm": ["a", "b"], "reward": [1.0, 0.0], "user": [{"age": 3.0}, '{"age": 3.0}'], "kind": [18.0, "18.0"]}
     )  # fmt: skip
@@ -657,7 +657,7 @@ def test_vowpal_wabbits_logs_through_a_map(tmp_path: Path) -> None:
         [{"Item": {"price": 2.0, "kind": "b"}}, {}], {"User": {"device": "phone"}}
     )
     assert (decision.offered_contexts == expected).all()
-    bandit = Bandit(rolin.RoLinTS(n_features=features.n_features, seed=7), features=features)
+    bandit = Bandit(rolin.RoLinTS(n_features=features.n_features, seed=7), feature_map=features)
     assert bandit.import_log(path) == 1
     with pytest.raises(ParameterError, match="both features and feature_map are given"):
         read_dsjson(path, feature_map=features, features=["a"])
@@ -669,7 +669,7 @@ def test_vowpal_wabbits_logs_through_a_map(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", POLICIES)
 def test_contributions_add_up_to_what_is_predicted(name: str) -> None:
     """The sum of all parts is the mean, and its uncertainty that of the prediction, for every arm."""
-    bandit = Bandit(POLICIES[name](D), features=FEATURES)
+    bandit = Bandit(POLICIES[name](D), feature_map=FEATURES)
     play(bandit, 40)
     arms, situation = question(np.random.default_rng(9))
     decision = bandit.decide(arms, situation=situation)
@@ -677,7 +677,7 @@ def test_contributions_add_up_to_what_is_predicted(name: str) -> None:
     policy: Any = bandit.policy
     predicted = policy.predict(x, list(decision.offered))
     mean, std = predicted
-    if policy.yes_or_no:
+    if policy.binary:
         mean, std = predicted.logit_mean, predicted.logit_std
     for k, arm in enumerate(decision.offered):
         told = bandit.explain(decision, arm)
@@ -685,7 +685,7 @@ def test_contributions_add_up_to_what_is_predicted(name: str) -> None:
         assert told.mean == pytest.approx(mean[k], rel=1e-9, abs=1e-12)
         assert total == pytest.approx(told.mean, rel=1e-9, abs=1e-12)
         assert told.std == pytest.approx(std[k], rel=1e-9)
-        assert told.scale == ("logit" if policy.yes_or_no else "reward")
+        assert told.scale == ("logit" if policy.binary else "reward")
         assert told.propensity == decision.propensities[k]  # type: ignore[index]  # it is known
         values = {c.name: c.value for c in told.contributions}
         values.pop("intercept of the policy", None)
@@ -705,7 +705,7 @@ def test_contributions_add_up_to_what_is_predicted(name: str) -> None:
 def test_uncertainty_against_a_dense_oracle() -> None:
     """Of a mean, an effect, a coefficient and a difference: what one big Gaussian says."""
     policy = rolin.RoLinTS(n_features=D, arm_std=0.7, noise_std=0.9, intercept_std=1.3, seed=7)
-    bandit = Bandit(policy, features=FEATURES)
+    bandit = Bandit(policy, feature_map=FEATURES)
     play(bandit, 40)
     arms, situation = question(np.random.default_rng(10))
     decision = bandit.decide(arms, situation=situation)
@@ -742,13 +742,13 @@ def test_uncertainty_against_a_dense_oracle() -> None:
 
 def test_reasons_are_those_of_the_time(journal: Journal) -> None:
     """What was learned since does not change why something was decided, unless one asks for now."""
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES, journal=journal)
     play(bandit, 10)
     arms, situation = question(np.random.default_rng(11))
     decision = bandit.decide(arms, situation=situation, id="why")
     then = bandit.explain(decision)
     play(bandit, 20, start=10)
-    bandit.change_features(MORE)
+    bandit.change_feature_map(MORE)
     assert bandit.explain("why") == then
     now = bandit.explain("why", as_of="now")
     assert now.mean != then.mean
@@ -761,7 +761,7 @@ def test_reasons_are_those_of_the_time(journal: Journal) -> None:
 def test_scores_are_what_was_drawn() -> None:
     """The score is the one that decided; what was drawn to explore is said to be."""
     features, rng = FEATURES, np.random.default_rng(12)
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=features, floor=0.2)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=features, floor=0.2)
     explored = []
     for t in range(60):
         arms, situation = question(rng)
@@ -775,23 +775,23 @@ def test_scores_are_what_was_drawn() -> None:
         bandit.reward(decision.id, float(rng.normal()))
     # 60 % are drawn uniformly, of which a third would have been chosen anyway: 0.4 ± 5 s.e.
     assert abs(np.mean(explored) - 0.4) < 5 * math.sqrt(0.24 / 60)
-    control = Bandit(rolin.RoLinTS(n_features=D), features=features, control_share=1.0)
+    control = Bandit(rolin.RoLinTS(n_features=D), feature_map=features, control_share=1.0)
     told_control = control.explain(control.decide(arms, situation=situation))
     assert told_control.explored
     assert told_control.score is None
     assert "drawn at random" in str(told_control)
-    ucb = Bandit(rolin.RoLinUCB(n_features=D, seed=7), features=features)
+    ucb = Bandit(rolin.RoLinUCB(n_features=D, seed=7), feature_map=features)
     top = ucb.explain(ucb.decide(arms, situation=situation))
     assert top.score is not None
     assert top.score > top.mean
-    joint = Bandit(rolin.RoLinTS(n_features=D, sampling="joint", seed=7), features=features)
+    joint = Bandit(rolin.RoLinTS(n_features=D, sampling="joint", seed=7), feature_map=features)
     drawn = joint.explain(joint.decide(arms, situation=situation))
     assert (drawn.score, drawn.explored) == (None, None)
 
 
 def test_explanations_of_other_arms() -> None:
     """An arm that was not chosen is not said to be; a score says what was added to the mean."""
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
     arms, situation = question(np.random.default_rng(13))
     decision = bandit.decide(arms, situation=situation, id="v")
     other = next(arm for arm in arms if arm != decision.arm)
@@ -806,9 +806,9 @@ def test_explanations_of_other_arms() -> None:
 
 def test_now_knows_fields_that_were_recorded_before() -> None:
     """What the bandit would say now: by all the fields that it uses now."""
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
     bandit.decide({"x": {"price": 1.0, "brand": "x"}}, situation={"hour": 3.0}, id="v")
-    bandit.change_features(MORE)
+    bandit.change_feature_map(MORE)
     assert "brand=x" not in {c.name for c in bandit.explain("v").contributions}
     assert "brand=x" in {c.name for c in bandit.explain("v", as_of="now").contributions}
     log = offline.read(bandit, missing=0.0)  # before anything was decided by the new map
@@ -821,14 +821,14 @@ def test_raw_features_given_to_a_policy() -> None:
     with pytest.raises(ParameterError, match="arm 'a' has raw features, expected vectors"):
         policy.decide({"a": {"price": 1.0}})
     with pytest.raises(ParameterError, match="expected a feature map"):
-        policy.change_features(DictVectorizer())  # type: ignore[arg-type]  # on purpose
+        policy.change_feature_map(DictVectorizer())  # type: ignore[arg-type]  # on purpose
 
 
 def test_exports_of_several_maps(tmp_path: Path) -> None:
     """A table of decisions before and after a new field is read without any map, too."""
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
     play(bandit, 6)
-    bandit.change_features(MORE)
+    bandit.change_feature_map(MORE)
     play(bandit, 6, start=6)
     for ending in (".csv", ".parquet"):
         bandit.export_log(tmp_path / f"log{ending}")
@@ -841,7 +841,7 @@ def test_exports_of_several_maps(tmp_path: Path) -> None:
 
 def test_learning_from_the_same_clicks_is_noticed() -> None:
     """Evaluated on what it has learned from, a policy of yes/no rewards is flattered, and that is said."""
-    bandit = Bandit(rolin.LogisticRoLinTS(n_features=D, seed=7), features=FEATURES)
+    bandit = Bandit(rolin.LogisticRoLinTS(n_features=D, seed=7), feature_map=FEATURES)
     for t in range(60):
         arms, situation = question(np.random.default_rng(t))
         decision = bandit.decide(arms, situation=situation, id=str(t))
@@ -859,7 +859,7 @@ def test_learning_from_the_same_clicks_is_noticed() -> None:
 
 def test_explanations_as_text_and_frame() -> None:
     """For colleagues and for notebooks."""
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
     play(bandit, 30)
     arms, situation = question(np.random.default_rng(13))
     told = bandit.explain(bandit.decide(arms, situation=situation), "red")
@@ -879,7 +879,7 @@ def test_explanations_as_text_and_frame() -> None:
 def test_reasons_of_hashed_features() -> None:
     """Names are those of the fields, though many may share a coefficient."""
     features = HashedFeatures(16)
-    bandit = Bandit(rolin.RoLinTS(n_features=16, seed=7), features=features)
+    bandit = Bandit(rolin.RoLinTS(n_features=16, seed=7), feature_map=features)
     play(bandit, 30)
     arms, situation = question(np.random.default_rng(14))
     decision = bandit.decide(arms, situation=situation)
@@ -893,7 +893,7 @@ def test_reasons_of_hashed_features() -> None:
 
 def test_reasons_that_cannot_be_had(journal: Journal) -> None:
     """Unknown decisions and arms, policies without coefficients, states that were removed."""
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES, journal=journal)
     play(bandit, 8)
     with pytest.raises(UnknownDecision, match="no decision has the id 'never'"):
         bandit.explain("never")
@@ -909,8 +909,8 @@ def test_reasons_that_cannot_be_had(journal: Journal) -> None:
     assert bandit.explain("visit-1", as_of="now").mean != 0.0
     for kind in (rolin.HLinUCB, rolin.SafeFALCON, rolin.NaiveRoLinTS):
         other: Policy[Any] = kind(n_features=D, seed=7)
-        blind = Bandit(other, features=FEATURES)
-        with pytest.raises(CannotTell, match="has no coefficients that could explain it"):
+        blind = Bandit(other, feature_map=FEATURES)
+        with pytest.raises(Unsupported, match="has no coefficients that could explain it"):
             blind.explain(blind.decide({"red": {}}, situation={}))
 
 
@@ -919,7 +919,7 @@ def test_reasons_that_cannot_be_had(journal: Journal) -> None:
 
 def test_what_is_nested_deep_is_cut_off(journal: Journal) -> None:
     """A field that nobody uses cannot make a decision that can never be rewarded, exported or expired."""
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=journal)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES, journal=journal)
     deep: Any = 1
     for _ in range(900):
         deep = [deep]
@@ -949,7 +949,7 @@ def test_rows_that_change_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
         return vectors
 
     monkeypatch.setattr(FeatureMap, "encode", changed)
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
     decision = bandit.decide({"x": row}, situation={})
     assert decision.raw is not None
     assert decision.raw.rows == [{"price": 1.0}]
@@ -961,8 +961,10 @@ def test_damaged_files_say_so(tmp_path: Path) -> None:
 
     def damaged(name: str, statement: str) -> Path:
         path = tmp_path / f"{name}.db"
-        with Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES, journal=path) as bandit:
-            bandit.change_features(MORE)
+        with Bandit(
+            rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES, journal=path
+        ) as bandit:
+            bandit.change_feature_map(MORE)
             arms, situation = question(np.random.default_rng(1))
             bandit.decide(arms, situation=situation, id="v")
             bandit.reward("v", 1.0)
@@ -1001,13 +1003,13 @@ def test_import_after_more_fields(tmp_path: Path) -> None:
     with Bandit(rolin.RoLinTS(n_features=D, seed=7), journal=path) as bandit:
         bandit.decide({"a": np.ones(D)}, id="vectors")
         bandit.reward("vectors", 1.0)
-    with Bandit(journal=path, features=FEATURES) as bandit:
+    with Bandit(journal=path, feature_map=FEATURES) as bandit:
         bandit.decide({"a": {"price": 1.0, "rank": "n/a"}}, situation={}, id="odd")
         bandit.reward("odd", 0.0)
         later = FEATURES.with_fields(arm={"rank": Number()})
-        bandit.change_features(later)
+        bandit.change_feature_map(later)
         policy = rolin.RoLinTS(n_features=later.n_features, seed=7)
-        again = Bandit(policy, features=later)
+        again = Bandit(policy, feature_map=later)
         assert again.import_log(bandit.journal) == 2
         assert again.policy.posterior.coefficients.mean == pytest.approx(
             bandit.policy.posterior.coefficients.mean
@@ -1031,7 +1033,7 @@ def test_transformers_get_what_was_given() -> None:
 
     years = Years()
     features = Transformed(years, n_features=1)
-    bandit = Bandit(rolin.RoLinTS(n_features=1, seed=7), features=features)
+    bandit = Bandit(rolin.RoLinTS(n_features=1, seed=7), feature_map=features)
     decision = bandit.decide({"a": {"when": datetime(2020, 1, 1)}}, situation={})
     assert decision.context.tolist() == [2020.0]
     assert years.calls == 1
@@ -1042,7 +1044,7 @@ def test_transformers_get_what_was_given() -> None:
 def test_hashed_decisions_use_what_contexts_does() -> None:
     """Things that no feature can be are left out by both, and recorded."""
     features = HashedFeatures(32)
-    bandit = Bandit(rolin.RoLinTS(n_features=32, seed=7), features=features)
+    bandit = Bandit(rolin.RoLinTS(n_features=32, seed=7), feature_map=features)
     for odd in (datetime(2020, 1, 1), b"5", object(), range(3), 1j, {"x": b"5"}):
         row = {"c": odd, "price": 0.5}
         decision = bandit.decide({"x": row}, situation={})
@@ -1052,7 +1054,7 @@ def test_hashed_decisions_use_what_contexts_does() -> None:
 
 def test_several_questions_and_odd_calls() -> None:
     """Which question is wrong; situations as a table; and calls that make no sense."""
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), features=FEATURES)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
     with pytest.raises(InputError, match="question 1: field 'price' of arm 'x' is 'bad'"):
         bandit.decide_many([{"x": {}}, {"x": {"price": "bad"}}])
     situations = pd.DataFrame({"hour": [1.0, 2.0]})
@@ -1063,7 +1065,7 @@ def test_several_questions_and_odd_calls() -> None:
             bandit.explain(odd)  # type: ignore[arg-type]  # on purpose
     with pytest.raises(ParameterError, match="against='x' is the arm itself"):
         bandit.explain(many[0], "x", against="x")
-    wide = Bandit(rolin.RoLinTS(n_features=MORE.n_features), features=MORE)
+    wide = Bandit(rolin.RoLinTS(n_features=MORE.n_features), feature_map=MORE)
     with pytest.raises(InputError, match="it is another's"):
         bandit.explain(wide.decide({"x": {}}, situation={}), as_of="now")
     with pytest.raises(InputError, match="takes no now"):

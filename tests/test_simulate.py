@@ -130,8 +130,8 @@ def test_synthetic_refuses_what_it_cannot_be(options: dict[str, Any]) -> None:
 
 def test_regret_is_what_the_environment_says(seed: int) -> None:
     """Noted regrets are Σ (best mean - mean of the pulled arm), replayed by hand."""
-    result = played(seed=seed, runs=2, checkpoints=5)
-    assert result.checkpoints.tolist() == [10, 20, 25, 30, 37, 40, 50]
+    result = played(seed=seed, runs=2, n_points=5)
+    assert result.recorded_rounds.tolist() == [10, 20, 25, 30, 37, 40, 50]
     for run in range(2):
         world, own = np.random.SeedSequence([seed, run]).spawn(2)
         policy = rolin.RoLinTS(
@@ -144,22 +144,22 @@ def test_regret_is_what_the_environment_says(seed: int) -> None:
             policy.update(arm, block.contexts[t, arm], block.rewards[t, arm])
             total += block.means[t].max() - block.means[t, arm]
             noted.append(total)
-        expected = np.array(noted)[result.checkpoints - 1]
+        expected = np.array(noted)[result.recorded_rounds - 1]
         np.testing.assert_allclose(result.regret["RoLinTS"][run], expected, rtol=1e-12)
 
 
 def test_a_run_does_not_depend_on_the_others() -> None:
     """Other policies, more runs, more rounds or more workers leave a run as it is."""
-    result = played(checkpoints=50)
+    result = played(n_points=50)
     alone = rolin.simulate(
-        {"RoLinTS": POLICIES["RoLinTS"]}, WORLD, rounds=80, runs=3, seed=3, checkpoints=80,
+        {"RoLinTS": POLICIES["RoLinTS"]}, WORLD, rounds=80, runs=3, seed=3, n_points=80,
         progress=False,
     )  # fmt: skip
     assert (alone.regret["RoLinTS"][:, :50] == result.regret["RoLinTS"][:3]).all()
-    assert same(played(checkpoints=50, jobs=2), result)
+    assert same(played(n_points=50, n_jobs=2), result)
     with joblib.parallel_config(backend="threading", n_jobs=3):
-        assert same(played(checkpoints=50), result)
-    assert not same(played(checkpoints=50, seed=4), result)
+        assert same(played(n_points=50), result)
+    assert not same(played(n_points=50, seed=4), result)
 
 
 class Spy:
@@ -216,7 +216,13 @@ calls: list[int] = []
 def test_an_interrupt_keeps_what_has_finished(tmp_path: Path) -> None:
     """Stopped by the keyboard, finished runs are returned, kept, and not played again."""
     calls.clear()
-    options = {"rounds": 50, "runs": 6, "seed": 3, "progress": False, "keep": tmp_path / "runs"}
+    options = {
+        "rounds": 50,
+        "runs": 6,
+        "seed": 3,
+        "progress": False,
+        "checkpoint": tmp_path / "runs",
+    }
     world = Stopped(n_arms=4, n_features=2, arm_std=0.5)
     with pytest.warns(UserWarning, match="3 of 6 runs"):
         part = rolin.simulate(POLICIES, world, **options)
@@ -235,18 +241,18 @@ def test_an_interrupt_keeps_what_has_finished(tmp_path: Path) -> None:
 def test_kept_runs_survive_a_cut_anywhere(tmp_path: Path) -> None:
     """Cut after any byte of its lines, a file is read up to its last whole run, and goes on."""
     keep = tmp_path / "runs"
-    whole = played(keep=keep, runs=3)
+    whole = played(checkpoint=keep, runs=3)
     content = keep.read_bytes()
     header = content.index(b"\n") + 1
     for cut in (0, 1, 20, header // 2, header - 1):  # nothing whole is left: it starts anew
         keep.write_bytes(content[:cut])
         with pytest.raises(DataError, match="cut short"):
             rolin.Result.load(keep)
-        assert same(played(keep=keep, runs=3), whole)
+        assert same(played(checkpoint=keep, runs=3), whole)
     for cut in (header, header + 1, len(content) // 2, len(content) - 1):
         keep.write_bytes(content[:cut])
         assert len(rolin.Result.load(keep).runs) == content[:cut].count(b"\n") - 1
-        assert same(played(keep=keep, runs=3), whole)
+        assert same(played(checkpoint=keep, runs=3), whole)
         assert sorted(keep.read_bytes().splitlines()) == sorted(content.splitlines())
 
 
@@ -263,19 +269,19 @@ def test_runs_of_what_does_not_say_what_it_is_are_not_kept(tmp_path: Path) -> No
     options = {"rounds": 5, "runs": 1, "progress": False}
     rolin.simulate({"a": Nameless}, WORLD, **options)
     with pytest.raises(ParameterError, match="__repr__"):
-        rolin.simulate({"a": Nameless}, WORLD, keep=tmp_path / "runs", **options)
+        rolin.simulate({"a": Nameless}, WORLD, checkpoint=tmp_path / "runs", **options)
     assert not list(tmp_path.iterdir())
 
 
 def test_two_processes_do_not_share_a_file(tmp_path: Path) -> None:
     """A file that is being written to is refused, and what is in it stays."""
     keep = tmp_path / "runs"
-    whole = played(keep=keep, runs=2)
+    whole = played(checkpoint=keep, runs=2)
     file = rolin.simulation.run_file.RunFile(keep, whole.settings)
     with pytest.raises(ParameterError, match="another process"):
-        played(keep=keep, runs=3)
+        played(checkpoint=keep, runs=3)
     file.close()
-    assert same(played(keep=keep, runs=2), whole)
+    assert same(played(checkpoint=keep, runs=2), whole)
 
 
 class Vandal(Nameless):
@@ -315,27 +321,27 @@ def test_blas_threads_are_given_back() -> None:
 def test_more_runs_are_added_and_fewer_are_picked(tmp_path: Path) -> None:
     """Asked for more runs, only the new ones are played; asked for fewer, the file stays."""
     keep = tmp_path / "runs"
-    played(keep=keep, runs=2)
-    assert same(played(keep=keep, runs=6), played())
+    played(checkpoint=keep, runs=2)
+    assert same(played(checkpoint=keep, runs=6), played())
     before = keep.read_bytes()
-    assert played(keep=keep, runs=2).runs == (0, 1)
+    assert played(checkpoint=keep, runs=2).runs == (0, 1)
     assert keep.read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("options", "named"),
     [({"seed": 4}, "seed was 3 and is now 4"), ({"rounds": 40}, "rounds was 50 and is now 40"),
-     ({"checkpoints": 7}, "checkpoints was")],
+     ({"n_points": 7}, "checkpoints was")],
 )  # fmt: skip
 def test_runs_of_other_settings_are_refused(
     tmp_path: Path, options: dict[str, Any], named: str
 ) -> None:
     """A file of other settings is named, with what differs, and is not touched."""
     keep = tmp_path / "runs"
-    played(keep=keep, runs=2)
+    played(checkpoint=keep, runs=2)
     before = keep.read_bytes()
     with pytest.raises(ParameterError, match=named):
-        played(keep=keep, **options)
+        played(checkpoint=keep, **options)
     assert keep.read_bytes() == before
 
 
@@ -349,12 +355,12 @@ def test_other_files_are_not_overwritten(tmp_path: Path, content: bytes) -> None
     with pytest.raises(DataError, match="line 1"):
         rolin.Result.load(path)
     with pytest.raises(DataError, match="line 1"):
-        played(keep=path)
+        played(checkpoint=path)
     assert path.read_bytes() == content
     with pytest.raises(DataError, match="no file"):
         rolin.Result.load(tmp_path / "nowhere")
     with pytest.raises(ParameterError, match="cannot be written"):
-        played(keep=tmp_path / "no folder" / "runs")
+        played(checkpoint=tmp_path / "no folder" / "runs")
 
 
 @pytest.mark.parametrize(
@@ -363,7 +369,7 @@ def test_other_files_are_not_overwritten(tmp_path: Path, content: bytes) -> None
         ({"rounds": 0}, "rounds=0"),
         ({"runs": 0}, "runs=0"),
         ({"seed": -1}, "seed=-1"),
-        ({"checkpoints": 0}, "checkpoints=0"),
+        ({"n_points": 0}, "n_points=0"),
     ],
 )
 def test_bad_numbers_are_refused(options: dict[str, Any], message: str) -> None:
@@ -477,13 +483,13 @@ def test_policies_that_pull_what_is_not_there_are_caught(arm: Any) -> None:
 def test_edited_runs_are_refused(tmp_path: Path, edit: tuple[bytes, bytes]) -> None:
     """A run that is not one is named by its line, and the file stays as it is."""
     keep = tmp_path / "runs"
-    played(keep=keep, runs=2)
+    played(checkpoint=keep, runs=2)
     lines = keep.read_bytes().splitlines(keepends=True)
     assert edit[0] in lines[2]
     lines[2] = lines[2].replace(*edit, 1)
     keep.write_bytes(b"".join(lines))
     with pytest.raises(DataError, match="line 3"):
-        played(keep=keep, runs=3)
+        played(checkpoint=keep, runs=3)
     assert keep.read_bytes() == b"".join(lines)
 
 
@@ -527,13 +533,13 @@ def test_statistics_by_hand() -> None:
     result = hand_made()
     a = result.final("a")
     assert a.value == 5.0
-    assert a.se == pytest.approx(3**-0.5)
+    assert a.std_error == pytest.approx(3**-0.5)
     comparison = result.compare("a", "b")
     assert comparison.difference.value == -5.0
-    assert comparison.difference.se == pytest.approx(1.0)
+    assert comparison.difference.std_error == pytest.approx(1.0)
     assert comparison.difference.low == pytest.approx(-5 - 4.302653, abs=1e-6)
     assert comparison.ratio.value == 0.5
-    assert comparison.ratio.se == pytest.approx(3**-0.5 / 10)
+    assert comparison.ratio.std_error == pytest.approx(3**-0.5 / 10)
     assert comparison.wins == 1.0
     assert result.compare("a", "a").wins == 0.5
     assert result.growth("a").value == pytest.approx(3 / 4)
@@ -563,7 +569,7 @@ def test_ratio_intervals_hold_the_truth(rng: np.random.Generator) -> None:
 def test_frames_have_the_numbers() -> None:
     """The long frame and the summary hold what the arrays hold."""
     result = hand_made()
-    frame = result.frame()
+    frame = result.to_frame()
     assert list(frame.columns) == ["policy", "run", "round", "regret"]
     assert len(frame) == 2 * 3 * 4
     row = frame.query("policy == 'b' and run == 1 and round == 6")
@@ -589,7 +595,7 @@ def test_results_survive_a_file(tmp_path: Path) -> None:
 def test_one_run_has_no_standard_error() -> None:
     """A single run gives means and no intervals, and can be drawn."""
     result = played(runs=1)
-    assert np.isnan(result.final("RoLinTS").se)
+    assert np.isnan(result.final("RoLinTS").std_error)
     result.plot()
     mpl.pyplot.close("all")
 

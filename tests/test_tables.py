@@ -15,11 +15,11 @@ import pytest
 
 import rolin
 from rolin import Bandit
-from rolin.errors import ArmError, Contradiction, DataError, InputError, UnknownOption
+from rolin.errors import ArmError, DataError, InputError, RewardConflict, UnknownOption
 from rolin.journal import MemoryJournal, SQLiteJournal
 from rolin.journal.folding import packed
 from rolin.logs.dsjson import read_dsjson
-from rolin.logs.export import as_frame, export
+from rolin.logs.export import export, to_frame
 from rolin.logs.reader import past_decisions
 from rolin.logs.record import COLUMNS, read_journal
 from rolin.logs.tables import read_decisions
@@ -50,7 +50,7 @@ def test_what_is_exported_is_imported(ending: str, bandit: Bandit, tmp_path: Pat
     """The same decisions and outcomes, numbers to the bit, and the same state from them."""
     source: Any = tmp_path / f"log{ending}"
     if ending == "frame":
-        source = as_frame(bandit.journal)
+        source = to_frame(bandit.journal)
         assert list(source.columns) == list(COLUMNS)
     else:
         assert export(bandit.journal, source) == 41
@@ -229,7 +229,7 @@ def test_open_decisions_stay_open() -> None:
     assert bandit.policy.arms == ["b"]
     with pytest.raises(DataError, match="row 1: reward is missing"):
         bandit.import_log(pd.DataFrame(WHOLE | {"reward": [None]}))
-    with pytest.raises(Contradiction, match="'late' chose 'b' in the journal, and 'a'"):
+    with pytest.raises(RewardConflict, match="'late' chose 'b' in the journal, and 'a'"):
         bandit.import_log(frame.assign(chosen=[[0]]))
 
 

@@ -8,14 +8,14 @@
     │   ├── NotFiniteError            NaN, infinity, or a number too large to compute with
     │   ├── ArmError                  names of arms: duplicate, unhashable, removed, none at all
     │   ├── UnknownDecision (KeyError)   no decision has that id
-    │   └── Contradiction             another reward for a decision that has one
+    │   └── RewardConflict             another reward for a decision that has one
     ├── MergeError (ValueError)       evidence that cannot be combined
     ├── StateFileError                a file that is not a state this version can read
     ├── JournalError                  a journal that cannot be read, written, or is another's
     ├── DataError                     data from outside that is missing or malformed
     ├── EngineError                   a cluster that cannot be reached, or whose workers die
     ├── MissingExtra (ImportError)    a part that needs packages which are not installed
-    └── CannotTell (NotImplementedError)   a policy without the capability that was asked for
+    └── Unsupported (NotImplementedError)   a policy without the capability that was asked for
 
 And two warnings: ApproximationWarning (UserWarning), where a result is near but not exact, and
 OverlapWarning (UserWarning), where a log is too different from a policy to say what it is worth.
@@ -28,8 +28,6 @@ from __future__ import annotations
 __all__ = [
     "ApproximationWarning",
     "ArmError",
-    "CannotTell",
-    "Contradiction",
     "DataError",
     "EngineError",
     "InputError",
@@ -39,11 +37,13 @@ __all__ = [
     "NotFiniteError",
     "OverlapWarning",
     "ParameterError",
+    "RewardConflict",
     "RolinError",
     "ShapeError",
     "StateFileError",
     "UnknownDecision",
     "UnknownOption",
+    "Unsupported",
 ]
 
 
@@ -81,7 +81,7 @@ class UnknownDecision(InputError, KeyError):
     __str__ = Exception.__str__  # a KeyError shows its message in quotes
 
 
-class Contradiction(InputError):
+class RewardConflict(InputError):
     """A decision that has a reward, or has expired, is given another reward."""
 
 
@@ -109,7 +109,7 @@ class MissingExtra(RolinError, ImportError):
     """A part of the library needs packages that are not installed; names the extra."""
 
 
-class CannotTell(RolinError, NotImplementedError):
+class Unsupported(RolinError, NotImplementedError):
     """A policy does not have the capability that was asked for."""
 
 

@@ -40,5 +40,5 @@ def later() -> rolin.Result:
         rolin.environments.Synthetic(contexts="fixed"),
         rounds=10,
         runs=2,
-        jobs=1,
+        n_jobs=1,
     )

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar, get_args
 from rolin._support.optional import needs
 from rolin.errors import EngineError, ParameterError
 
-__all__ = ["Engine", "check_engine", "check_jobs", "connected", "each"]
+__all__ = ["Engine", "check_engine", "check_n_jobs", "connected", "each"]
 
 Engine = Literal["dask", "ray"]
 Item = TypeVar("Item")
@@ -39,10 +39,10 @@ def check_engine(engine: object, address: object, known: Iterable[str] = get_arg
         )
 
 
-def check_jobs(jobs: object) -> None:
+def check_n_jobs(n_jobs: object) -> None:
     """Refuse a number of workers that there cannot be."""
-    if jobs is not None and (type(jobs) is not int or jobs == 0):
-        raise ParameterError(f"jobs={jobs!r}, expected a number of workers, -1 for all cores")
+    if n_jobs is not None and (type(n_jobs) is not int or n_jobs == 0):
+        raise ParameterError(f"n_jobs={n_jobs!r}, expected a number of workers, -1 for all cores")
 
 
 def each(
@@ -51,7 +51,7 @@ def each(
     *,
     engine: Engine | None,
     address: str | None = None,
-    jobs: int | None = None,
+    n_jobs: int | None = None,
     what: str = "",
 ) -> Iterator[Result]:
     """Yield the results of all items, in their order.
@@ -67,18 +67,18 @@ def each(
     address
         Of a cluster; by default the one that this process is connected to, or else one on this machine,
         which ends with the work.
-    jobs
+    n_jobs
         Number of threads, or of workers of a cluster on this machine; by default, and if negative, as many as
         there are cores.
     what
         What an item is, for errors; by default its text says it.
     """
-    with _POOLS[engine](address, jobs) as pool:
+    with _POOLS[engine](address, n_jobs) as pool:
         yield from _in_order(function, items, what, *pool)
 
 
 def connected(
-    engine: Engine | None, address: str | None = None, jobs: int | None = None
+    engine: Engine | None, address: str | None = None, n_jobs: int | None = None
 ) -> AbstractContextManager[Any]:
     """Stay connected to an engine while the block runs, so that what is done there starts it once.
 
@@ -88,10 +88,10 @@ def connected(
         Which one; `None` for none.
     address
         As of `each`.
-    jobs
+    n_jobs
         As of `each`.
     """
-    return nullcontext() if engine is None else _POOLS[engine](address, jobs)
+    return nullcontext() if engine is None else _POOLS[engine](address, n_jobs)
 
 
 def _in_order(
@@ -137,8 +137,8 @@ Pool = tuple[Callable[..., Any], Callable[[Any], Any], Callable[[], int], Callab
 
 
 @contextmanager
-def _threads(_address: None, jobs: int | None) -> Iterator[Pool]:
-    n = _cores(jobs)
+def _threads(_address: None, n_jobs: int | None) -> Iterator[Pool]:
+    n = _cores(n_jobs)
     executor = ThreadPoolExecutor(n)
     try:
         yield executor.submit, lambda task: task.result(), lambda: n, lambda task: task.cancel()
@@ -147,7 +147,7 @@ def _threads(_address: None, jobs: int | None) -> Iterator[Pool]:
 
 
 @contextmanager
-def _dask(address: str | None, jobs: int | None) -> Iterator[Pool]:
+def _dask(address: str | None, n_jobs: int | None) -> Iterator[Pool]:
     with needs("dask"):
         import distributed
     client, own = None, None
@@ -156,7 +156,7 @@ def _dask(address: str | None, jobs: int | None) -> Iterator[Pool]:
             client = distributed.default_client()
         except ValueError:
             client = own = distributed.Client(
-                n_workers=_cores(jobs), threads_per_worker=1, dashboard_address=None
+                n_workers=_cores(n_jobs), threads_per_worker=1, dashboard_address=None
             )
     else:
         try:
@@ -190,7 +190,7 @@ def _dask(address: str | None, jobs: int | None) -> Iterator[Pool]:
 
 
 @contextmanager
-def _ray(address: str | None, jobs: int | None) -> Iterator[Pool]:
+def _ray(address: str | None, n_jobs: int | None) -> Iterator[Pool]:
     with needs("ray"):
         import ray
     own = not ray.is_initialized()
@@ -200,7 +200,7 @@ def _ray(address: str | None, jobs: int | None) -> Iterator[Pool]:
         )
     if own:
         where: dict[str, Any] = (
-            {"num_cpus": _cores(jobs), "include_dashboard": False}
+            {"num_cpus": _cores(n_jobs), "include_dashboard": False}
             if address is None
             else {"address": address}
         )
@@ -235,9 +235,9 @@ def _called(function: Callable[[Any], Any], item: Any) -> Any:
     return function(item)
 
 
-def _cores(jobs: int | None) -> int:
-    if jobs is not None and jobs > 0:
-        return jobs
+def _cores(n_jobs: int | None) -> int:
+    if n_jobs is not None and n_jobs > 0:
+        return n_jobs
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

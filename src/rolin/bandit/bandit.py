@@ -37,18 +37,18 @@ from rolin.bandit.randomization import Explorer
 from rolin.bandit.state import LiveState, Pending, Plan
 from rolin.errors import (
     ArmError,
-    CannotTell,
-    Contradiction,
     DataError,
     InputError,
     JournalError,
     ParameterError,
+    RewardConflict,
     RolinError,
     ShapeError,
     UnknownDecision,
     UnknownOption,
+    Unsupported,
 )
-from rolin.features import FeatureMap, Features, Transformed
+from rolin.features import BaseFeatureMap, FeatureMap, Transformed
 from rolin.features.recorded import ask_raw
 from rolin.features.tables import is_table, rows_of
 from rolin.journal import Journal, open_journal
@@ -58,7 +58,7 @@ from rolin.journal.events import (
     ArmRestored,
     Decayed,
     Event,
-    FeaturesChanged,
+    FeatureMapChanged,
     LoggedDecision,
     Outcome,
 )
@@ -94,7 +94,7 @@ class Bandit:
     policy
         What decides and learns. The bandit works on a copy, `bandit.policy`. With a journal that
         has begun, the settings must be those of its policy (the seed is the journal's), and it may be left out.
-    features
+    feature_map
         What makes vectors of raw features: a [`FeatureMap`][rolin.FeatureMap],
         [`HashedFeatures`][rolin.features.HashedFeatures], or a fitted transformer of scikit-learn. It is
         recorded, and by default that of the journal, or else of the policy; without one, contexts are vectors.
@@ -140,7 +140,7 @@ class Bandit:
         self,
         policy: Policy[Any] | None = None,
         *,
-        features: Features | Any = None,
+        feature_map: BaseFeatureMap | Any = None,
         journal: Journal | str | PathLike[str] | None = None,
         floor: float | None = None,
         control_share: float | None = None,
@@ -150,10 +150,10 @@ class Bandit:
     ) -> None:
         if policy is not None and not isinstance(policy, Policy):
             raise ParameterError(f"policy={policy!r}, expected a policy of rolin, or None")
-        if features is not None and not isinstance(features, Features):
-            features = Transformed(features)
-        if features is not None and policy is not None:
-            _check_size(policy, features)
+        if feature_map is not None and not isinstance(feature_map, BaseFeatureMap):
+            feature_map = Transformed(feature_map)
+        if feature_map is not None and policy is not None:
+            _check_size(policy, feature_map)
         given: dict[str, Any] = {}
         if floor is not None:
             given["floor"] = share_of("floor", floor)
@@ -173,10 +173,14 @@ class Bandit:
         self._owns_journal = self.journal is not journal
         try:
             self._live = LiveState(
-                self.journal, policy, self._now, snapshot_every, may_have_grown=features is not None
+                self.journal,
+                policy,
+                self._now,
+                snapshot_every,
+                may_have_grown=feature_map is not None,
             )
             self._settle(given)
-            self._settle_features(features)
+            self._settle_features(feature_map)
         except BaseException:
             self.close()
             raise
@@ -198,35 +202,35 @@ class Bandit:
         if self._settings._replace(**given) != self._settings:
             self._live.change(changed)
 
-    def _settle_features(self, features: Features | None) -> None:
+    def _settle_features(self, feature_map: BaseFeatureMap | None) -> None:
         """Go on with the journal's features, or record the first."""
-        self._given = features
-        known = self.policy.features
-        wanted = features or known
-        if known is not None and features is not None and known != features:
-            if isinstance(known, FeatureMap) and known.extends(features):
+        self._given = feature_map
+        known = self.policy.feature_map
+        wanted = feature_map or known
+        if known is not None and feature_map is not None and known != feature_map:
+            if isinstance(known, FeatureMap) and known.extends(feature_map):
                 wanted = known  # somebody else has gone on to more fields
-            elif not (isinstance(features, FeatureMap) and features.extends(known)):
+            elif not (isinstance(feature_map, FeatureMap) and feature_map.extends(known)):
                 raise JournalError(
-                    f"the journal goes on with {known!r}, and was given {features!r}: leave it out to go on, or "
+                    f"the journal goes on with {known!r}, and was given {feature_map!r}: leave it out to go on, or "
                     "add fields to it, with with_fields"
                 )
         recorded = {
-            event.features.version
+            event.feature_map.version
             for _, event in self.journal.lasting()
-            if isinstance(event, FeaturesChanged)
+            if isinstance(event, FeatureMapChanged)
         }
         # also that of a policy which brings its own: decisions refer to it
         if wanted is not None and (wanted != known or wanted.version not in recorded):
-            self.change_features(wanted)
+            self.change_feature_map(wanted)
 
     @property
-    def features(self) -> Features | None:
+    def feature_map(self) -> BaseFeatureMap | None:
         """What makes vectors of raw features; `None` if contexts are vectors."""
-        known = self.policy.features
+        known = self.policy.feature_map
         return self._given if self._given == known else known  # which may be a transformer
 
-    def change_features(self, features: Features) -> None:
+    def change_feature_map(self, feature_map: BaseFeatureMap) -> None:
         """Go on with a map that has more fields, as `bandit.features.with_fields(…)` makes it.
 
         Coefficients of the new features have their prior, and what is known of the others stays. Rewards of
@@ -234,13 +238,13 @@ class Bandit:
 
         Parameters
         ----------
-        features
+        feature_map
             The new map.
         """
-        if not isinstance(features, Features):
-            raise ParameterError(f"features={features!r}, expected a feature map")
-        self._live.change(lambda: FeaturesChanged(self._now(), features))
-        self._given = features
+        if not isinstance(feature_map, BaseFeatureMap):
+            raise ParameterError(f"feature_map={feature_map!r}, expected a feature map")
+        self._live.change(lambda: FeatureMapChanged(self._now(), feature_map))
+        self._given = feature_map
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -389,9 +393,9 @@ class Bandit:
                 self._settings = self._live.settings
                 self._explorer = Explorer(policy.seed, *self._settings[1:])
             control = self._explorer.in_control(person or id)
-            features, raw = self.features, None
-            if features is not None:
-                raw, contexts = ask_raw(features, contexts, arms, situation, excluded)
+            feature_map, raw = self.feature_map, None
+            if feature_map is not None:
+                raw, contexts = ask_raw(feature_map, contexts, arms, situation, excluded)
                 arms = raw.arms
             elif situation is not None:
                 raise ParameterError("situation is given, but the bandit has no feature map")
@@ -447,7 +451,7 @@ class Bandit:
         ------
         UnknownDecision
             If no decision has this id.
-        Contradiction
+        RewardConflict
             If the decision has another reward, or has expired.
         """
         self._live.submit(self._reward_plan([(id, value, arm, weight)]))
@@ -478,7 +482,7 @@ class Bandit:
                     events.append(self._outcome(decision, place, now, value, weight))
                     pending.add(events[-1])
                 elif (known.value, known.weight) != (value, weight):
-                    raise Contradiction(contradiction(known, value, weight))
+                    raise RewardConflict(contradiction(known, value, weight))
             return events, None
 
         return plan
@@ -490,7 +494,7 @@ class Bandit:
             raise InputError(
                 f"{name} is {r:g}, too large to learn from: expected at most {LARGEST:g}"
             )
-        if self.policy.yes_or_no and r not in (0.0, 1.0):
+        if self.policy.binary and r not in (0.0, 1.0):
             raise InputError(f"{name}={value!r}, expected 0 or 1: no or yes")
         return r
 
@@ -573,8 +577,8 @@ class Bandit:
         for name in ("feature_map", "now"):
             if name in columns:
                 raise UnknownOption(f"import_log takes no {name}: the bandit has its own")
-        pasts = past_decisions(source, now=self._now(), feature_map=self.features, **columns)
-        if self.features is None:
+        pasts = past_decisions(source, now=self._now(), feature_map=self.feature_map, **columns)
+        if self.feature_map is None:
             pasts = [reread(past, None) for past in pasts]
         for i, past in enumerate(pasts, start=1):
             try:
@@ -588,7 +592,7 @@ class Bandit:
             for decision, outcomes in pasts:
                 stored = pending.decision(decision.id)
                 if stored is not None and stored.ranking != decision.ranking:
-                    raise Contradiction(
+                    raise RewardConflict(
                         f"decision {decision.id!r} chose {stored.arm!r} in the journal, and "
                         f"{decision.arm!r} in what is imported"
                     )
@@ -613,7 +617,7 @@ class Bandit:
             raise InputError(f"{past!r} is not a past decision")
         x, d = past.decision.offered_contexts, self.policy.n_features
         check_names(past.decision.offered)
-        grown = self.features is not None and x.shape[1] < d  # features that came later were 0
+        grown = self.feature_map is not None and x.shape[1] < d  # features that came later were 0
         if x.shape[1] != d and not grown:
             raise ShapeError(f"it has {x.shape[1]} features, expected {d}, as the policy")
         if x.size and not np.abs(x).max() <= LARGEST:
@@ -660,7 +664,7 @@ class Bandit:
         """Forget: multiply all evidence by a factor above 0 and at most 1."""
         factor = check_factor(factor)
         if not hasattr(self.policy, "decay"):
-            raise CannotTell(f"{type(self.policy).__name__} cannot forget")
+            raise Unsupported(f"{type(self.policy).__name__} cannot forget")
         self._live.change(lambda: Decayed(self._now(), factor))
 
     def learn_scales(self) -> None:
@@ -799,10 +803,10 @@ class Bandit:
         )
 
 
-def _check_size(policy: Policy[Any], features: Features) -> None:
+def _check_size(policy: Policy[Any], feature_map: BaseFeatureMap) -> None:
     """Refuse a policy whose vectors have another size."""
-    if policy.n_features != features.n_features:
+    if policy.n_features != feature_map.n_features:
         raise ParameterError(
-            f"the policy has n_features={policy.n_features}, and {features!r} makes vectors of "
-            f"{features.n_features}: expected n_features=features.n_features"
+            f"the policy has n_features={policy.n_features}, and {feature_map!r} makes vectors of "
+            f"{feature_map.n_features}: expected n_features=feature_map.n_features"
         )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rolin._support.arms import Name
 from rolin._support.optional import needs
 from rolin.bandit.state import LiveState
-from rolin.errors import CannotTell, ParameterError, ShapeError
+from rolin.errors import ParameterError, ShapeError, Unsupported
 from rolin.features import Part, RawContexts
 from rolin.journal.events import LoggedDecision
 from rolin.journal.folding import replay
@@ -146,7 +146,7 @@ def explain(
         raise ParameterError(f"as_of={as_of!r}, expected 'decision' or 'now'")
     known = None if decision.imported else decision.version
     if known is None and as_of == "decision":
-        raise CannotTell(
+        raise Unsupported(
             f"decision {decision.id!r} was imported, so what decided it is not known: as_of='now'"
         )
     if known is None or known > live.version:
@@ -156,8 +156,10 @@ def explain(
         if known is not None and known >= live.changed:  # nothing was learned since
             return _explained(policy, decision, k, other, version=known, as_it_was=True)
         if as_of == "now":
-            if policy.features is not None:  # also by fields that were recorded, and are used since
-                decision = reread(PastDecision(decision, {}), policy.features).decision
+            if (
+                policy.feature_map is not None
+            ):  # also by fields that were recorded, and are used since
+                decision = reread(PastDecision(decision, {}), policy.feature_map).decision
             return _explained(policy, decision, k, other, version=version, as_it_was=False)
     before, version = replay(live.journal, kind=type(policy), upto=known)
     return _explained(before, decision, k, other, version=version, as_it_was=True)
@@ -174,7 +176,7 @@ def _explained(
 ) -> Explanation:
     """Explain by a policy that is as it was, so that what it drew can be drawn again, or not."""
     if not isinstance(policy, (LinearPolicy, BayesRoLinTS)) or isinstance(policy, NaiveRoLinTS):
-        raise CannotTell(f"{type(policy).__name__} has no coefficients that could explain it")
+        raise Unsupported(f"{type(policy).__name__} has no coefficients that could explain it")
     which = [k] if against is None else [k, against]
     sign = np.array([1.0, -1.0][: len(which)])
     x = np.array([_padded(decision.context_of(i), policy) for i in which])
@@ -194,7 +196,7 @@ def _explained(
     return Explanation(
         arm=names[0],
         against=None if alone else names[1],
-        scale="logit" if policy.yes_or_no else "reward",
+        scale="logit" if policy.binary else "reward",
         contributions=_contributions(decision, policy, which, averages[0], stds[0]),
         effect=float(averages[1]),
         effect_std=float(stds[1]),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.checks import first_not_finite
-from rolin.errors import CannotTell, ParameterError
+from rolin.errors import ParameterError, Unsupported
 from rolin.policies import Policy
 from rolin.policies.candidates import Question
 from rolin.policies.keyed_random import Key, KeyedGenerator
@@ -84,7 +84,7 @@ class Explorer:
         n, floor = len(question[0]), self._floor
         try:
             p, error = policy._probabilities(question)
-        except CannotTell:
+        except Unsupported:
             if not floor:
                 return None, []
             raise

@@ -21,13 +21,13 @@ from rolin.catalogue.scoring import Joint, Marginal, Scoring
 from rolin.catalogue.storage import Shelf
 from rolin.errors import (
     ArmError,
-    CannotTell,
     InputError,
     NotFiniteError,
     ParameterError,
     ShapeError,
+    Unsupported,
 )
-from rolin.features import FeatureMap, Features
+from rolin.features import BaseFeatureMap, FeatureMap
 from rolin.features.tables import is_table
 from rolin.model.draws import tied_for_best
 from rolin.model.summaries import Prediction
@@ -60,7 +60,7 @@ class Catalogue:
         feature map, a table of the arms' fields (pandas, polars, Arrow) or a list of rows.
     arms
         The K names; by default 0 … K - 1.
-    features
+    feature_map
         The feature map; by default the policy's, if `contexts` are fields.
 
     Notes
@@ -89,7 +89,7 @@ class Catalogue:
         contexts: Any,
         arms: Iterable[Name] | None = None,
         *,
-        features: Features | None = None,
+        feature_map: BaseFeatureMap | None = None,
     ) -> None:
         rule = getattr(type(policy), "_score", None)
         if (
@@ -97,19 +97,19 @@ class Catalogue:
             or rule not in (LinearPolicy._score, RoLinTS._score)
             or isinstance(policy, NaiveRoLinTS)
         ):
-            raise CannotTell(
+            raise Unsupported(
                 f"{type(policy).__name__} cannot choose from a catalogue, expected a policy that scores arms by their "
                 "posterior, such as RoLinTS or RoLinUCB"
             )
         self.policy = policy
         """What chooses."""
-        self.features = _checked_map(policy, features)
+        self.feature_map = _checked_map(policy, feature_map)
         """What makes vectors of the arms' fields, if it is known."""
         self._n_features = policy.n_features
-        self._crossed = _crossed(self.features) if _has_fields(contexts) else None
+        self._crossed = _crossed(self.feature_map) if _has_fields(contexts) else None
         joint = isinstance(policy, RoLinTS) and policy.sampling == "joint"
         if self._crossed is not None and not joint and not isinstance(policy, Greedy):
-            raise CannotTell(
+            raise Unsupported(
                 f"{policy!r} cannot choose from a catalogue whose contexts depend on the situation: that takes "
                 "joint sampling, RoLinTS(…, sampling='joint')"
             )
@@ -172,8 +172,8 @@ class Catalogue:
             What the file system of a URL takes.
         """
         options = dict(storage_options or {})
-        if features is None and isinstance(policy.features, FeatureMap):
-            names, table = read_fields(source, arm, policy.features, options)
+        if features is None and isinstance(policy.feature_map, FeatureMap):
+            names, table = read_fields(source, arm, policy.feature_map, options)
             return cls(policy, table, names)
         names, x = read_arms(source, arm, features, dtype, options)
         return cls(policy, x, names)
@@ -216,7 +216,7 @@ class Catalogue:
 
     def _check_policy(self) -> None:
         """Refuse to go on if the policy has got other features since."""
-        now, then = self.policy.features, self.features
+        now, then = self.policy.feature_map, self.feature_map
         other = now is not None and then is not None and now.version != then.version
         if other or self.policy.n_features != self._n_features:
             raise ParameterError(
@@ -274,15 +274,15 @@ class Catalogue:
     def _vectors(self, contexts: Any, arms: Iterable[Name] | None) -> NDArray[Any]:
         """Return the features of arms as an array, without a copy where there is no need."""
         if _has_fields(contexts):
-            if self.features is None:
+            if self.feature_map is None:
                 raise InputError(
                     "contexts are fields of arms, expected an array: the policy has no feature map, and "
-                    "none is given as features=…"
+                    "none is given as feature_map=…"
                 )
             names = None if arms is None else _listed(arms)
             if self._crossed is not None:
                 return self._crossed.arm_vectors(contexts, names=names)
-            return np.asarray(self.features.transform(contexts, names=names))
+            return np.asarray(self.feature_map.transform(contexts, names=names))
         if self._crossed is not None:
             raise InputError("contexts are numbers, expected the fields of the arms, as at first")
         x = contexts
@@ -402,9 +402,9 @@ class Catalogue:
                 best = tied_for_best(scores)
                 return (best / best.sum())[offered], np.zeros(len(self))
             if not isinstance(self.policy, RoLinTS):
-                raise CannotTell(f"{type(self.policy).__name__} does not know its probabilities")
+                raise Unsupported(f"{type(self.policy).__name__} does not know its probabilities")
             if draws is None:
-                raise CannotTell(
+                raise Unsupported(
                     f"the probabilities of {len(self)} arms are not computed, but estimated: say from how many "
                     "draws, such as draws=200"
                 )
@@ -488,27 +488,27 @@ def _leave_out(scores: Floats, left: NDArray[np.bool_] | None) -> None:
         scores[~left] = -np.inf
 
 
-def _checked_map(policy: LinearPolicy, features: Features | None) -> Features | None:
+def _checked_map(policy: LinearPolicy, feature_map: BaseFeatureMap | None) -> BaseFeatureMap | None:
     """Return the feature map, which has to be the policy's."""
-    own = policy.features
-    if features is None:
+    own = policy.feature_map
+    if feature_map is None:
         return own
-    if not isinstance(features, Features):
-        raise ParameterError(f"features={features!r}, expected a feature map")
-    if own is not None and own.version != features.version:
+    if not isinstance(feature_map, BaseFeatureMap):
+        raise ParameterError(f"feature_map={feature_map!r}, expected a feature map")
+    if own is not None and own.version != feature_map.version:
         raise ParameterError(
-            f"the policy has learned with {own!r}, and the catalogue is to be made with {features!r}"
+            f"the policy has learned with {own!r}, and the catalogue is to be made with {feature_map!r}"
         )
-    if features.n_features != policy.n_features:
+    if feature_map.n_features != policy.n_features:
         raise ParameterError(
-            f"the feature map has {features.n_features} features, and the policy n_features={policy.n_features}"
+            f"the feature map has {feature_map.n_features} features, and the policy n_features={policy.n_features}"
         )
-    return features
+    return feature_map
 
 
-def _crossed(features: Features | None) -> FeatureMap | None:
+def _crossed(feature_map: BaseFeatureMap | None) -> FeatureMap | None:
     """Return the map, if contexts depend on the situation."""
-    return features if isinstance(features, FeatureMap) and features.situation else None
+    return feature_map if isinstance(feature_map, FeatureMap) and feature_map.situation else None
 
 
 def _has_fields(contexts: Any) -> bool:

@@ -28,7 +28,7 @@ __all__ = [
     "sum_scaled",
 ]
 
-Features = NDArray[Any]  # (K, d), float32 or float64
+BaseFeatureMap = NDArray[Any]  # (K, d), float32 or float64
 Places = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 # Arms that all vectors are multiplied with before the next: their features stay in the cache.
@@ -100,7 +100,7 @@ def steps_down(
 
 
 @compiled(reorder=True, inline=True)
-def _products(x: Features, vectors: Floats, out: Floats) -> None:
+def _products(x: BaseFeatureMap, vectors: Floats, out: Floats) -> None:
     """Write x'v of all arms, for some vectors whose first number stands for a constant 1.
 
     Four vectors at a time, then two: a row is read, and made into double precision, a quarter as often.
@@ -140,7 +140,7 @@ def _products(x: Features, vectors: Floats, out: Floats) -> None:
 
 @compiled(reorder=True)
 def renew(
-    x: Features,  # (K, d)
+    x: BaseFeatureMap,  # (K, d)
     rows: Places,  # (K,): of the posterior; 0 of an arm that was never seen
     offered: Flags,  # (K,)
     arms: Floats,
@@ -177,7 +177,7 @@ def renew(
 
 @compiled(reorder=True)
 def levels(
-    x: Features,  # (K, p)
+    x: BaseFeatureMap,  # (K, p)
     vectors: Floats,  # (B, 1 + p): θ; first what a constant 1 is multiplied with
     out: Floats,  # (B, K), written: x'θ
 ) -> None:

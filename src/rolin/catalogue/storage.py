@@ -14,7 +14,7 @@ from rolin.errors import ArmError
 
 __all__ = ["BLOCK", "Shelf"]
 
-Features = NDArray[Any]  # (K, p), float32 or float64
+BaseFeatureMap = NDArray[Any]  # (K, p), float32 or float64
 Floats = NDArray[np.float64]
 BLOCK = 32_768
 """Arms that are taken at a time."""
@@ -34,9 +34,9 @@ class Shelf:
         Their names.
     """
 
-    def __init__(self, features: Features, names: Names) -> None:
+    def __init__(self, features: BaseFeatureMap, names: Names) -> None:
         self._first, self._names = features, names
-        self._more: Features = np.empty((0, features.shape[1]), dtype=features.dtype)
+        self._more: BaseFeatureMap = np.empty((0, features.shape[1]), dtype=features.dtype)
         self._added: list[Name] = []
         self._free: list[int] = []  # places of arms that were added and taken out again
         self._place_of: dict[Name, int] = {}  # of arms that were added
@@ -65,7 +65,7 @@ class Shelf:
         """Precision of the features."""
         return self._first.dtype
 
-    def blocks(self, size: int = BLOCK) -> Iterator[tuple[int, int, Features]]:
+    def blocks(self, size: int = BLOCK) -> Iterator[tuple[int, int, BaseFeatureMap]]:
         """Yield all places in blocks: where each begins and ends, and its features."""
         first = len(self._first)
         for start in range(0, first, size):
@@ -114,7 +114,7 @@ class Shelf:
                 seen.add(name)
         return places
 
-    def add(self, features: Features, names: Sequence[Name]) -> NDArray[np.int64]:
+    def add(self, features: BaseFeatureMap, names: Sequence[Name]) -> NDArray[np.int64]:
         """Add arms, and return their places: such as are free, then those that come next."""
         known = self.find(names) >= 0
         if known.any():

@@ -15,7 +15,7 @@ from rolin._support.checks import level_of
 from rolin._support.progress import bar
 from rolin.cli.policies import missing_of, new_policy, read_map
 from rolin.errors import DataError, OverlapWarning, RolinError
-from rolin.features import Features
+from rolin.features import BaseFeatureMap
 from rolin.logs.frames import numbers, read_table
 from rolin.offline.figures import draw_estimates
 from rolin.policies import Policy, find, load
@@ -156,11 +156,13 @@ def _arm_features(path: Path, *, raw: bool) -> Any:
     return dict(zip(table[arm].tolist(), np.column_stack(columns).tolist(), strict=True))
 
 
-def _map(path: Path | None, targets: dict[str, Any]) -> Features | None:
+def _map(path: Path | None, targets: dict[str, Any]) -> BaseFeatureMap | None:
     """Return what reads the log's raw features: a map, or that of the policies."""
     if path is not None:
         return read_map(path)
-    maps = {target.features for target in targets.values() if isinstance(target, Policy)} - {None}
+    maps = {target.feature_map for target in targets.values() if isinstance(target, Policy)} - {
+        None
+    }
     if len(maps) > 1:
         raise DataError("the policies have different feature maps, expected those of one at a time")
     return maps.pop() if maps else None

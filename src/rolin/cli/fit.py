@@ -54,7 +54,7 @@ def run(
             help="Of the cluster; by default one on this machine, which ends with the command."
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Threads or workers; -1 for all cores.")] = -1,
+    n_jobs: Annotated[int, typer.Option(help="Threads or workers; -1 for all cores.")] = -1,
     storage: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,8 +81,8 @@ def run(
         "intercept_std": intercept_std,
         "engine": engine,
         "address": address,
-        "jobs": jobs,
-        "keep": part,
+        "n_jobs": n_jobs,
+        "checkpoint": part,
         "storage_options": dict(_option(text) for text in storage or ()),
     }
     try:

@@ -15,7 +15,7 @@ from rolin._support.progress import bar
 from rolin.bandit.bandit import Bandit
 from rolin.cli.policies import new_policy, read_map
 from rolin.errors import DataError, RolinError
-from rolin.features import Features
+from rolin.features import BaseFeatureMap
 from rolin.journal import SQLiteJournal, replay
 from rolin.journal.codec import row_of
 from rolin.journal.events import SettingsChanged
@@ -51,8 +51,8 @@ def show(journal: JournalFile) -> None:
     typer.echo(f"policy     {policy!r}")
     _, floor, share, propensities = settings[-1] if settings else SettingsChanged(0.0)
     typer.echo(f"settings   floor {floor:g}, control_share {share:g}, propensities {propensities}")
-    if policy.features is not None:
-        typer.echo(f"features   {policy.features!r}")
+    if policy.feature_map is not None:
+        typer.echo(f"feature map {policy.feature_map!r}")
     typer.echo(f"events     {version}")
     if header.first:
         typer.echo(f"erased     some of the events up to {header.first}")
@@ -147,7 +147,7 @@ def import_(
     begun = journal.exists()
     try:
         new = None if begun else new_policy(policy, d)
-        with Bandit(new, features=feature_map, journal=journal) as bandit:
+        with Bandit(new, feature_map=feature_map, journal=journal) as bandit:
             n = bandit.import_log(pasts)
     except RolinError:
         if not begun:  # a journal that came to nothing
@@ -157,11 +157,11 @@ def import_(
     typer.echo(f"{n} of {len(pasts)} decisions were new; the journal is {journal}")
 
 
-def _map(path: Path | None, journal: Path) -> Features | None:
+def _map(path: Path | None, journal: Path) -> BaseFeatureMap | None:
     """Return the feature map of a file, or that of a journal that has begun."""
     if path is not None:
         return read_map(path)
-    return replay(journal)[0].features if journal.exists() else None
+    return replay(journal)[0].feature_map if journal.exists() else None
 
 
 def _names(path: Path | None) -> list[str] | None:

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from rolin.errors import DataError
-from rolin.features import Features, load
+from rolin.features import BaseFeatureMap, load
 from rolin.policies import Policy, find
 from rolin.policies.base import options_of
 
 __all__ = ["missing_of", "new_policy", "read_map"]
 
 
-def read_map(path: Path) -> Features:
+def read_map(path: Path) -> BaseFeatureMap:
     """Return the feature map of a file."""
     if not path.is_file():
         raise DataError(f"there is no feature map {path}")

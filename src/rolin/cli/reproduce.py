@@ -88,7 +88,7 @@ def _command(make: Callable[..., Experiment]) -> Callable[..., None]:
     def command(
         runs: Runs = None,
         rounds: Rounds = None,
-        jobs: Jobs = -1,
+        n_jobs: Jobs = -1,
         engine: OnEngine = None,
         address: Address = None,
         seed: Seed = 0,
@@ -100,7 +100,7 @@ def _command(make: Callable[..., Experiment]) -> Callable[..., None]:
             make(rounds=rounds, contexts=contexts, sampling=sampling),
             runs,
             seed,
-            {"jobs": jobs, "engine": engine, "address": address},
+            {"n_jobs": n_jobs, "engine": engine, "address": address},
             out,
         )
 
@@ -130,7 +130,7 @@ def _movielens_command(
     data: Data = None,
     runs: Runs = None,
     rounds: Rounds = None,
-    jobs: Jobs = -1,
+    n_jobs: Jobs = -1,
     engine: OnEngine = None,
     address: Address = None,
     seed: Seed = 0,
@@ -145,7 +145,7 @@ def _movielens_command(
         movielens, data, rounds=rounds, sampling=sampling, seed=seed,
         rank=rank, ridge=ridge, centre=centre, weighted=weighted,
     )  # fmt: skip
-    _run(experiment, runs, seed, {"jobs": jobs, "engine": engine, "address": address}, out)
+    _run(experiment, runs, seed, {"n_jobs": n_jobs, "engine": engine, "address": address}, out)
 
 
 @app.command(name="movielens-readings", help=movielens_readings.__doc__)
@@ -153,7 +153,7 @@ def _movielens_readings_command(
     data: Data = None,
     runs: Runs = None,
     rounds: Rounds = None,
-    jobs: Jobs = -1,
+    n_jobs: Jobs = -1,
     engine: OnEngine = None,
     address: Address = None,
     seed: Seed = 0,
@@ -161,7 +161,7 @@ def _movielens_readings_command(
     sampling: Sampling = "marginal",
 ) -> None:
     experiment = _movielens(movielens_readings, data, rounds=rounds, sampling=sampling, seed=seed)
-    _run(experiment, runs, seed, {"jobs": jobs, "engine": engine, "address": address}, out)
+    _run(experiment, runs, seed, {"n_jobs": n_jobs, "engine": engine, "address": address}, out)
 
 
 @app.command(name="runtime")
@@ -180,7 +180,7 @@ def _all_command(
     data: Data = None,
     runs: Runs = None,
     rounds: Rounds = None,
-    jobs: Jobs = -1,
+    n_jobs: Jobs = -1,
     engine: OnEngine = None,
     address: Address = None,
     seed: Seed = 0,
@@ -203,7 +203,7 @@ def _all_command(
     ]  # fmt: skip
     experiments += [make(rounds=rounds, contexts=contexts, sampling=sampling) for make in SYNTHETIC]
     folder = out or Path("out")
-    where: Where = {"jobs": jobs, "engine": engine, "address": address}
+    where: Where = {"n_jobs": n_jobs, "engine": engine, "address": address}
     for experiment in experiments:
         _run(experiment, runs, seed, where, folder / experiment.name)
     _runtime_command(runs=runs, rounds=rounds, seed=seed, out=folder / "runtime")

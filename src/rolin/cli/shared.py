@@ -32,7 +32,7 @@ Address = Annotated[
 class Where(TypedDict):
     """Where work is done."""
 
-    jobs: int
+    n_jobs: int
     engine: Engine | None
     address: str | None
 
@@ -41,9 +41,9 @@ def summary_table(title: str, summary: pd.DataFrame) -> Table:
     """Return a summary as a table, with errors beside their means."""
     texts = {}
     for name in summary.columns:
-        if name in ("experiment", "runs", "rounds") or name.endswith("se"):
+        if name in ("experiment", "runs", "rounds") or name.endswith("std_error"):
             continue
-        error = {"mean": "se"}.get(name, f"{name}_se")
+        error = {"mean": "std_error"}.get(name, f"{name}_std_error")
         texts[name] = [
             _number(value) + (f" ± {rounded(row[error], 2)}" if error in summary else "")
             for value, (_, row) in zip(summary[name], summary.iterrows(), strict=True)

@@ -39,7 +39,7 @@ def run(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of a run.")] = 1000,
     runs: Annotated[int, typer.Option(min=1, help="Runs.")] = 20,
     seed: Seed = 0,
-    jobs: Jobs = -1,
+    n_jobs: Jobs = -1,
     engine: OnEngine = None,
     address: Address = None,
     out: Annotated[
@@ -66,10 +66,10 @@ def run(
         rounds=rounds,
         runs=runs,
         seed=seed,
-        jobs=jobs,
+        n_jobs=n_jobs,
         engine=engine,
         address=address,
-        keep=None if out is None else out / "runs.jsonl",
+        checkpoint=None if out is None else out / "runs.jsonl",
     )
     title = f"Regret after {rounds} rounds of {len(result.runs)} runs, {world}"
     Console().print(summary_table(title, result.summary()))

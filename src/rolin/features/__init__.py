@@ -1,6 +1,6 @@
 """From raw features to vectors, and back to names: dicts, JSON, pandas, polars and Arrow."""
 
-from rolin.features.base import Features, Part
+from rolin.features.base import BaseFeatureMap, Part
 from rolin.features.fields import Boolean, Category, Ignored, Number, Tags
 from rolin.features.hashed import HashedFeatures
 from rolin.features.map import FeatureMap
@@ -9,10 +9,10 @@ from rolin.features.serialization import from_json, load
 from rolin.features.sklearn import Transformed
 
 __all__ = [
+    "BaseFeatureMap",
     "Boolean",
     "Category",
     "FeatureMap",
-    "Features",
     "HashedFeatures",
     "Ignored",
     "Number",

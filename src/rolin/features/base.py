@@ -19,7 +19,7 @@ from rolin._support.files import write_bytes
 from rolin.errors import InputError, ParameterError, ShapeError
 from rolin.features.tables import is_table, row_of, rows_of
 
-__all__ = ["ARM", "FORMAT", "Features", "Part", "arms_of", "whose"]
+__all__ = ["ARM", "FORMAT", "BaseFeatureMap", "Part", "arms_of", "whose"]
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class Part(NamedTuple):
     value: float
 
 
-class Features(ABC):
+class BaseFeatureMap(ABC):
     """From raw features to vectors of a fixed size, and back to names. Never changed."""
 
     n_features: int
@@ -148,7 +148,7 @@ class Features(ABC):
         return {names[i]: float(x[i]) for i in np.flatnonzero(x)}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Features) and self.version == other.version
+        return isinstance(other, BaseFeatureMap) and self.version == other.version
 
     def __hash__(self) -> int:
         return hash(self.version)

@@ -15,7 +15,7 @@ from rolin._support.arms import Name
 from rolin._support.checks import count_of
 from rolin.errors import InputError
 from rolin.features import kernels
-from rolin.features.base import ARM, Features, Part, whose
+from rolin.features.base import ARM, BaseFeatureMap, Part, whose
 from rolin.features.columns import LISTS, items_of
 from rolin.features.fields import LARGEST
 from rolin.features.tables import flatten
@@ -28,7 +28,7 @@ Tokens = list[tuple[int, str, float]]
 _SCALARS = (str, int, float, np.number, np.bool_, Decimal, Fraction)
 
 
-class HashedFeatures(Features):
+class HashedFeatures(BaseFeatureMap):
     """Any fields, hashed to a fixed number of features: nothing is declared.
 
     A number is a feature of its field's name, a text one of its own that is 1, and so is each item of a list

@@ -14,7 +14,7 @@ from rolin._support.arms import Name
 from rolin._support.checks import as_names, count_of
 from rolin.errors import InputError, ParameterError, ShapeError
 from rolin.features import kernels
-from rolin.features.base import ARM, Features, Part, arms_of, whose
+from rolin.features.base import ARM, BaseFeatureMap, Part, arms_of, whose
 from rolin.features.columns import Values
 from rolin.features.encoder import Side, Slots
 from rolin.features.fields import Field, field_of
@@ -36,7 +36,7 @@ _ODD = re.compile(
 )  # what JSON makes of keys that are no texts
 
 
-class FeatureMap(Features):
+class FeatureMap(BaseFeatureMap):
     """From fields to vectors of a fixed size, and back to names.
 
     A vector has the constant 1, the features of the situation, those of the arm, and the products of the
@@ -127,8 +127,8 @@ class FeatureMap(Features):
         intercept: bool = True,
         strict: bool = False,
         others: bool = True,
-        most_values: int = 20,
-        most_features: int = 1000,
+        max_values: int = 20,
+        max_features: int = 1000,
     ) -> FeatureMap:
         """Return the map that suits a sample: numbers are standardised, texts become categories.
 
@@ -153,20 +153,20 @@ class FeatureMap(Features):
             As for `FeatureMap`.
         others
             Whether fields of the sample that are not declared are inferred, rather than left out.
-        most_values
+        max_values
             Number of values of a category that get a place of their own: the most frequent.
-        most_features
+        max_features
             Number of features that is an error to exceed, since an update takes its square.
         """
-        most = count_of("most_values", most_values, least=1)
+        most = count_of("max_values", max_values, least=1)
         left = inferred("situation", situations, flat(situation or {}), others, most)
         right = inferred("arm", arms, flat(arm or {}), others, most)
         found = cls(left, right, cross=cross, intercept=intercept, strict=strict)
-        if found.n_features > count_of("most_features", most_features, least=1):
+        if found.n_features > count_of("max_features", max_features, least=1):
             raise ParameterError(
                 f"the map would have {found.n_features} features, from {found._situation.width - 1} of the "
                 f"situation and {found._arm.width - 1} of the arm: choose what to cross, take fewer values "
-                f"(most_values={most_values}), or allow more (most_features={most_features})"
+                f"(max_values={max_values}), or allow more (max_features={max_features})"
             )
         return found
 
@@ -179,7 +179,7 @@ class FeatureMap(Features):
     ) -> FeatureMap:
         """Return this map with more fields, whose features come behind those that there are.
 
-        [`Bandit.change_features`][rolin.Bandit.change_features] goes on with it.
+        [`Bandit.change_feature_map`][rolin.Bandit.change_feature_map] goes on with it.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class FeatureMap(Features):
         extended._build(left, right, terms, self.strict)
         return extended
 
-    def extends(self, other: Features) -> bool:
+    def extends(self, other: BaseFeatureMap) -> bool:
         """Return whether every feature of another map is here, at the same place."""
         if not isinstance(other, FeatureMap):
             return False

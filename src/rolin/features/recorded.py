@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import Name, canonical
-from rolin.features.base import Features, Part, arms_of
+from rolin.features.base import BaseFeatureMap, Part, arms_of
 from rolin.features.columns import LISTS
 from rolin.features.sklearn import Transformed
 from rolin.features.tables import DEEPEST, row_of
@@ -30,7 +30,7 @@ class RawContexts:
 
     Parameters
     ----------
-    features
+    feature_map
         What made vectors of them.
     arms
         Names of the arms.
@@ -42,46 +42,46 @@ class RawContexts:
         (d,) vectors that are needed soon, by place: those of the chosen arms.
     """
 
-    __slots__ = ("_at_hand", "_raw", "arms", "features", "vectors")
+    __slots__ = ("_at_hand", "_raw", "arms", "feature_map", "vectors")
 
     def __init__(
         self,
-        features: Features,
+        feature_map: BaseFeatureMap,
         arms: Sequence[Name],
         raw: str | dict[str, Any],
         vectors: Floats | None = None,
         at_hand: Mapping[int, Floats] | None = None,
     ) -> None:
-        self.features, self.arms, self._raw, self.vectors = features, arms, raw, vectors
+        self.feature_map, self.arms, self._raw, self.vectors = feature_map, arms, raw, vectors
         self._at_hand = at_hand or {}
 
     @classmethod
     def read(
         cls,
-        features: Features,
+        feature_map: BaseFeatureMap,
         arms: Sequence[Name],
         rows: Sequence[dict[str, Any]],
         situation: dict[str, Any],
     ) -> tuple[RawContexts, Floats]:
         """Return a record, which does not change with what it was made of, and its (K, d) vectors."""
         rows, situation = [row.copy() for row in rows], situation.copy()  # others may change them
-        vectors = features.encode(rows, situation, arms)  # says what is wrong with them
-        kept = vectors if isinstance(features, Transformed) else None
+        vectors = feature_map.encode(rows, situation, arms)  # says what is wrong with them
+        kept = vectors if isinstance(feature_map, Transformed) else None
         raw = {"situation": situation, "arms": rows}
-        text = None if features.careful else _json(raw)
+        text = None if feature_map.careful else _json(raw)
         if text is None or (_is_nested(text, len(rows)) and _deeper(raw, DEEPEST + 2)):
             plain = _plain(raw, DEEPEST + 2, ())
             text = _json(plain) or ""
             if kept is None:  # then the vectors are those of what is recorded
-                vectors = features.encode(plain["arms"], plain["situation"], arms)
-        return cls(features, tuple(arms), text, kept), vectors
+                vectors = feature_map.encode(plain["arms"], plain["situation"], arms)
+        return cls(feature_map, tuple(arms), text, kept), vectors
 
     def with_at_hand(self, vectors: Floats, chosen: Sequence[int]) -> RawContexts:
         """Return it with the vectors of the chosen arms, which are needed when their rewards come."""
         at_hand = {k: vectors[k].copy() for k in chosen}
         for vector in at_hand.values():
             vector.flags.writeable = False
-        return RawContexts(self.features, self.arms, self._raw, self.vectors, at_hand)
+        return RawContexts(self.feature_map, self.arms, self._raw, self.vectors, at_hand)
 
     def _parsed(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self._raw) if isinstance(self._raw, str) else self._raw
@@ -104,7 +104,7 @@ class RawContexts:
         if self.vectors is not None:
             return self.vectors
         raw = self._parsed()
-        return self.features.encode(raw["arms"], raw["situation"], self.arms)
+        return self.feature_map.encode(raw["arms"], raw["situation"], self.arms)
 
     def context(self, k: int) -> Floats:
         """Return the (d,) vector of one of the arms."""
@@ -114,7 +114,9 @@ class RawContexts:
             row: Floats = self.vectors[k]
             return row
         raw = self._parsed()
-        only: Floats = self.features.encode([raw["arms"][k]], raw["situation"], [self.arms[k]])[0]
+        only: Floats = self.feature_map.encode([raw["arms"][k]], raw["situation"], [self.arms[k]])[
+            0
+        ]
         return only
 
     def contexts_of(self, places: Sequence[int]) -> Floats:
@@ -127,7 +129,7 @@ class RawContexts:
         """Return what the vector of an arm consists of, by name."""
         raw = self._parsed()
         vector = self.context(k)
-        return self.features.parts(raw["arms"][k], raw["situation"], self.arms[k], vector)
+        return self.feature_map.parts(raw["arms"][k], raw["situation"], self.arms[k], vector)
 
     def to_json(self) -> str:
         """Return it as JSON."""
@@ -136,7 +138,7 @@ class RawContexts:
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, RawContexts)
-            and (self.features, tuple(self.arms)) == (other.features, tuple(other.arms))
+            and (self.feature_map, tuple(self.arms)) == (other.feature_map, tuple(other.arms))
             and self._parsed() == other._parsed()
         )
 
@@ -144,11 +146,11 @@ class RawContexts:
 
     def __repr__(self) -> str:
         """Say what it holds."""
-        return f"<RawContexts of {len(self.arms)} arms, map {self.features.version}>"
+        return f"<RawContexts of {len(self.arms)} arms, map {self.feature_map.version}>"
 
 
 def ask_raw(
-    features: Features, arms: Any, names: Any, situation: Any, excluded: Container[Name]
+    feature_map: BaseFeatureMap, arms: Any, names: Any, situation: Any, excluded: Container[Name]
 ) -> tuple[RawContexts, Floats]:
     """Return the record and the vectors of a question, without the arms that are excluded."""
     rows, found = arms_of(arms, names)
@@ -159,7 +161,7 @@ def ask_raw(
         kept = [k for k, name in enumerate(offered) if name not in excluded]
         if kept:  # or else whoever asks will say so
             rows, offered = [rows[k] for k in kept], [offered[k] for k in kept]
-    return RawContexts.read(features, offered, rows, row_of("the situation", situation))
+    return RawContexts.read(feature_map, offered, rows, row_of("the situation", situation))
 
 
 def _json(raw: dict[str, Any]) -> str | None:

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from rolin.errors import RolinError, StateFileError
-from rolin.features.base import FORMAT, Features
+from rolin.features.base import FORMAT, BaseFeatureMap
 from rolin.features.hashed import HashedFeatures
 from rolin.features.map import FeatureMap
 from rolin.features.sklearn import Absent
@@ -15,7 +15,7 @@ from rolin.features.sklearn import Absent
 __all__ = ["from_json", "load"]
 
 
-def from_json(text: str, source: str = "the text") -> Features:
+def from_json(text: str, source: str = "the text") -> BaseFeatureMap:
     """Return the map that `to_json` wrote.
 
     Parameters
@@ -40,7 +40,7 @@ def from_json(text: str, source: str = "the text") -> Features:
                 "version of rolin"
             )
         version, kind = given.pop("version"), given.pop("kind")
-        found: Features
+        found: BaseFeatureMap
         if kind == "map":
             found = FeatureMap.from_dict(given)
         elif kind == "hashed":
@@ -64,7 +64,7 @@ def from_json(text: str, source: str = "the text") -> Features:
     return found
 
 
-def load(path: str | PathLike[str]) -> Features:
+def load(path: str | PathLike[str]) -> BaseFeatureMap:
     """Return the map that `save` wrote to a file."""
     try:
         text = Path(path).read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from rolin._support.arms import Name
 from rolin._support.checks import as_floats, count_of
 from rolin._support.optional import needs
 from rolin.errors import InputError, NotFiniteError, ParameterError, ShapeError
-from rolin.features.base import ARM, Features, Part
+from rolin.features.base import ARM, BaseFeatureMap, Part
 from rolin.features.tables import flatten
 
 __all__ = ["Transformed"]
@@ -20,7 +20,7 @@ __all__ = ["Transformed"]
 Floats = NDArray[np.float64]
 
 
-class Transformed(Features):
+class Transformed(BaseFeatureMap):
     """What a fitted transformer of scikit-learn makes of rows that have the fields of situation and arm.
 
     It is called with a pandas data frame if it was fitted on one, and with a list of dicts if not. Since it is
@@ -37,7 +37,7 @@ class Transformed(Features):
 
     def __init__(self, transformer: Any, *, n_features: int | None = None) -> None:
         if not callable(getattr(transformer, "transform", None)):
-            raise ParameterError(f"features={transformer!r}, expected a map or a transformer")
+            raise ParameterError(f"feature_map={transformer!r}, expected a map or a transformer")
         if n_features is not None:
             n_features = count_of("n_features", n_features, least=1, most=100_000)
         self.transformer = transformer
@@ -145,5 +145,5 @@ class Absent(Transformed):
     ) -> Floats:
         """Say that it has to be given."""
         raise ParameterError(
-            "vectors come from a transformer that is not saved: give it again, as features=…"
+            "vectors come from a transformer that is not saved: give it again, as feature_map=…"
         )

@@ -49,7 +49,7 @@ class Kept:
     ) -> None:
         self._path = Path(path)
         if str(path) in ("", "."):
-            raise ParameterError(f"keep={path!r}, expected a file")
+            raise ParameterError(f"checkpoint={path!r}, expected a file")
         described = [[f.path, f.size, f.stamp, f.format, f.groups] for f in files]
         self._settings = {
             "fold": json.loads(json.dumps(asdict(fold))),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rolin._support.checks import finite_number_of
 from rolin.errors import DataError, NotFiniteError, ParameterError, RolinError
-from rolin.features import FeatureMap, Features, from_json
+from rolin.features import BaseFeatureMap, FeatureMap, from_json
 from rolin.features.base import ARM
 from rolin.logs import arrow
 from rolin.logs.arrow import BadCell
@@ -92,7 +92,7 @@ class Fold:
         reward: str = "reward",
         weight: str | None = None,
         features: str | Sequence[str] | None = None,
-        feature_map: Features | None = None,
+        feature_map: BaseFeatureMap | None = None,
         missing: Missing = "refuse",
     ) -> Fold:
         """Return what folds batches of this kind.
@@ -152,7 +152,7 @@ class Fold:
                 arrow.check_numbers(schema, measured)
         own = (arm, reward, *([] if weight is None else [weight]))
         if feature_map is not None:
-            if not isinstance(feature_map, Features):
+            if not isinstance(feature_map, BaseFeatureMap):
                 raise ParameterError(f"feature_map={feature_map!r}, expected a feature map")
             if features is None:
                 given = _columns_of_map(feature_map, [n for n in names if n not in own])
@@ -185,7 +185,7 @@ class Fold:
         ]
 
     @cached_property
-    def map(self) -> Features | None:
+    def map(self) -> BaseFeatureMap | None:
         """What makes vectors of raw features."""
         return None if self.feature_map is None else from_json(self.feature_map, "the feature map")
 
@@ -295,7 +295,7 @@ def _used(
     ]
 
 
-def _columns_of_map(feature_map: Features, columns: Sequence[str]) -> list[str]:
+def _columns_of_map(feature_map: BaseFeatureMap, columns: Sequence[str]) -> list[str]:
     """Return the columns that hold fields of the map, or objects that they are in."""
     if not isinstance(feature_map, FeatureMap):
         raise DataError(

@@ -14,9 +14,9 @@ from typing import Any, Literal, TypeVar
 
 from rolin._support.blas import one_thread
 from rolin._support.optional import needs
-from rolin._support.parallel import check_engine, check_jobs, each
+from rolin._support.parallel import check_engine, check_n_jobs, each
 from rolin.errors import DataError, ParameterError, UnknownOption
-from rolin.features import Features
+from rolin.features import BaseFeatureMap
 from rolin.fitting import spark
 from rolin.fitting.checkpoint import Kept
 from rolin.fitting.fold import Fold, Missing
@@ -49,7 +49,7 @@ class Fit:
     """The evidence, without any prior."""
     feature_names: list[str]
     """What the d features are called."""
-    features: Features | None = None
+    feature_map: BaseFeatureMap | None = None
     """What made vectors of raw features."""
     intercept_std: float | None = None
     """Prior standard deviation of an intercept; `None` for no intercept."""
@@ -92,11 +92,11 @@ class Fit:
             )
         if self.intercept_std is not None:
             options = {"intercept_std": self.intercept_std, **options}
-        return start(kind, self.moments, features=self.features, **options)
+        return start(kind, self.moments, feature_map=self.feature_map, **options)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write it to a state file, from which [`rolin.load`][rolin.load] makes a policy of any kind."""
-        features = None if self.features is None else self.features.to_json()
+        features = None if self.feature_map is None else self.feature_map.to_json()
         settings = {"intercept_std": self.intercept_std, "feature_names": self.feature_names}
         state_file.write(path, state_of(self.moments, settings, features))
         if self.kept is not None:
@@ -116,13 +116,13 @@ def fit(
     reward: str = "reward",
     weight: str | None = None,
     features: str | Sequence[str] | None = None,
-    feature_map: Features | None = None,
+    feature_map: BaseFeatureMap | None = None,
     missing: Missing = "refuse",
     intercept_std: float | None = None,
     engine: FitEngine | None = None,
     address: str | None = None,
-    jobs: int | None = None,
-    keep: str | PathLike[str] | None = None,
+    n_jobs: int | None = None,
+    checkpoint: str | PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: bool | str = True,
 ) -> Fit:
@@ -157,9 +157,9 @@ def fit(
     address
         Of the engine's cluster; by default the one that this process is connected to, or else one on
         this machine.
-    jobs
+    n_jobs
         Number of threads, or of workers of a cluster on this machine; by default all cores.
-    keep
+    checkpoint
         A file to note down in how far it has come. Asked again after it was stopped, it goes on from
         there; `save` removes it.
     storage_options
@@ -181,7 +181,7 @@ def fit(
     (('a', 'b'), [2.0, 1.0])
     """
     check_engine(engine, address, ("dask", "ray", "spark"))
-    check_jobs(jobs)
+    check_n_jobs(n_jobs)
     if storage_options is not None and not isinstance(storage_options, Mapping):
         raise ParameterError(f"storage_options={storage_options!r}, expected a mapping")
     options = {str(name): value for name, value in (storage_options or {}).items()}
@@ -191,7 +191,7 @@ def fit(
     }  # fmt: skip
     Scales(intercept_std=intercept_std)  # refuses what it cannot be
     if spark.is_frame(source) or hasattr(source, "__arrow_c_stream__"):
-        fold, moments = _of_stream(source, columns, engine, keep)
+        fold, moments = _of_stream(source, columns, engine, checkpoint)
     else:
         files = look(files_of(source, options), options)
         sample, first = first_rows(files, options)
@@ -201,9 +201,9 @@ def fit(
             raise DataError(f"{first}: {error}") from error
         check_schemas(files, fold)
         partitions = partitions_of(files)
-        kept = None if keep is None else Kept(keep, fold, files, len(partitions))
+        kept = None if checkpoint is None else Kept(checkpoint, fold, files, len(partitions))
         left = partitions[0 if kept is None else kept.done :]
-        parts = _each_piece(left, fold, options, engine, address, jobs)
+        parts = _each_piece(left, fold, options, engine, address, n_jobs)
         with one_thread():
             moments = _added(parts, partitions, fold, kept, progress)
     return Fit(
@@ -211,16 +211,18 @@ def fit(
         fold.feature_names,
         feature_map,
         intercept_std,
-        None if keep is None else Path(keep),
+        None if checkpoint is None else Path(checkpoint),
     )
 
 
 def _of_stream(
-    source: Any, columns: Mapping[str, Any], engine: str | None, keep: object
+    source: Any, columns: Mapping[str, Any], engine: str | None, checkpoint: object
 ) -> tuple[Fold, Moments]:
     """Fold a table, a stream of batches, or a data frame of Spark's."""
-    if keep is not None:
-        raise DataError("keep=… is for files: what was read of a stream or a frame cannot be told")
+    if checkpoint is not None:
+        raise DataError(
+            "checkpoint=… is for files: what was read of a stream or a frame cannot be told"
+        )
     if spark.is_frame(source):
         if engine not in (None, "spark"):
             raise DataError(f"the log is a frame of Spark's, which cannot be folded by {engine}")
@@ -261,13 +263,13 @@ def _each_piece(
     options: Mapping[str, Any],
     engine: FitEngine | None,
     address: str | None,
-    jobs: int | None,
+    n_jobs: int | None,
 ) -> Iterator[Moments]:
     """Yield the moments of partitions, in their order, wherever they are folded."""
     if engine == "spark":
-        return spark.fold_pieces(partitions, fold, options, address, jobs)
+        return spark.fold_pieces(partitions, fold, options, address, n_jobs)
     function = partial(fold_partition, fold=fold, options=options, process=os.getpid())
-    return each(function, partitions, engine=engine, address=address, jobs=jobs)
+    return each(function, partitions, engine=engine, address=address, n_jobs=n_jobs)
 
 
 def _added(

@@ -49,10 +49,10 @@ def fold_pieces(
     fold: Fold,
     options: Options,
     address: str | None,
-    jobs: int | None,
+    n_jobs: int | None,
 ) -> Iterator[Moments]:
     """Yield the moments of every partition of files, in their order."""
-    with _session(address, jobs) as session:
+    with _session(address, n_jobs) as session:
         n = max(1, _ROUND * session.sparkContext.defaultParallelism)
         work = partial(_fold_given, fold=fold, options=dict(options), process=os.getpid())
         for start in range(0, len(partitions), n):
@@ -85,7 +85,7 @@ def _frame_of(session: Any, partitions: Sequence[Partition]) -> Any:
 
 
 @contextmanager
-def _session(address: str | None, jobs: int | None) -> Iterator[Any]:
+def _session(address: str | None, n_jobs: int | None) -> Iterator[Any]:
     with needs("spark"):
         from pyspark.sql import SparkSession
     session = SparkSession.getActiveSession()
@@ -96,7 +96,7 @@ def _session(address: str | None, jobs: int | None) -> Iterator[Any]:
         )
     if session is None:
         # as many threads as there are jobs, and four tries for each task
-        master = address or f"local[{jobs if jobs and jobs > 0 else '*'},4]"
+        master = address or f"local[{n_jobs if n_jobs and n_jobs > 0 else '*'},4]"
         try:
             builder = SparkSession.builder.master(master).appName("rolin fit")
             for name, value in _SETTINGS.items():

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.errors import JournalError, RolinError
-from rolin.features import Features, RawContexts, Transformed, from_json
+from rolin.features import BaseFeatureMap, RawContexts, Transformed, from_json
 from rolin.journal.events import (
     ArmRemoved,
     ArmRestored,
     Decayed,
     Event,
-    FeaturesChanged,
+    FeatureMapChanged,
     LoggedDecision,
     Outcome,
     ScalesLearned,
@@ -70,7 +70,7 @@ def row_of(event: Event) -> Row:
             )
             raw = event.given
             if isinstance(raw, RawContexts):  # which are JSON already
-                body = f'{body[:-1]},"map":"{raw.features.version}","raw":{raw.to_json()}}}'
+                body = f'{body[:-1]},"map":"{raw.feature_map.version}","raw":{raw.to_json()}}}'
                 x = raw.vectors
             else:
                 x = raw
@@ -94,11 +94,11 @@ def row_of(event: Event) -> Row:
         case SettingsChanged():
             body = _json(**dict(zip(_SETTINGS, event[1:], strict=True)))
             return Row(event.time, "settings", body)
-        case FeaturesChanged():
-            return Row(event.time, "features", event.features.to_json())
+        case FeatureMapChanged():
+            return Row(event.time, "features", event.feature_map.to_json())
 
 
-def event_of(row: Row, maps: Mapping[str, Features]) -> Event:
+def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
     """Return the event of a row; raw features refer to one of the maps, by its version."""
     time, kind, text, decision, place, person, numbers = row
     try:
@@ -123,7 +123,7 @@ def event_of(row: Row, maps: Mapping[str, Features]) -> Event:
             case "settings":
                 return SettingsChanged(time, *(body[name] for name in _SETTINGS))
             case "features":
-                return FeaturesChanged(time, from_json(text))
+                return FeatureMapChanged(time, from_json(text))
     except (
         KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, RolinError
     ) as error:  # fmt: skip
@@ -137,7 +137,7 @@ def _decision(
     person: str | None,
     body: dict[str, Any],
     numbers: Floats,
-    maps: Mapping[str, Features],
+    maps: Mapping[str, BaseFeatureMap],
 ) -> LoggedDecision:
     offered = tuple(decode(name) for name in body["offered"])
     k = len(offered)
@@ -152,9 +152,9 @@ def _decision(
         situation, rows = body["raw"]["situation"], body["raw"]["arms"]
         if len(rows) != k or not all(isinstance(row, dict) for row in [situation, *rows]):
             raise ValueError(f"its raw features are not those of {k} arms")
-        features = maps[body["map"]]
-        known = vectors if isinstance(features, Transformed) else None
-        given = RawContexts(features, offered, body["raw"], known)
+        feature_map = maps[body["map"]]
+        known = vectors if isinstance(feature_map, Transformed) else None
+        given = RawContexts(feature_map, offered, body["raw"], known)
     return LoggedDecision(
         id, time, offered, given,
         chosen, p, body["version"], person, body["control"],

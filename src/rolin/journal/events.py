@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import Name
-from rolin.features import Features, RawContexts
+from rolin.features import BaseFeatureMap, RawContexts
 from rolin.model.scales import Scales
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "ArmRestored",
     "Decayed",
     "Event",
-    "FeaturesChanged",
+    "FeatureMapChanged",
     "Lasting",
     "LoggedDecision",
     "Outcome",
@@ -161,13 +161,13 @@ class SettingsChanged(NamedTuple):
     """Whether they are recorded."""
 
 
-class FeaturesChanged(NamedTuple):
+class FeatureMapChanged(NamedTuple):
     """How vectors are made of raw features from now on; further features are behind those known."""
 
     time: float
-    features: Features
+    feature_map: BaseFeatureMap
 
 
-Lasting = ArmRestored | SettingsChanged | FeaturesChanged
+Lasting = ArmRestored | SettingsChanged | FeatureMapChanged
 """Events that are never removed: they are about nobody, and needed for ever."""
 Event = LoggedDecision | Outcome | Decayed | ScalesLearned | ArmRemoved | Lasting

@@ -15,7 +15,7 @@ from rolin.journal.events import (
     ArmRestored,
     Decayed,
     Event,
-    FeaturesChanged,
+    FeatureMapChanged,
     Outcome,
     ScalesLearned,
 )
@@ -37,7 +37,7 @@ def fold(policy: Policy[Any], event: Event) -> None:
         case Outcome():
             if event.value is not None:
                 x, d = event.context, policy.n_features
-                if len(x) < d and policy.features is not None:  # features that came later were 0
+                if len(x) < d and policy.feature_map is not None:  # features that came later were 0
                     x = np.pad(x, (0, d - len(x)))
                 policy.update(event.arm, x, event.value, event.weight)
         case Decayed():
@@ -49,8 +49,8 @@ def fold(policy: Policy[Any], event: Event) -> None:
             policy.remove_arm(event.arm)
         case ArmRestored():
             policy.restore_arm(event.arm, with_past=event.with_past)
-        case FeaturesChanged():
-            policy.change_features(event.features)
+        case FeatureMapChanged():
+            policy.change_feature_map(event.feature_map)
 
 
 def replay(
@@ -113,7 +113,7 @@ def replayed(
             try:
                 fold(policy, event)
             except RolinError as error:  # refused then, too, but for what changes its size
-                if isinstance(event, FeaturesChanged) or isinstance(error, ShapeError):
+                if isinstance(event, FeatureMapChanged) or isinstance(error, ShapeError):
                     raise JournalError(
                         f"event {seq} does not fit to those before it: {error}"
                     ) from error

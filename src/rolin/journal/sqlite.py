@@ -21,10 +21,10 @@ from typing import Any
 from urllib.parse import quote
 
 from rolin.errors import JournalError
-from rolin.features import Features
+from rolin.features import BaseFeatureMap
 from rolin.journal.base import Behind, Header, Journal, Removal, reached
 from rolin.journal.codec import DECISION, LASTING, Row, event_of, row_of
-from rolin.journal.events import Event, FeaturesChanged, Lasting, LoggedDecision, Outcome
+from rolin.journal.events import Event, FeatureMapChanged, Lasting, LoggedDecision, Outcome
 
 __all__ = ["FORMAT", "SQLiteJournal"]
 
@@ -61,17 +61,17 @@ _COLUMNS = "time, kind, body, decision, place, person, numbers"
 _LASTING = str(LASTING)
 
 
-class _Maps(dict[str, Features]):
+class _Maps(dict[str, BaseFeatureMap]):
     """The feature maps of a journal by version, read when one is asked for that is not known."""
 
     def __init__(self, journal: SQLiteJournal) -> None:
         super().__init__()
         self._journal = journal
 
-    def __missing__(self, version: str) -> Features:
+    def __missing__(self, version: str) -> BaseFeatureMap:
         for _, event in self._journal.lasting():
-            if isinstance(event, FeaturesChanged):
-                self[event.features.version] = event.features
+            if isinstance(event, FeatureMapChanged):
+                self[event.feature_map.version] = event.feature_map
         if version not in self:
             raise JournalError(f"the feature map {version} is not in the journal")
         return self[version]

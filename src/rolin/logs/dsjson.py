@@ -21,7 +21,7 @@ import numpy as np
 from rolin._support.arms import Name
 from rolin._support.checks import text_of
 from rolin.errors import DataError, ParameterError, RolinError
-from rolin.features import Features, RawContexts
+from rolin.features import BaseFeatureMap, RawContexts
 from rolin.journal.events import LoggedDecision, Outcome
 from rolin.logs.record import PastDecision
 
@@ -50,7 +50,7 @@ def read_dsjson(
     *,
     features: Sequence[str] | None = None,
     arm: str | None = None,
-    feature_map: Features | None = None,
+    feature_map: BaseFeatureMap | None = None,
 ) -> Imported:
     """Read decisions, costs and probabilities as Vowpal Wabbit logs them.
 
@@ -172,7 +172,7 @@ def _flatten(prefix: str, value: Any, out: dict[str, float]) -> None:
 class _Given(NamedTuple):
     """How contexts are made: by a map of raw features, or from named features that are known."""
 
-    feature_map: Features | None
+    feature_map: BaseFeatureMap | None
     actions: list[dict[str, float]]
     known: dict[str, int]
 

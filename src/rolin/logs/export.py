@@ -28,7 +28,7 @@ from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, read_journal
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["as_frame", "check_target", "export"]
+__all__ = ["check_target", "export", "to_frame"]
 
 _RAW = ("situation", "features")
 _LISTS = {*_RAW, "offered", "contexts", "propensities", "chosen", "rewards", "weights", "outcomes"}
@@ -66,7 +66,7 @@ def check_target(path: str | Path) -> Path:
     return target
 
 
-def as_frame(journal: Journal) -> pd.DataFrame:
+def to_frame(journal: Journal) -> pd.DataFrame:
     """Return all decisions as a data frame, one row each."""
     with needs("sim"):
         import pandas as pd

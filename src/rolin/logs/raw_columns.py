@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
 from rolin.errors import DataError
-from rolin.features import FeatureMap, Features
+from rolin.features import BaseFeatureMap, FeatureMap
 from rolin.features.base import ARM
 from rolin.journal.validation import listed
 
@@ -23,7 +23,7 @@ def require(where: str, columns: dict[str, list[Any]], names: Sequence[str]) -> 
 class RawColumns(NamedTuple):
     """How raw features are read."""
 
-    features: Features
+    features: BaseFeatureMap
     arm: Sequence[str]
     """Columns of the arm's."""
     situation: Sequence[str]
@@ -33,7 +33,7 @@ class RawColumns(NamedTuple):
 def raw_columns(
     where: str,
     columns: dict[str, list[Any]],
-    feature_map: Features,
+    feature_map: BaseFeatureMap,
     features: Sequence[str] | None,
     situation: Sequence[str] | None,
     taken: Set[str],

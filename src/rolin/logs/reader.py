@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolin.errors import DataError, InputError, ParameterError, UnknownOption
-from rolin.features import Features
+from rolin.features import BaseFeatureMap
 from rolin.journal.base import Journal
 from rolin.journal.sqlite import SQLiteJournal
 from rolin.logs.dsjson import SUFFIXES as DSJSON
@@ -28,7 +28,7 @@ def past_decisions(
     source: Journal | str | PathLike[str] | Iterable[PastDecision] | pd.DataFrame,
     *,
     now: float = 0.0,
-    feature_map: Features | None = None,
+    feature_map: BaseFeatureMap | None = None,
     **columns: Any,
 ) -> list[PastDecision]:
     """Return the decisions of a journal, a table, or a log of Vowpal Wabbit's.
@@ -45,7 +45,7 @@ def past_decisions(
         What the reader of that kind of source takes.
     """
     if feature_map is not None:
-        if not isinstance(feature_map, Features):
+        if not isinstance(feature_map, BaseFeatureMap):
             raise ParameterError(f"feature_map={feature_map!r}, expected a feature map")
         found = _past_decisions(source, now, {**columns, "feature_map": feature_map})
         return [reread(past, feature_map) for past in found]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rolin.errors import DataError, InputError
-from rolin.features import FeatureMap, Features, RawContexts
+from rolin.features import BaseFeatureMap, FeatureMap, RawContexts
 from rolin.journal.base import Journal
 from rolin.journal.events import LoggedDecision, Outcome
 
@@ -46,7 +46,7 @@ class PastDecision(NamedTuple):
     outcomes: dict[int, Outcome]
 
 
-def reread(past: PastDecision, features: Features | None) -> PastDecision:
+def reread(past: PastDecision, feature_map: BaseFeatureMap | None) -> PastDecision:
     """Return a past decision with the vectors that other features make of its raw ones.
 
     Parameters
@@ -57,17 +57,17 @@ def reread(past: PastDecision, features: Features | None) -> PastDecision:
         What makes the vectors; `None` for those that it has, without the raw features.
     """
     raw = past.decision.raw if isinstance(past, PastDecision) else None
-    if raw is None or raw.features == features:
+    if raw is None or raw.feature_map == feature_map:
         return past
     decision = past.decision
     try:
-        if features is None:
+        if feature_map is None:
             decision = decision._replace(given=raw.contexts())
         else:
-            own, _ = RawContexts.read(features, decision.offered, raw.rows, raw.situation)
+            own, _ = RawContexts.read(feature_map, decision.offered, raw.rows, raw.situation)
             decision = decision._replace(given=own)
     except InputError as error:
-        grown = isinstance(features, FeatureMap) and features.extends(raw.features)
+        grown = isinstance(feature_map, FeatureMap) and feature_map.extends(raw.feature_map)
         if not grown:
             raise DataError(f"decision {decision.id!r}: {error}") from error
         # what was recorded and not used does not suit a field that came later: as it was read then

@@ -21,7 +21,7 @@ import numpy as np
 from rolin._support.arms import Name, canonical
 from rolin._support.checks import LAST_TIME, text_of
 from rolin.errors import DataError, InputError, RolinError
-from rolin.features import Boolean, Category, FeatureMap, Features, Number, RawContexts, Tags
+from rolin.features import BaseFeatureMap, Boolean, Category, FeatureMap, Number, RawContexts, Tags
 from rolin.features.sklearn import Absent
 from rolin.journal.events import LoggedDecision, Outcome
 from rolin.journal.validation import listed
@@ -46,7 +46,7 @@ def read_decisions(
     time: str = "time",
     person: str = "person",
     weight: str = "weight",
-    feature_map: Features | None = None,
+    feature_map: BaseFeatureMap | None = None,
     situation: Sequence[str] | None = None,
     now: float = 0.0,
 ) -> list[PastDecision]:

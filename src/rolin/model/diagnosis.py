@@ -158,7 +158,7 @@ def diagnose(
     *,
     prior: Scales | None = None,
     feature_names: Sequence[str] | None = None,
-    yes_or_no: bool = False,
+    binary: bool = False,
 ) -> Diagnosis:
     """Say whether there are arm effects that the features miss.
 
@@ -172,7 +172,7 @@ def diagnose(
         to others, as those of categories do, the coefficients of the report are told apart by this prior.
     feature_names
         Names of the d features, for the report.
-    yes_or_no
+    binary
         Whether the moments are those of a logistic policy: then all is on the logit scale, the noise
         is known, and shares of a reward's variance and log scores are left out.
 
@@ -193,7 +193,7 @@ def diagnose(
     prior = Scales() if prior is None else prior
     if not prior.has_intercept:
         prior = replace(prior, intercept_std=_any_level(moments))
-    learn: set[Any] = {"arm_std", "coef_std"} if yes_or_no else {"noise_std", "arm_std", "coef_std"}
+    learn: set[Any] = {"arm_std", "coef_std"} if binary else {"noise_std", "arm_std", "coef_std"}
     found = estimate_scales(moments, method="reml", prior=prior, learn=learn)
     scales = found.scales
     statistic, p_value = math.nan, math.nan
@@ -215,8 +215,8 @@ def diagnose(
         arm_std=found.arm_std,
         statistic=statistic,
         p_value=p_value,
-        shares={} if yes_or_no else shares,
-        log_scores={} if yes_or_no else _log_scores(moments, prior),
+        shares={} if binary else shares,
+        log_scores={} if binary else _log_scores(moments, prior),
         **_effects(moments, weak, _likely(evidence, found, variances), names),
     )
 

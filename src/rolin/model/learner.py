@@ -21,7 +21,7 @@ from rolin._support.checks import (
     first_not_finite,
     number_of,
 )
-from rolin.errors import CannotTell, InputError, NotFiniteError, ShapeError
+from rolin.errors import InputError, NotFiniteError, ShapeError, Unsupported
 from rolin.model.sparse import SparseContexts
 
 __all__ = ["Learner"]
@@ -91,7 +91,7 @@ class Learner(ABC):
 
     def extend(self, n_features: int) -> None:
         """Have more features, behind those that there are, of which nothing is known but the prior."""
-        raise CannotTell(f"{type(self).__name__} cannot have more features than it began with")
+        raise Unsupported(f"{type(self).__name__} cannot have more features than it began with")
 
     def _reserve(self, last_row: int) -> int:
         """Make room for rows up to `last_row`, of models that keep one per arm; return it."""

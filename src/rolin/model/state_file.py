@@ -58,7 +58,7 @@ class State(NamedTuple):
     removed: Sequence[Name]
     decisions: int
     arrays: Mapping[str, NDArray[Any]]
-    features: str | None = None
+    feature_map: str | None = None
     """What makes vectors of raw features, as JSON."""
 
 
@@ -74,8 +74,8 @@ def pack(state: State) -> bytes:
         "settings": state.settings,
         "decisions": state.decisions,
     }
-    if state.features is not None:
-        tensors["features"] = np.frombuffer(state.features.encode("ascii"), dtype=np.uint8)
+    if state.feature_map is not None:
+        tensors["features"] = np.frombuffer(state.feature_map.encode("ascii"), dtype=np.uint8)
     header["digest"] = _digest(header, tensors)
     return save(tensors, {FORMAT: json.dumps(header)})
 

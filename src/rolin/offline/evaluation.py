@@ -88,7 +88,7 @@ class Evaluation:
         known = ", ".join(estimate.method for estimate in self.estimates)
         raise KeyError(f"no method {method!r}, only logged, {known}")
 
-    def table(self) -> pd.DataFrame:
+    def to_frame(self) -> pd.DataFrame:
         """Return the estimates as a data frame, one row each."""
         with needs("sim"):
             import pandas as pd
@@ -261,7 +261,7 @@ def _has_learned_from(policy: Policy[Any], log: Log) -> bool:
     if not isinstance(moments, Moments):
         return False
     own = {arm: i for i, arm in enumerate(moments.arms)}
-    if policy.yes_or_no:  # what an outcome was worth depended on its time: count them
+    if policy.binary:  # what an outcome was worth depended on its time: count them
         chosen = {names[k] for names, k in zip(log.arms, log.chosen.tolist(), strict=True)}
         return moments.count == len(log) and set(own) == chosen
     rows: dict[Any, list[int]] = {}

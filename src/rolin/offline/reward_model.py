@@ -111,7 +111,7 @@ def value_variance(
     )
     precision = log.weights / posterior.scales.noise_std**2
     each = influence * precision * (log.rewards - mean)
-    spread = mean * (1.0 - mean) if model.yes_or_no else posterior.scales.noise_std**2
+    spread = mean * (1.0 - mean) if model.binary else posterior.scales.noise_std**2
     independent = float((influence**2 * precision**2 * spread / log.weights).sum())
     sums = np.bincount(groups, weights=each)
     together = float((sums**2).sum()) * len(sums) / (len(sums) - 1)

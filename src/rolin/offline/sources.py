@@ -178,7 +178,7 @@ def _all_arms_raw(
     arm_features: Mapping[Any, Any] | pd.DataFrame | None,
 ) -> tuple[list[Any], Floats, NDArray[np.int64]]:
     """Return the same of raw features: every arm has its own, the situation is that of the row."""
-    features = next(raw.features for raw in raws if raw is not None)
+    features = next(raw.feature_map for raw in raws if raw is not None)
     if arm_features is None:
         if not isinstance(features, FeatureMap) or set(features.arm) - {ARM}:
             raise DataError(

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from rolin._support.checks import count_of
-from rolin._support.parallel import Engine, check_engine, check_jobs, connected
+from rolin._support.parallel import Engine, check_engine, check_n_jobs, connected
 from rolin.paper import figures
 from rolin.paper.claims import Check, Claim, verdict
 from rolin.paper.experiment import Experiment
@@ -43,10 +43,10 @@ def reproduce(
     *,
     runs: int | None = None,
     seed: int = 0,
-    jobs: int | None = -1,
+    n_jobs: int | None = -1,
     engine: Engine | None = None,
     address: str | None = None,
-    checkpoints: int = 100,
+    n_points: int = 100,
     progress: bool = True,
 ) -> Report:
     """Run an experiment, and write figure, regrets, summary, claims and settings to a folder.
@@ -56,9 +56,9 @@ def reproduce(
     """
     runs = experiment.runs if runs is None else count_of("runs", runs, least=1, most=MOST)
     # All that can be refused is, before anything is written.
-    check_jobs(jobs)
+    check_n_jobs(n_jobs)
     check_engine(engine, address)
-    seed, checkpoints = count_of("seed", seed), count_of("checkpoints", checkpoints, least=1)
+    seed, n_points = count_of("seed", seed), count_of("n_points", n_points, least=1)
     count_of("rounds", experiment.rounds, least=1, most=MOST)
     for make in experiment.policies.values():
         make(seed=seed)
@@ -66,12 +66,12 @@ def reproduce(
         "experiment": experiment.name,
         "rounds": experiment.rounds,
         "seed": seed,
-        "checkpoints": checkpoints,
+        "checkpoints": n_points,
         **experiment.settings,
     }
     place = Folder(folder, asked)
     results = {}
-    with connected(engine, address, jobs):
+    with connected(engine, address, n_jobs):
         for i, (title, environment) in enumerate(experiment.environments.items(), start=1):
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "interrupted:")
@@ -81,12 +81,12 @@ def reproduce(
                     rounds=experiment.rounds,
                     runs=runs,
                     seed=seed,
-                    jobs=jobs,
+                    n_jobs=n_jobs,
                     engine=engine,
                     address=address,
-                    checkpoints=checkpoints,
+                    n_points=n_points,
                     progress=f"{experiment.name}, {title}" if progress else False,
-                    keep=folder / f"runs-{i}.jsonl",
+                    checkpoint=folder / f"runs-{i}.jsonl",
                 )
             if len(results[title].runs) < runs:
                 raise KeyboardInterrupt
@@ -100,14 +100,17 @@ def _write(
     head = {"experiment": experiment.name}
     frames, summaries = [], []
     for title, result in results.items():
-        frames.append(result.frame().assign(**head, environment=title))
+        frames.append(result.to_frame().assign(**head, environment=title))
         summaries.append(result.summary().assign(**head, environment=title))
     regret, summary = pd.concat(frames), pd.concat(summaries, ignore_index=True)
     regret = regret[["experiment", "environment", "policy", "run", "round", "regret"]]
     with place.file("regret.csv") as path:
         regret.to_csv(path, index=False, float_format="%.10g")
     summary = summary.rename(
-        columns={"growth": "last_quarter_over_third", "growth_se": "last_quarter_over_third_se"}
+        columns={
+            "growth": "last_quarter_over_third",
+            "growth_std_error": "last_quarter_over_third_std_error",
+        }
     )
     columns = ["experiment", "environment", "policy"]
     summary = summary[[*columns, *(c for c in summary.columns if c not in columns)]]

@@ -128,7 +128,7 @@ def _table(
                 "naive_seconds": float(naive[n_arms].mean()) * rounds,
                 "naive_rounds": played[n_arms],
                 "ratio": ratio.value,
-                "ratio_se": ratio.se,
+                "ratio_std_error": ratio.std_error,
                 "paper_ratio": paper_naive / paper_fast,
             }
         )
@@ -177,7 +177,7 @@ def _markdown(table: pd.DataFrame) -> str:
     ]
     lines += [
         f"| {row.arms} | {row.rolin_seconds:.4f} | {row.naive_seconds:.3g} | {row.naive_rounds} | "
-        f"{row.ratio:.1f} ± {row.ratio_se:.1g} | {row.paper_ratio:.1f} |"
+        f"{row.ratio:.1f} ± {row.ratio_std_error:.1g} | {row.paper_ratio:.1f} |"
         for row in table.itertuples()
     ]
     return "\n".join(lines)

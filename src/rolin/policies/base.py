@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
 from rolin._support.checks import count_of
-from rolin.errors import CannotTell, ParameterError, RolinError, StateFileError, UnknownOption
-from rolin.features import FeatureMap, Features, from_json
+from rolin.errors import ParameterError, RolinError, StateFileError, UnknownOption, Unsupported
+from rolin.features import BaseFeatureMap, FeatureMap, from_json
 from rolin.model import state_file
 from rolin.model.draws import Scores, ranking, tied_for_best
 from rolin.model.learner import Learner
@@ -219,7 +219,7 @@ class Policy(ABC, Generic[Model]):
 
     def _probabilities(self, question: Question) -> tuple[Floats, Floats]:
         """Return the probability of every arm, and its standard error; for policies that know it."""
-        raise CannotTell(f"{type(self).__name__} does not know its probabilities")
+        raise Unsupported(f"{type(self).__name__} does not know its probabilities")
 
     def _certain(self, question: Question) -> tuple[Floats, Floats]:
         """Return the probabilities of a rule that draws nothing: only ties are broken at random."""
@@ -307,10 +307,10 @@ class Policy(ABC, Generic[Model]):
         """Number d of features."""
         return self._model.n_features
 
-    features: Features | None = None
+    feature_map: BaseFeatureMap | None = None
     """What makes vectors of raw features, if it is known; saved with the policy."""
 
-    def change_features(self, features: Features) -> None:
+    def change_feature_map(self, feature_map: BaseFeatureMap) -> None:
         """Go on with a feature map: the first one, or one with more fields than before.
 
         Coefficients of features that are new have their prior, and what is known of the others stays, to
@@ -318,37 +318,37 @@ class Policy(ABC, Generic[Model]):
 
         Parameters
         ----------
-        features
+        feature_map
             A map of as many features as the policy has, or one that extends the policy's.
         """
-        if not isinstance(features, Features):
-            raise ParameterError(f"features={features!r}, expected a feature map")
-        before = self.features
-        if before is None or before.version == features.version:
-            if features.n_features != self.n_features:
+        if not isinstance(feature_map, BaseFeatureMap):
+            raise ParameterError(f"feature_map={feature_map!r}, expected a feature map")
+        before = self.feature_map
+        if before is None or before.version == feature_map.version:
+            if feature_map.n_features != self.n_features:
                 raise ParameterError(
-                    f"the feature map has {features.n_features} features, and the policy "
+                    f"the feature map has {feature_map.n_features} features, and the policy "
                     f"n_features={self.n_features}"
                 )
-        elif isinstance(features, FeatureMap) and features.extends(before):
+        elif isinstance(feature_map, FeatureMap) and feature_map.extends(before):
             try:
-                self._model.extend(features.n_features)
-            except CannotTell:
-                raise CannotTell(
+                self._model.extend(feature_map.n_features)
+            except Unsupported:
+                raise Unsupported(
                     f"{type(self).__name__} cannot have more features than it began with"
                 ) from None
         else:
             raise ParameterError(
-                f"the policy has learned with {before!r}, which {features!r} does not extend: make it with "
+                f"the policy has learned with {before!r}, which {feature_map!r} does not extend: make it with "
                 "with_fields, so that every feature stays where it is"
             )
-        self.features = features
+        self.feature_map = feature_map
 
     def _names_of(self, given: Sequence[str] | None) -> Sequence[str] | None:
         """Return the names of the features: those given, or those of the map."""
-        return self.features.names if given is None and self.features is not None else given
+        return self.feature_map.names if given is None and self.feature_map is not None else given
 
-    yes_or_no = False
+    binary = False
     """Whether rewards must be 0 or 1."""
     exact = True
     """Whether what is known is what the model says, or an approximation of it."""
@@ -389,7 +389,7 @@ class Policy(ABC, Generic[Model]):
             removed=self._model.removed_arms,
             decisions=self._decisions,
             arrays=self._model.arrays(),
-            features=None if self.features is None else self.features.to_json(),
+            feature_map=None if self.feature_map is None else self.feature_map.to_json(),
         )
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -403,8 +403,8 @@ class Policy(ABC, Generic[Model]):
             self = cls(**state.settings)
             self._decisions = count_of("decisions", state.decisions)
             self._model.restore(state.names, state.removed, state.arrays)
-            if state.features is not None:
-                self.change_features(from_json(state.features, "the map in the state"))
+            if state.feature_map is not None:
+                self.change_feature_map(from_json(state.feature_map, "the map in the state"))
         except (KeyError, TypeError, ValueError, MemoryError) as error:
             raise StateFileError(f"the file's parts do not fit together: {error}") from error
         return self

@@ -105,7 +105,7 @@ def _from_mapping(contexts: Mapping[Any, ArrayLike], n_features: int) -> Floats:
     for arm, vector in contexts.items():
         if isinstance(vector, Mapping):
             raise ParameterError(
-                f"arm {arm!r} has raw features, expected vectors: rolin.Bandit(policy, features=…) makes them, or "
+                f"arm {arm!r} has raw features, expected vectors: rolin.Bandit(policy, feature_map=…) makes them, or "
                 "features.contexts(…)"
             )
         break  # one tells

@@ -156,7 +156,7 @@ class LinearPolicy(Policy[Posterior]):
             self.moments,
             prior=self.scales,
             feature_names=self._names_of(feature_names),
-            yes_or_no=self.yes_or_no,
+            binary=self.binary,
         )
 
     @property

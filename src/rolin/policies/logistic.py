@@ -26,7 +26,7 @@ __all__ = ["LogisticRoLinTS", "LogisticRoLinUCB"]
 class _Logistic(LinearPolicy):
     """What both share: a posterior of logits, and predictions of probabilities."""
 
-    yes_or_no = True
+    binary = True
     exact = False
 
     def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:

@@ -57,8 +57,8 @@ def merge(a: Learns, b: Learns, *, base: Learns | None = None) -> Learns:
         if different := [name for name in ours if ours[name] != theirs[name]]:
             name = different[0]
             raise MergeError(f"{name} differs: {ours[name]!r} and {theirs[name]!r}")
-        if other.features != a.features:
-            raise MergeError(f"features differ: {a.features!r} and {other.features!r}")
+        if other.feature_map != a.feature_map:
+            raise MergeError(f"feature maps differ: {a.feature_map!r} and {other.feature_map!r}")
     for policy in (a, b):
         if begun := _past(policy) ^ started_with:
             name = next(iter(begun)).name
@@ -76,7 +76,7 @@ def merge(a: Learns, b: Learns, *, base: Learns | None = None) -> Learns:
         removed -= set(base.removed_arms) & {*a.arms, *b.arms}  # since restored
     both = type(a)(**a.settings)
     both._model.fill(a.moments + news, removed)
-    both._decisions, both.features = max(decisions, 0), a.features
+    both._decisions, both.feature_map = max(decisions, 0), a.feature_map
     return both
 
 

@@ -114,7 +114,9 @@ def _started(
         raise StateFileError(
             f"{path} holds moments, from which {', '.join(known)} can start, but not {kind.__name__}"
         )
-    features = None if state.features is None else from_json(state.features, "the map in the state")
+    feature_map = (
+        None if state.feature_map is None else from_json(state.feature_map, "the map in the state")
+    )
     if state.settings.get("intercept_std") is not None:
         options = {"intercept_std": state.settings["intercept_std"], **options}
-    return start(kind, state_file.moments_of(state), features=features, **options)
+    return start(kind, state_file.moments_of(state), feature_map=feature_map, **options)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from rolin.errors import CannotTell, ParameterError
-from rolin.features import Features
+from rolin.errors import ParameterError, Unsupported
+from rolin.features import BaseFeatureMap
 from rolin.model.estimation import estimate_scales
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
@@ -22,11 +22,11 @@ _LEARNED = ("noise_std", "arm_std", "coef_std")
 
 def can_start(kind: type[Policy[Any]]) -> bool:
     """Return whether policies of a class can start from moments: of yes or no they are no evidence."""
-    return issubclass(kind, (LinearPolicy, BayesRoLinTS)) and not kind.yes_or_no
+    return issubclass(kind, (LinearPolicy, BayesRoLinTS)) and not kind.binary
 
 
 def start(
-    kind: type[Kind], moments: Moments, *, features: Features | None = None, **options: Any
+    kind: type[Kind], moments: Moments, *, feature_map: BaseFeatureMap | None = None, **options: Any
 ) -> Kind:
     """Return a policy that has seen what these moments are the evidence of.
 
@@ -36,7 +36,7 @@ def start(
         Its class.
     moments
         The evidence.
-    features
+    feature_map
         What made vectors of raw features.
     options
         Options of the policy; scales that are not given are learned from the moments.
@@ -44,8 +44,8 @@ def start(
     if not (isinstance(kind, type) and issubclass(kind, Policy)):
         raise ParameterError(f"kind={kind!r}, expected the class of a policy")
     if not can_start(kind):
-        why = "its rewards are yes or no" if kind.yes_or_no else "it keeps no moments"
-        raise CannotTell(f"{kind.__name__} cannot start from moments: {why}")
+        why = "its rewards are yes or no" if kind.binary else "it keeps no moments"
+        raise Unsupported(f"{kind.__name__} cannot start from moments: {why}")
     known = options_of(kind) or []
     unset = [name for name in _LEARNED if name in known and name not in options]
     if issubclass(kind, (BayesRoLinTS, NaiveRoLinTS)):  # which take numbers
@@ -57,6 +57,6 @@ def start(
     make: Any = kind
     policy = make(n_features=moments.n_features, **options)
     policy._model.fill(moments)
-    if features is not None:
-        policy.change_features(features)
+    if feature_map is not None:
+        policy.change_feature_map(feature_map)
     return policy  # type: ignore[no-any-return]  # of that class

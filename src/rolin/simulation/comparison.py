@@ -21,7 +21,7 @@ class Estimate:
     """A number that runs gave, with its standard error and an interval."""
 
     value: float
-    se: float
+    std_error: float
     """Standard error; NaN from a single run."""
     low: float
     """Lower end of the interval."""
@@ -30,7 +30,7 @@ class Estimate:
 
     def __str__(self) -> str:
         """Return value ± standard error."""
-        return f"{rounded(self.value)} ± {rounded(self.se, 2)}"
+        return f"{rounded(self.value)} ± {rounded(self.std_error, 2)}"
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def compare(first: Floats, second: Floats, level: float = 0.95) -> Comparison:
 def mean_of(values: Floats, level: float = 0.95) -> Estimate:
     """Return the mean of runs, with Student's interval."""
     n = _count(values)
-    se = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
-    return _interval(float(values.mean()), se, n, level)
+    std_error = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    return _interval(float(values.mean()), std_error, n, level)
 
 
 def ratio_of(above: Floats, below: Floats, level: float = 0.95) -> Estimate:
@@ -79,8 +79,8 @@ def ratio_of(above: Floats, below: Floats, level: float = 0.95) -> Estimate:
         return Estimate(math.nan, math.nan, math.nan, math.nan)
     ratio = float(above.mean()) / mean
     rest = above - ratio * below
-    se = float(rest.std(ddof=1)) / math.sqrt(n) / abs(mean) if n > 1 else math.nan
-    return _interval(ratio, se, n, level)
+    std_error = float(rest.std(ddof=1)) / math.sqrt(n) / abs(mean) if n > 1 else math.nan
+    return _interval(ratio, std_error, n, level)
 
 
 def rounded(value: float, digits: int = 3) -> str:
@@ -98,7 +98,7 @@ def _count(runs: Floats) -> int:
     return len(runs)
 
 
-def _interval(value: float, se: float, n: int, level: float) -> Estimate:
+def _interval(value: float, std_error: float, n: int, level: float) -> Estimate:
     level = number_of("level", level, ParameterError)
     if not 0.0 < level < 1.0:
         raise ParameterError(f"level={level!r}, expected a number between 0 and 1")
@@ -106,5 +106,5 @@ def _interval(value: float, se: float, n: int, level: float) -> Estimate:
         return Estimate(value, math.nan, math.nan, math.nan)
     from scipy.special import stdtrit  # 0.1 s to import, and only simulations need it
 
-    margin = float(stdtrit(n - 1, 0.5 + level / 2)) * se
-    return Estimate(value, se, value - margin, value + margin)
+    margin = float(stdtrit(n - 1, 0.5 + level / 2)) * std_error
+    return Estimate(value, std_error, value - margin, value + margin)

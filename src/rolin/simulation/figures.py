@@ -21,7 +21,7 @@ def draw_regret(result: Result, ax: Axes | None, *, scale: str, bound: bool, ban
     if ax is None:
         with plt.rc_context(STYLE):
             _, ax = plt.subplots(figsize=(4.8, 3.4), layout="constrained")
-    rounds = result.checkpoints
+    rounds = result.recorded_rounds
     top = 0.0
     for place, (name, regret) in enumerate(result.regret.items()):
         mean = regret.mean(axis=0)

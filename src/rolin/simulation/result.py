@@ -37,7 +37,7 @@ class Result:
     runs: tuple[int, ...]
     """Numbers of the runs, in order."""
     regret: Mapping[str, Floats]
-    """(R, C) for every policy: regret of every run up to every checkpoint."""
+    """(R, C) for every policy: regret of every run up to every recorded round."""
 
     @classmethod
     def of(cls, settings: dict[str, Any], runs: Mapping[int, Mapping[str, Floats]]) -> Result:
@@ -56,7 +56,7 @@ class Result:
         return list(self.regret)
 
     @property
-    def checkpoints(self) -> NDArray[np.int64]:
+    def recorded_rounds(self) -> NDArray[np.int64]:
         """(C,) rounds after which the regret was noted."""
         return np.array(self.settings["checkpoints"], dtype=np.int64)
 
@@ -67,7 +67,7 @@ class Result:
 
     @property
     def bound(self) -> Floats | None:
-        """(C,) Theorem 1's bound at the checkpoints, where the environment knows one."""
+        """(C,) Theorem 1's bound at the recorded rounds, where the environment knows one."""
         bound = self.settings.get("bound")
         return None if bound is None else np.array(bound)
 
@@ -95,7 +95,7 @@ class Result:
         1 for regret that grows linearly, 0.84 for the square root of the rounds, 0.71 for their
         logarithm; NaN with fewer than four rounds.
         """
-        regret, at = self._of(policy), self.checkpoints.tolist()
+        regret, at = self._of(policy), self.recorded_rounds.tolist()
         ends = [self.rounds // 2, 3 * self.rounds // 4, self.rounds]
         if not set(ends) <= set(at) or not 0 < ends[0] < ends[1]:
             return Estimate(math.nan, math.nan, math.nan, math.nan)
@@ -121,26 +121,26 @@ class Result:
                 {
                     "policy": name,
                     "mean": final.value,
-                    "se": final.se,
+                    "std_error": final.std_error,
                     "median": float(np.median(self.regret[name][:, -1])),
                     "growth": growth.value,
-                    "growth_se": growth.se,
+                    "growth_std_error": growth.std_error,
                     "runs": len(self.runs),
                     "rounds": self.rounds,
                 }
             )
         return pd.DataFrame(rows)
 
-    def frame(self) -> pd.DataFrame:
-        """Return one row per policy, run and checkpoint: policy, run, round, regret."""
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per policy, run and recorded round: policy, run, round, regret."""
         with needs("sim"):
             import pandas as pd
-        n, c = len(self.runs), len(self.checkpoints)
+        n, c = len(self.runs), len(self.recorded_rounds)
         return pd.DataFrame(
             {
                 "policy": np.repeat(self.policies, n * c),
                 "run": np.tile(np.repeat(self.runs, c), len(self.policies)),
-                "round": np.tile(self.checkpoints, n * len(self.policies)),
+                "round": np.tile(self.recorded_rounds, n * len(self.policies)),
                 "regret": np.concatenate([self.regret[name].ravel() for name in self.policies]),
             }
         )

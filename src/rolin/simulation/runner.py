@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rolin._support.blas import controller, one_thread, one_thread_for_good
 from rolin._support.checks import count_of
 from rolin._support.optional import needs
-from rolin._support.parallel import Engine, check_engine, check_jobs, each
+from rolin._support.parallel import Engine, check_engine, check_n_jobs, each
 from rolin.environments.base import Block, Environment
 from rolin.errors import (
     ArmError,
@@ -51,12 +51,12 @@ def simulate(
     rounds: int,
     runs: int,
     seed: int = 0,
-    jobs: int | None = None,
+    n_jobs: int | None = None,
     engine: Engine | None = None,
     address: str | None = None,
-    checkpoints: int = 100,
+    n_points: int = 100,
     progress: bool | str = True,
-    keep: str | PathLike[str] | None = None,
+    checkpoint: str | PathLike[str] | None = None,
 ) -> Result:
     """Let policies play the same problems, and note their regret.
 
@@ -78,7 +78,7 @@ def simulate(
         Number of runs.
     seed
         A non-negative integer.
-    jobs
+    n_jobs
         Number of processes, -1 for all cores; by default what `joblib.parallel_config` says, or
         one. With an engine, number of workers of a cluster on this machine, by default all cores.
     engine
@@ -86,11 +86,11 @@ def simulate(
     address
         Of the engine's cluster; by default the one that this process is connected to, or else one on this
         machine.
-    checkpoints
+    n_points
         How many times the regret is noted in a run, evenly spaced (and at half and three quarters).
     progress
         Show a bar with the time left; a text is its label.
-    keep
+    checkpoint
         A file to write each run to as it finishes. Asked again with the same settings, only runs
         that are not in it are played.
 
@@ -115,9 +115,9 @@ def simulate(
     rounds = count_of("rounds", rounds, least=1, most=MOST)
     runs = count_of("runs", runs, least=1, most=MOST)
     seed = count_of("seed", seed)
-    check_jobs(jobs)
+    check_n_jobs(n_jobs)
     check_engine(engine, address)
-    at = _checkpoints(rounds, count_of("checkpoints", checkpoints, least=1, most=MOST))
+    at = _recorded_rounds(rounds, count_of("n_points", n_points, least=1, most=MOST))
     if not isinstance(policies, Mapping) or not policies:
         raise ParameterError(f"policies={policies!r}, expected a mapping from names to functions")
     if isinstance(environment, type) or not isinstance(environment, Environment):
@@ -132,15 +132,15 @@ def simulate(
         "checkpoints": at.tolist(),
         "bound": _bound(environment, at),
     }
-    if keep is not None:
+    if checkpoint is not None:
         _check_described(settings)
-    file = None if keep is None else RunFile(keep, settings)
+    file = None if checkpoint is None else RunFile(checkpoint, settings)
     done = {} if file is None else {r: found for r, found in file.runs.items() if r < runs}
     missing = [run for run in range(runs) if run not in done]
     play = _Play(dict(policies), environment, rounds, at, seed)
     try:
         # One BLAS thread: the sums come out the same wherever and beside whatever it runs.
-        played = _played(play, missing, jobs, engine, address)
+        played = _played(play, missing, n_jobs, engine, address)
         with one_thread():
             for run, regrets in _shown(played, runs, len(done), progress):
                 done[run] = regrets
@@ -275,17 +275,17 @@ def pull(policy: Any, contexts: NDArray[np.float64], rewards: NDArray[np.float64
 def _played(
     play: _Play,
     missing: list[int],
-    jobs: int | None,
+    n_jobs: int | None,
     engine: Engine | None,
     address: str | None,
 ) -> Iterator[tuple[int, Regrets]]:
     """Yield runs as they finish, in any order."""
     if engine is not None:
-        yield from each(play, missing, engine=engine, address=address, jobs=jobs, what="run")
+        yield from each(play, missing, engine=engine, address=address, n_jobs=n_jobs, what="run")
         return
     with needs("sim"):
         import joblib
-    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
     yield from parallel(joblib.delayed(play)(run) for run in missing)
 
 
@@ -305,7 +305,7 @@ def _shown(
             advance(1)
 
 
-def _checkpoints(rounds: int, number: int) -> NDArray[np.int64]:
+def _recorded_rounds(rounds: int, number: int) -> NDArray[np.int64]:
     """Return evenly spaced rounds, and those that `Result.growth` needs: 1/2, 3/4 and all of them."""
     every = -(-np.arange(1, number + 1, dtype=np.int64) * rounds // number)
     at = np.union1d(every, [rounds // 2, 3 * rounds // 4, rounds])

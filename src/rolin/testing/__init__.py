@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rolin.errors import CannotTell
+from rolin.errors import Unsupported
 from rolin.testing import deciding, learning, state
 from rolin.testing.capabilities import Decides, MakePolicy, Predicts, Saves
 from rolin.testing.environments import check_environment
@@ -91,6 +91,6 @@ def _knows_probabilities(policy: Any) -> bool:
     """Return whether a policy answers when it is asked for its probabilities."""
     try:
         policy.probabilities(contexts(0), NAMES)
-    except (AttributeError, CannotTell):
+    except (AttributeError, Unsupported):
         return False
     return True

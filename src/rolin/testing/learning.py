@@ -58,7 +58,7 @@ def bad_updates_change_nothing(make: MakePolicy) -> None:
     }
     for what, call in updates.items():
         refused(call, what)
-    if getattr(policy, "yes_or_no", False):
+    if getattr(policy, "binary", False):
         for value in (0.5, -1.0, 2.0):
             refused(lambda value=value: policy.update("new", x, value), f"{value} as yes or no")  # type: ignore[misc]  # bound now
     assert fingerprint(policy) == before

@@ -39,7 +39,7 @@ def contexts(seed: int, n: int = 4) -> Floats:
 
 def reward_for(policy: Any, value: float) -> float:
     """Return a reward that the policy accepts: of one for yes/no rewards, the sign."""
-    return float(value > 0.0) if getattr(policy, "yes_or_no", False) else value
+    return float(value > 0.0) if getattr(policy, "binary", False) else value
 
 
 def train(policy: Any, rounds: int = 30, start: int = 0) -> Any:

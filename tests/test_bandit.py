@@ -397,8 +397,9 @@ def test_joint_sampling_draws_from_what_it_logs(seed: int) -> None:
 class Silent(rolin.Greedy):
     """A policy that does not know its probabilities."""
 
-    def _probabilities(self, question: Any) -> Any:
-        return Policy._probabilities(self, question)
+    def first_probabilities(self, question: Any) -> Any:
+        """Refuse, as the base class does."""
+        return Policy.first_probabilities(self, question)
 
 
 def test_unknown_propensities_are_recorded_as_such(journal: Journal) -> None:

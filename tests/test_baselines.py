@@ -42,9 +42,7 @@ def test_two_rounds_of_hlinucb_by_hand() -> None:
     np.testing.assert_allclose(mean, [4 / 3], rtol=1e-14)
     np.testing.assert_allclose(std**2, [16 / 9 * 6 / 9], rtol=1e-14)
     np.testing.assert_allclose(hidden_std**2, [1 / 3], rtol=1e-14)
-    _, scores = policy._score(
-        (np.zeros((1, 1)), rolin._support.arms.Named(["a"], np.array([1]))), 0
-    )
+    _, scores = policy.score(policy.candidates(np.zeros((1, 1)), ["a"]), 0)
     expected = 4 / 3 + 0.5 * math.sqrt(16 / 9 * 6 / 9) + 0.25 * math.sqrt(1 / 3)
     np.testing.assert_allclose(scores, [[expected]], rtol=1e-14)
 
@@ -103,7 +101,7 @@ def test_hlinucb_is_two_ridge_regressions(initial: str, rng: np.random.Generator
     expected += widths * np.sqrt(
         [theta[d:] @ np.linalg.inv(own_gram[k]) @ theta[d:] for k in range(6)]
     )
-    _, scores = policy._score(model.question(x, None), 0)
+    _, scores = policy.score(model.candidates(x, None), 0)
     np.testing.assert_allclose(scores[0], expected, rtol=1e-9)
 
 

@@ -533,7 +533,7 @@ def test_probabilities_are_estimated_with_their_error(name: str, rng: np.random.
     catalogue.remove([3])
     p, error = catalogue.probabilities(draws=3000)
     left = [i for i in range(12) if i != 3]
-    exact, exact_error = policy.probabilities(x[left], left, with_error=True)
+    exact, exact_error = policy.probabilities_with_error(x[left], left)
     assert p.shape == (11,)
     assert p.sum() == pytest.approx(1.0, abs=0.05)
     # LinTS's arms are all drawn by their coefficients: given them, one is certain

@@ -131,7 +131,7 @@ def test_probabilities_are_those_of_the_mixture(rng: np.random.Generator) -> Non
     x = rng.normal(size=(5, 2))
     p = policy.probabilities(x)
     beliefs = policy.beliefs
-    means, stds = policy._model.predict_each(x, policy._model.question(x, None)[1].rows)
+    means, stds = policy._model.predict_each(x, policy._model.candidates(x, None).rows)
     n = 400_000
     g = rng.choice(8, size=n, p=beliefs.weight)
     noise = beliefs.noise_std[g] * np.sqrt(beliefs.freedom / rng.chisquare(beliefs.freedom, n))

@@ -27,6 +27,7 @@ from rolin.errors import (
     ShapeError,
 )
 from rolin.logs.export import export, to_frame
+from rolin.model.draws import Scores
 from rolin.offline import Log
 from rolin.offline.estimators import groups_of, standard_error
 from rolin.offline.reward_model import default_model, fitted, mean_rewards, value_variance
@@ -284,9 +285,9 @@ def test_replay_intervals() -> None:
 class Always(rolin.Greedy):
     """Chooses the first arm."""
 
-    def _score(self, question: Any, key: Any) -> Any:
-        scores = -np.arange(len(question[0]), dtype=float)
-        return 0, scores[None]
+    def score(self, candidates: Any, key: Any) -> Any:
+        """Prefer arms by their order."""
+        return Scores(0, -np.arange(len(candidates.names), dtype=float)[None])
 
 
 @pytest.mark.parametrize("kind", ["Uniform", "SafeFALCON"])

@@ -31,8 +31,8 @@ def test_marginal_sampling_against_ten_million_draws(kind: Any, rng: np.random.G
     """Eight arms, two of them never seen: shares of 10⁷ draws are within 5 standard errors."""
     policy = trained(kind, rng)
     x = rng.normal(size=(8, 2))
-    p, error = policy.probabilities(x, with_error=True)
-    _, table = policy.posterior.score(x, policy.posterior.question(x, None)[1].rows, np.zeros(8))
+    p, error = policy.probabilities_with_error(x)
+    _, table = policy.posterior.score(x, policy.posterior.candidates(x, None).rows, np.zeros(8))
     counts = np.zeros(8)
     for _ in range(10):
         draws = table[0] + table[1] * rng.standard_normal((10**6, 8))
@@ -46,9 +46,9 @@ def test_joint_sampling_against_the_dense_model(arm_std: float, rng: np.random.G
     """Draws from the dense joint covariance: within 5 standard errors of both."""
     policy = trained(rolin.RoLinTS, rng, sampling="joint", arm_std=arm_std)
     x = rng.normal(size=(8, 2))
-    p, error = policy.probabilities(x, with_error=True)
+    p, error = policy.probabilities_with_error(x)
     dense = DensePosterior.of(policy.scales, policy.moments)
-    mean, z, product, unseen = dense._joint(x, policy.posterior.question(x, None)[1].rows)
+    mean, z, product, unseen = dense._joint(x, policy.posterior.candidates(x, None).rows)
     covariance = product @ z.T + np.diag(unseen)
     draws = rng.multivariate_normal(mean, covariance, size=400_000, method="eigh")
     shares = np.bincount(draws.argmax(axis=1), minlength=8) / 400_000
@@ -87,7 +87,7 @@ def test_a_policy_that_does_not_know_says_so() -> None:
     """Probabilities are a capability."""
 
     class Mine(rolin.LinTS):
-        _probabilities = rolin.Policy._probabilities
+        first_probabilities = rolin.Policy.first_probabilities
 
     with pytest.raises(rolin.errors.Unsupported, match="Mine does not know its probabilities"):
         Mine(n_features=1).probabilities([[1.0]])

@@ -131,7 +131,7 @@ def test_sparse_contexts_are_drawn_as_dense_ones(
         for kind in (sparse.csr_array, sparse.coo_matrix, sparse.csc_array):
             given = kind(contexts)
             draws = rng.normal(size=joint.posterior.size + 9)
-            rows = joint._model.question(contexts, None)[1].rows
+            rows = joint._model.candidates(contexts, None).rows
             _, dense = joint.posterior.score_joint(contexts, rows, draws)
             _, found = joint.posterior.score_joint(SparseContexts(given), rows, draws)
             assert found == pytest.approx(dense, rel=1e-12, abs=1e-12)

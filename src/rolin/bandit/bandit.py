@@ -76,7 +76,7 @@ from rolin.logs.reader import past_decisions
 from rolin.logs.record import PastDecision, reread
 from rolin.model.moments import check_factor
 from rolin.policies import Policy
-from rolin.policies.candidates import ask, check_top_k
+from rolin.policies.candidates import check_top_k
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -399,8 +399,8 @@ class Bandit:
                 arms = raw.arms
             elif situation is not None:
                 raise ParameterError("situation is given, but the bandit has no feature map")
-            question = ask(policy._model, contexts, arms, excluded)
-            x, (names, _) = question
+            candidates = policy.candidates(contexts, arms, excluded)
+            x, names, _ = candidates
             if names is not self._names[0]:  # callers mostly ask about the same arms again
                 check_names(names)
                 self._names = (names, tuple(names))
@@ -408,8 +408,8 @@ class Bandit:
             if x.size and not np.abs(x).max() <= LARGEST:  # so that its reward can be learned from
                 raise first_not_finite("contexts", x)
             if top_k is not None:
-                check_top_k(top_k, question)
-            chosen, p = self._explorer.choose(policy, question, id, top_k or 1, control=control)
+                check_top_k(top_k, candidates)
+            chosen, p = self._explorer.choose(policy, candidates, id, top_k or 1, control=control)
         given: Any = x.copy() if raw is None else x
         for array in (given, p):
             if array is not None:

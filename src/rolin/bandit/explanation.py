@@ -28,7 +28,6 @@ from rolin.logs.record import PastDecision, reread
 from rolin.model.posterior import Posterior
 from rolin.policies import LinearPolicy, Policy
 from rolin.policies.bayes_rolin_ts import BayesRoLinTS
-from rolin.policies.candidates import ask
 from rolin.policies.naive import NaiveRoLinTS
 
 if TYPE_CHECKING:
@@ -306,10 +305,10 @@ def _drawn(
         return None, None  # drawn from the probabilities, not by scores
     x = decision.offered_contexts
     x = np.pad(x, ((0, 0), (0, policy.n_features - x.shape[1])))
-    question = ask(policy._model, x, decision.offered, ())
-    scores = policy._score(question, decision.id)
-    best = policy._ranking(scores, decision.id, 1)[0]
-    return float(scores[1][-1, k]), best != decision.chosen[0]
+    candidates = policy.candidates(x, decision.offered)
+    scores = policy.score(candidates, decision.id)
+    best = policy.rank(scores, decision.id, 1)[0]
+    return float(scores.values[k]), best != decision.chosen[0]
 
 
 def _short(name: str) -> str:

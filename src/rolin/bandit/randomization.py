@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rolin._support.checks import first_not_finite
 from rolin.errors import ParameterError, Unsupported
 from rolin.policies import Policy
-from rolin.policies.candidates import Question
+from rolin.policies.candidates import Candidates
 from rolin.policies.keyed_random import Key, KeyedGenerator
 
 __all__ = ["Explorer"]
@@ -53,10 +53,10 @@ class Explorer:
         return bool(self._random.at(unit, _CONTROL).random() < self._control_share)
 
     def choose(
-        self, policy: Policy[Any], question: Question, key: Key, top_k: int, *, control: bool
+        self, policy: Policy[Any], candidates: Candidates, key: Key, top_k: int, *, control: bool
     ) -> tuple[tuple[int, ...], Floats | None]:
         """Return the places of the chosen arms, and the probability of each to be the first."""
-        x, (names, _) = question
+        x, names, _ = candidates
         n = len(names)
         if n * self._floor > 1.0 + 1e-12:
             raise ParameterError(
@@ -67,23 +67,23 @@ class Explorer:
                 raise first_not_finite("contexts", x)
             order = self._random.at(key, _FLOOR).permutation(n)[:top_k]
             return tuple(order.tolist()), np.full(n, 1.0 / n)
-        p, first = self._first(policy, question, key)
+        p, first = self._first(policy, candidates, key)
         if len(first) == top_k:
             return tuple(first), p
         # Behind an arm that was drawn here, the others come in the policy's order.
-        scores = policy._score(question, key)
-        ranked = policy._ranking(scores, key, min(top_k + len(first), n))
+        scores = policy.score(candidates, key)
+        ranked = policy.rank(scores, key, min(top_k + len(first), n))
         return (*first, *[k for k in ranked if k not in first][: top_k - len(first)]), p
 
     def _first(
-        self, policy: Policy[Any], question: Question, key: Key
+        self, policy: Policy[Any], candidates: Candidates, key: Key
     ) -> tuple[Floats | None, list[int]]:
         """Return the probability of every arm, and the first arm if it is not for the policy to draw."""
         if not self._propensities:
             return None, []
-        n, floor = len(question[0]), self._floor
+        n, floor = len(candidates.names), self._floor
         try:
-            p, error = policy._probabilities(question)
+            p, error = policy.first_probabilities(candidates)
         except Unsupported:
             if not floor:
                 return None, []

@@ -313,7 +313,7 @@ class LiveState:
         since = sum(seq > decision.version and name == arm for seq, name in self._new_lives)
         if not since:
             return arm
-        names = self.policy._model.names
+        names = self.policy.names_with_past
         lives = [name.life for name in names if isinstance(name, PastArm) and name.name == arm]
         return PastArm(arm, max(lives) - since + 1)
 

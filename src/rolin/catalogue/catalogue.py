@@ -29,7 +29,7 @@ from rolin.errors import (
 )
 from rolin.features import BaseFeatureMap, FeatureMap
 from rolin.features.tables import is_table
-from rolin.model.draws import tied_for_best
+from rolin.model.draws import Scores, tied_for_best
 from rolin.model.summaries import Prediction
 from rolin.policies import Decision, LinearPolicy
 from rolin.policies.greedy import Greedy
@@ -91,10 +91,10 @@ class Catalogue:
         *,
         feature_map: BaseFeatureMap | None = None,
     ) -> None:
-        rule = getattr(type(policy), "_score", None)
+        rule = getattr(type(policy), "score", None)
         if (
             not isinstance(policy, LinearPolicy)
-            or rule not in (LinearPolicy._score, RoLinTS._score)
+            or rule not in (LinearPolicy.score, RoLinTS.score)
             or isinstance(policy, NaiveRoLinTS)
         ):
             raise Unsupported(
@@ -477,7 +477,7 @@ class Catalogue:
         ordered = scores[near]
         with np.errstate(invalid="ignore"):  # arms that are not offered may be among them
             if (ordered[:-1] - ordered[1:] <= TIE * np.abs(ordered[:-1])).any():
-                return self.policy._ranking((-1, scores[None]), key, top_k)
+                return self.policy.rank(Scores(-1, scores[None]), key, top_k)
         places: list[int] = near[:top_k].tolist()
         return places
 

@@ -94,7 +94,7 @@ class Marginal(Scoring):
 
         def draw() -> None:
             if waiting:
-                ahead.append(threads().submit(self._policy._draws, drawn, waiting.pop()))
+                ahead.append(threads().submit(self._policy.draws, drawn, waiting.pop()))
 
         following.update(draw)  # which takes a thread as long as half of the pass takes two
         for _ in range(_AHEAD - 1):

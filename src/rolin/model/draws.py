@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,25 @@ Floats = NDArray[np.float64]
 Sampling = Literal["marginal", "joint"]
 """How arms are drawn together: independently (the paper's), or with their true correlation."""
 
-Scores = tuple[int, Floats]
-"""Index of the highest score (negative if there are several), and a table of K columns whose last
-row holds all scores."""
+
+class Scores(NamedTuple):
+    """The scores of K arms; the highest is chosen."""
+
+    best: int
+    """Index of the highest score; negative if several are tied."""
+    table: Floats
+    """(R, K): its last row holds the scores."""
+
+    @property
+    def values(self) -> Floats:
+        """(K,): the scores."""
+        return self.table[-1]  # type: ignore[no-any-return]  # a row is an array
 
 
 def best_of(scores: Floats) -> Scores:
     """Return scores with the index of the highest, or with a negative one if it is tied."""
     tied = np.count_nonzero(tied_for_best(scores)) > 1
-    return -1 if tied else int(scores.argmax()), scores[None]
+    return Scores(-1 if tied else int(scores.argmax()), scores[None])
 
 
 def tied_for_best(scores: Floats) -> NDArray[np.bool_]:

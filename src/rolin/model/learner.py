@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any, SupportsFloat
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin._support.arms import ArmIndex, Name, Named, canonical
+from rolin._support.arms import ArmIndex, Name, canonical
 from rolin._support.checks import (
     FLOAT64,
     as_batch,
@@ -24,9 +24,19 @@ from rolin._support.checks import (
 from rolin.errors import InputError, NotFiniteError, ShapeError, Unsupported
 from rolin.model.sparse import SparseContexts
 
-__all__ = ["Learner"]
+__all__ = ["Candidates", "Learner"]
 
 Floats = NDArray[np.float64]
+
+
+class Candidates(NamedTuple):
+    """K arms to choose from."""
+
+    contexts: Floats
+    """(K, d), or a sparse matrix that stands for it."""
+    names: Sequence[Name]
+    rows: NDArray[np.int64]
+    """Row of each arm in the model's arrays; 0 for an arm that was never observed."""
 
 
 class Learner(ABC):
@@ -139,7 +149,7 @@ class Learner(ABC):
         """Name of every row of the state, past lives and removed arms included (a copy)."""
         return list(self._index.names)
 
-    def question(self, contexts: ArrayLike, arms: Iterable[Name] | None) -> tuple[Floats, Named]:
+    def candidates(self, contexts: ArrayLike, arms: Iterable[Name] | None) -> Candidates:
         """Check contexts and arms; whether the contexts are finite shows when they are used."""
         x: Any = contexts
         # Ready for the kernels as it is? Written out: a call would take 0.1 µs.
@@ -149,8 +159,10 @@ class Learner(ABC):
         if len(shape) != 2 or shape[1] != self.n_features:
             raise ShapeError(f"contexts has shape {shape}, expected (K, {self.n_features})")
         if arms is None:
-            return x, self._index.find(range(shape[0]))
+            found = self._index.find(range(shape[0]))
+            return tuple.__new__(Candidates, (x, *found))
         names = arms if type(arms) is list else as_names(arms)
         if len(names) != shape[0]:
             raise ShapeError(f"arms has {len(names)} names, expected {shape[0]}, one per context")
-        return x, self._index.find(names)
+        # what Candidates(…) does, in half the time
+        return tuple.__new__(Candidates, (x, *self._index.find(names)))

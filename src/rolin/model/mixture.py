@@ -193,11 +193,11 @@ class Mixture(Learner):
 
     def predict(self, contexts: ArrayLike, arms: Iterable[Name] | None = None) -> Prediction:
         """Return mean and standard deviation of each arm's mean reward, over all scales."""
-        x, named = self.question(contexts, arms)
+        x, _, rows = self.candidates(contexts, arms)
         if not np.isfinite(x).all():
             raise first_not_finite("contexts", x)
         beliefs = self.beliefs
-        each, std = self.predict_each(x, named.rows)
+        each, std = self.predict_each(x, rows)
         mean = beliefs.weight @ each
         # of Student's t: s² ν/(ν - 2); and what the models disagree by
         noise = beliefs.noise_std**2 * (beliefs.freedom / (beliefs.freedom - 2.0))

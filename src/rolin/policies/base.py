@@ -1,7 +1,7 @@
 """What all policies share: the calls, their checks, and their state.
 
 A policy is something that learns and a rule that turns what was learned into a choice. The rule
-is one method, `_score`: a number for each arm, drawn from a generator keyed by the decision. So a
+is one method, `score`: a number for each arm, drawn from a generator keyed by the decision. So a
 new policy is one new file with one short class.
 """
 
@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from os import PathLike
-from typing import Any, Generic, Literal, Self, SupportsFloat, TypeVar, overload
+from typing import Any, Generic, Self, SupportsFloat, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,8 +24,8 @@ from rolin.features import BaseFeatureMap, FeatureMap, from_json
 from rolin.model import state_file
 from rolin.model.draws import Scores, ranking, tied_for_best
 from rolin.model.learner import Learner
-from rolin.policies.candidates import Question, ask, ask_many, check_top_k
-from rolin.policies.decision import Decision
+from rolin.policies.candidates import Candidates, ask, ask_many, check_top_k
+from rolin.policies.decision import Decision, Probabilities
 from rolin.policies.keyed_random import Key, KeyedGenerator, as_key, fresh_seed
 
 __all__ = ["Policy", "options_of"]
@@ -71,28 +71,37 @@ class Policy(ABC, Generic[Model]):
         self._decisions = 0
 
     @abstractmethod
-    def _score(self, question: Question, key: Key) -> Scores:
+    def score(self, candidates: Candidates, key: Key) -> Scores:
         """Score the arms of a question: the rule. The highest score is chosen.
 
         Random numbers come from `generator(key)`.
         """
 
     _takes_sparse = False
-    """Whether `_score` is faster for contexts that are mostly zeros."""
+    """Whether `score` is faster for contexts that are mostly zeros."""
 
-    def _score_many(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
+    def score_many(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:
         """Score several questions; a rule that can do so in one pass says it here."""
         return self._score_each(questions, keys)
 
-    def _score_each(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
+    def _score_each(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:
         """Score several questions one by one."""
         scores = []
         for i, (question, key) in enumerate(zip(questions, keys, strict=True)):
             try:
-                scores.append(self._score(question, key))
+                scores.append(self.score(question, key))
             except RolinError as error:
                 raise type(error)(f"question {i}: {error}") from error
         return scores
+
+    def candidates(
+        self,
+        contexts: Mapping[Any, ArrayLike] | ArrayLike,
+        arms: Iterable[Name] | None = None,
+        exclude: Iterable[Name] = (),
+    ) -> Candidates:
+        """Check the arms of a question and find what the model knows of them."""
+        return ask(self._model, contexts, arms, exclude)
 
     def generator(self, key: Key) -> np.random.Generator:
         """Return the random numbers of a decision, from their start."""
@@ -129,14 +138,14 @@ class Policy(ABC, Generic[Model]):
             What to key the draws by; by default the number of this decision. The same key,
             state and question give the same answer.
         """
-        question = ask(self._model, contexts, arms, exclude, sparse=self._takes_sparse)
+        candidates = ask(self._model, contexts, arms, exclude, sparse=self._takes_sparse)
         if top_k is not None:
-            check_top_k(top_k, question)
+            check_top_k(top_k, candidates)
         if key is not None:
             key = as_key(key)
-            return self._decision(question, self._score(question, key), key, top_k)
+            return self._decision(candidates, self.score(candidates, key), key, top_k)
         key = self._decisions
-        decision = self._decision(question, self._score(question, key), key, top_k)
+        decision = self._decision(candidates, self.score(candidates, key), key, top_k)
         self._decisions += 1
         return decision
 
@@ -171,36 +180,16 @@ class Policy(ABC, Generic[Model]):
         decisions = [
             self._decision(question, scores, key, top_k)
             for question, scores, key in zip(
-                questions, self._score_many(questions, keys), keys, strict=True
+                questions, self.score_many(questions, keys), keys, strict=True
             )
         ]
         self._decisions += len(decisions)
         return decisions
 
-    @overload
     def probabilities(
-        self,
-        contexts: Mapping[Any, ArrayLike] | ArrayLike,
-        arms: Iterable[Name] | None = None,
-        *,
-        with_error: Literal[False] = False,
-    ) -> Floats: ...
-    @overload
-    def probabilities(
-        self,
-        contexts: Mapping[Any, ArrayLike] | ArrayLike,
-        arms: Iterable[Name] | None = None,
-        *,
-        with_error: Literal[True],
-    ) -> tuple[Floats, Floats]: ...
-    def probabilities(
-        self,
-        contexts: Mapping[Any, ArrayLike] | ArrayLike,
-        arms: Iterable[Name] | None = None,
-        *,
-        with_error: bool = False,
-    ) -> Floats | tuple[Floats, Floats]:
-        """Return the probability with which `decide` chooses each arm; of a ranking, as the first.
+        self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
+    ) -> Floats:
+        """Return the probability with which `decide` chooses each arm first.
 
         Thompson sampling is integrated numerically, to 1e-6 or better. Joint sampling is averaged
         over draws of the coefficients, which leaves a Monte Carlo error.
@@ -211,37 +200,50 @@ class Policy(ABC, Generic[Model]):
             A mapping from arm to its vector of d features, or a (K, d) array.
         arms
             With an array, the K names; by default 0 … K - 1.
-        with_error
-            Whether to return the standard errors too: zero, but for joint sampling.
         """
-        p, error = self._probabilities(ask(self._model, contexts, arms, ()))
-        return (p, error) if with_error else p
+        return self.probabilities_with_error(contexts, arms).values
 
-    def _probabilities(self, question: Question) -> tuple[Floats, Floats]:
+    def probabilities_with_error(
+        self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
+    ) -> Probabilities:
+        """Return the probability of each arm and its standard error, as `(values, std_error)`.
+
+        The standard error is zero except for joint sampling.
+
+        Parameters
+        ----------
+        contexts
+            A mapping from arm to its vector of d features, or a (K, d) array.
+        arms
+            With an array, the K names; by default 0 … K - 1.
+        """
+        return self.first_probabilities(self.candidates(contexts, arms))
+
+    def first_probabilities(self, candidates: Candidates) -> Probabilities:
         """Return the probability of every arm, and its standard error; for policies that know it."""
         raise Unsupported(f"{type(self).__name__} does not know its probabilities")
 
-    def _certain(self, question: Question) -> tuple[Floats, Floats]:
+    def _certain(self, candidates: Candidates) -> Probabilities:
         """Return the probabilities of a rule that draws nothing: only ties are broken at random."""
-        scores = self._score(question, 0)[1][-1]
+        scores = self.score(candidates, 0).values
         best = tied_for_best(scores)
-        return best / best.sum(), np.zeros(len(scores))
+        return Probabilities(best / best.sum(), np.zeros(len(scores)))
 
     def _decision(
-        self, question: Question, scores: Scores, key: Key, top_k: int | None
+        self, candidates: Candidates, scores: Scores, key: Key, top_k: int | None
     ) -> Decision:
-        contexts, (names, _) = question
+        contexts, names, _ = candidates
         best, _ = scores
         if best >= 0 and (top_k is None or top_k == 1):
             arm, chosen = names[best], contexts[best].copy()
             # what Decision(…) does, in half the time
             return tuple.__new__(Decision, (arm, chosen, (arm,), chosen[None], key))
-        order = self._ranking(scores, key, top_k or 1)
+        order = self.rank(scores, key, top_k or 1)
         many = contexts[order]
         ranked = tuple(names[i] for i in order)
         return Decision(ranked[0], many[0], ranked, many, key)
 
-    def _ranking(self, scores: Scores, key: Key, top_k: int) -> list[int]:
+    def rank(self, scores: Scores, key: Key, top_k: int) -> list[int]:
         """Return the places of the best arms, the best one first; ties are broken at random."""
         best, table = scores
         if best >= 0 and top_k == 1:
@@ -301,6 +303,11 @@ class Policy(ABC, Generic[Model]):
     def removed_arms(self) -> list[Name]:
         """Arms that were removed and have not come back."""
         return self._model.removed_arms
+
+    @property
+    def names_with_past(self) -> list[Name]:
+        """Every arm that was ever observed, removed arms and past lives included."""
+        return self._model.names
 
     @property
     def n_features(self) -> int:

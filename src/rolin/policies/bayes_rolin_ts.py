@@ -17,7 +17,8 @@ from rolin.model.moments import Moments
 from rolin.model.scales import Numbers, Scales
 from rolin.model.summaries import Prediction
 from rolin.policies.base import Policy
-from rolin.policies.candidates import Question, ask
+from rolin.policies.candidates import Candidates
+from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
 from rolin.policies.propensity import highest_of_normals, noise_nodes
 
@@ -86,8 +87,9 @@ class BayesRoLinTS(Policy[Mixture]):
         )
         super().__init__(Mixture(scales, n_features), seed)
 
-    def _score(self, question: Question, key: Key) -> Scores:
-        x, (_, rows) = question
+    def score(self, candidates: Candidates, key: Key) -> Scores:
+        """Draw a set of scales by its weight, then every arm given those scales."""
+        x, _, rows = candidates
         freedom, table = self._model.weigh()
         generator = self.generator(key)
         g = int(table[1].searchsorted(generator.random()))
@@ -99,13 +101,14 @@ class BayesRoLinTS(Policy[Mixture]):
         self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
     ) -> Prediction:
         """Return mean and standard deviation of each arm's mean reward, over all scales."""
-        x, named = ask(self._model, contexts, arms, ())
-        return self._model.predict(x, named.names)
+        x, names, _ = self.candidates(contexts, arms)
+        return self._model.predict(x, names)
 
-    def _probabilities(self, question: Question) -> tuple[Floats, Floats]:
-        x, named = question
+    def first_probabilities(self, candidates: Candidates) -> Probabilities:
+        """Average the probabilities over the scales by their weight."""
+        x, _, rows = candidates
         beliefs = self._model.beliefs
-        means, stds = self._model.predict_each(x, named.rows)
+        means, stds = self._model.predict_each(x, rows)
         total: Floats = np.zeros(len(x))
         nodes = list(noise_nodes(beliefs.freedom))
         for weight, noise, mean, std in zip(
@@ -114,7 +117,7 @@ class BayesRoLinTS(Policy[Mixture]):
             if weight > _NEGLIGIBLE:
                 for scale, share in nodes:
                     total += weight * share * highest_of_normals(mean, scale * noise * std)
-        return total / total.sum(), np.zeros(len(x))
+        return Probabilities(total / total.sum(), np.zeros(len(x)))
 
     @property
     def beliefs(self) -> Beliefs:

@@ -8,19 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin._support.arms import Name, Named
+from rolin._support.arms import Name
 from rolin._support.checks import as_excluded, as_floats, as_names, count_of
 from rolin.errors import ArmError, ParameterError, RolinError, ShapeError
-from rolin.model.learner import Learner
+from rolin.model.learner import Candidates, Learner
 from rolin.model.sparse import SparseContexts, is_sparse
 
-__all__ = ["Question", "ask", "ask_many", "check_top_k"]
+__all__ = ["Candidates", "ask", "ask_many", "check_top_k"]
 
 Floats = NDArray[np.float64]
-
-
-Question = tuple[Floats, Named]
-"""K arms to choose from: their (K, d) contexts, and their names with rows."""
 
 
 def ask(
@@ -30,22 +26,22 @@ def ask(
     exclude: Iterable[Name],
     *,
     sparse: bool = False,
-) -> Question:
+) -> Candidates:
     """Check a question and find its arms; a sparse matrix becomes an array unless it may stay one."""
     # The type is looked at first because asking an array whether it is a Mapping takes 0.3 µs.
     if type(contexts) is np.ndarray or not isinstance(contexts, Mapping):
         if is_sparse(contexts):
             found = SparseContexts(contexts)
             contexts = found if sparse else found[range(len(found))]  # type: ignore[assignment]  # as good as
-        question = learner.question(contexts, arms)
+        candidates = learner.candidates(contexts, arms)
     elif arms is None:
         x = _from_mapping(contexts, learner.n_features)
-        question = learner.question(x, list(contexts))
+        candidates = learner.candidates(x, list(contexts))
     else:
         raise ParameterError("arms was given beside a mapping, whose keys are the arms")
     if type(exclude) is tuple and not exclude:
-        return question
-    return _without(question, as_excluded(exclude))
+        return candidates
+    return _without(candidates, as_excluded(exclude))
 
 
 def ask_many(
@@ -53,7 +49,7 @@ def ask_many(
     contexts: Iterable[Mapping[Any, ArrayLike] | ArrayLike] | NDArray[np.float64],
     arms: Iterable[Name] | Sequence[Iterable[Name]] | None,
     exclude: Iterable[Name],
-) -> list[Question]:
+) -> list[Candidates]:
     """Check several questions, before any of them is answered."""
     if isinstance(contexts, Mapping) or (isinstance(contexts, np.ndarray) and contexts.ndim != 3):
         raise ShapeError("contexts is one question, expected a (B, K, d) array or a list of them")
@@ -83,16 +79,18 @@ def ask_many(
     return questions
 
 
-def _same_arms(learner: Learner, contexts: NDArray[Any], arms: list[Name] | None) -> list[Question]:
+def _same_arms(
+    learner: Learner, contexts: NDArray[Any], arms: list[Name] | None
+) -> list[Candidates]:
     """Check many questions about the same arms, finding the arms once."""
     x = as_floats("contexts", contexts)
-    _, named = learner.question(x[0], arms)
-    return [(x[i], named) for i in range(len(x))]
+    first = learner.candidates(x[0], arms)
+    return [first._replace(contexts=x[i]) for i in range(len(x))]
 
 
-def check_top_k(top_k: object, question: Question) -> None:
+def check_top_k(top_k: object, candidates: Candidates) -> None:
     """Refuse to rank more arms than there are."""
-    n = len(question[0])
+    n = len(candidates.names)
     if count_of("top_k", top_k, least=1) > n:
         raise ParameterError(
             f"top_k={top_k}, expected at most {n}, the number of arms to choose from"
@@ -124,11 +122,11 @@ def _from_mapping(contexts: Mapping[Any, ArrayLike], n_features: int) -> Floats:
     raise ShapeError(f"the contexts do not make a ({len(contexts)}, {n_features}) array")
 
 
-def _without(question: Question, excluded: set[Name]) -> Question:
-    contexts, (names, rows) = question
+def _without(candidates: Candidates, excluded: set[Name]) -> Candidates:
+    contexts, names, rows = candidates
     keep = [k for k, name in enumerate(names) if name not in excluded]
     if not keep:
         raise ArmError(f"all {len(names)} arms are excluded, expected at least one that is not")
     if len(keep) == len(names):
-        return question
-    return contexts[keep], Named([names[k] for k in keep], rows[keep])
+        return candidates
+    return Candidates(contexts[keep], [names[k] for k in keep], rows[keep])

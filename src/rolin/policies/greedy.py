@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.policies.candidates import Question
+from rolin.policies.candidates import Candidates
+from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy
 
@@ -18,8 +19,10 @@ class Greedy(LinearPolicy):
     Its options are those of [`LinearPolicy`][rolin.LinearPolicy]; the seed only breaks ties.
     """
 
-    def _draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
+    def draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
+        """Return zeros: an arm is scored by its mean."""
         return np.zeros(n_arms)
 
-    def _probabilities(self, question: Question) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return self._certain(question)
+    def first_probabilities(self, candidates: Candidates) -> Probabilities:
+        """Return 1 for the best arm, shared among ties."""
+        return self._certain(candidates)

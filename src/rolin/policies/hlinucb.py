@@ -16,7 +16,8 @@ from rolin.model.draws import Scores, best_of
 from rolin.model.learner import Learner
 from rolin.policies import kernels
 from rolin.policies.base import Policy
-from rolin.policies.candidates import Question
+from rolin.policies.candidates import Candidates
+from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key, KeyedGenerator, fresh_seed
 
 __all__ = ["HLinUCB", "HiddenFeatures"]
@@ -119,8 +120,9 @@ class HLinUCB(Policy["HiddenFeatures"]):
             "seed": self.seed,
         }
 
-    def _score(self, question: Question, key: Key) -> Scores:
-        x, (names, rows) = question
+    def score(self, candidates: Candidates, key: Key) -> Scores:
+        """Return upper confidence bounds in the coefficients and in the hidden features."""
+        x, names, rows = candidates
         model = self._model
         mean, std, hidden_std = model.read(x, names, rows)
         width = _adaptive(model.count) if self._width == "adaptive" else self._width
@@ -134,8 +136,9 @@ class HLinUCB(Policy["HiddenFeatures"]):
             raise first_not_finite("contexts", x)
         return best_of(scores)
 
-    def _probabilities(self, question: Question) -> tuple[Floats, Floats]:
-        return self._certain(question)
+    def first_probabilities(self, candidates: Candidates) -> Probabilities:
+        """Return 1 for the best arm, shared among ties."""
+        return self._certain(candidates)
 
 
 class HiddenFeatures(Learner):

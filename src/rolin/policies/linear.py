@@ -21,7 +21,7 @@ from rolin.model.posterior import Posterior
 from rolin.model.scales import CoefScale, Numbers, Scale, Scales, guess_of
 from rolin.model.summaries import Prediction
 from rolin.policies.base import Policy, options_of
-from rolin.policies.candidates import Question, ask
+from rolin.policies.candidates import Candidates
 from rolin.policies.keyed_random import Key
 
 __all__ = ["LinearPolicy"]
@@ -113,26 +113,26 @@ class LinearPolicy(Policy[Posterior]):
         return Adaptive(scales, n_features, **options)
 
     @abstractmethod
-    def _draws(self, n_arms: int, key: Key) -> Floats:
+    def draws(self, n_arms: int, key: Key) -> Floats:
         """Say how many standard deviations above its mean each arm is scored: the rule.
 
         The highest score is chosen. Random numbers come from `generator(key)`.
         """
 
-    def _score(self, question: Question, key: Key) -> Scores:
+    def score(self, candidates: Candidates, key: Key) -> Scores:
         """Score the arms of a question; a rule that is not mean + draw * std says so here."""
-        x, (_, rows) = question
-        return self._model.score(x, rows, self._draws(len(rows), key))
+        x, _, rows = candidates
+        return self._model.score(x, rows, self.draws(len(rows), key))
 
-    def _score_many(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
+    def score_many(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:
         """Score several questions, in one pass."""
         if not questions:
             return []
-        sizes = [len(x) for x, _ in questions]
+        sizes = [len(question.rows) for question in questions]
         return self._model.score_many(
-            np.concatenate([x for x, _ in questions]),
-            np.concatenate([named.rows for _, named in questions]),
-            np.concatenate([self._draws(n, key) for n, key in zip(sizes, keys, strict=True)]),
+            np.concatenate([question.contexts for question in questions]),
+            np.concatenate([question.rows for question in questions]),
+            np.concatenate([self.draws(n, key) for n, key in zip(sizes, keys, strict=True)]),
             sizes,
         )
 
@@ -140,8 +140,8 @@ class LinearPolicy(Policy[Posterior]):
         self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
     ) -> Prediction:
         """Return mean and standard deviation of each arm's mean reward, as `(mean, std)`."""
-        x, named = ask(self._model, contexts, arms, ())
-        _, table = self._model.score(x, named.rows, np.zeros(len(x)))
+        x, _, rows = self.candidates(contexts, arms)
+        _, table = self._model.score(x, rows, np.zeros(len(x)))
         return Prediction(table[0], table[1])
 
     def diagnose(self, *, feature_names: Sequence[str] | None = None) -> Diagnosis:

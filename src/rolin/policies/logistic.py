@@ -15,7 +15,6 @@ from rolin.model.logistic import AdaptiveLogistic, LogisticPosterior, probabilit
 from rolin.model.posterior import Posterior
 from rolin.model.scales import CoefScale, Numbers, Scale, Scales
 from rolin.model.summaries import LogitPrediction
-from rolin.policies.candidates import ask
 from rolin.policies.linear import LinearPolicy
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.rolin_ucb import RoLinUCB
@@ -42,8 +41,8 @@ class _Logistic(LinearPolicy):
 
         `predict(…).interval(0.9)` gives intervals that hold it with a probability of 90 %.
         """
-        x, named = ask(self._model, contexts, arms, ())
-        _, table = self._model.score(x, named.rows, np.zeros(len(x)))
+        x, _, rows = self.candidates(contexts, arms)
+        _, table = self._model.score(x, rows, np.zeros(len(x)))
         return probability_of(table[0], table[1])
 
 

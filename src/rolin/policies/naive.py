@@ -22,7 +22,8 @@ from rolin.model.posterior import Posterior
 from rolin.model.scales import Scales
 from rolin.model.sparse import SparseContexts
 from rolin.model.summaries import ArmEffects, Coefficients
-from rolin.policies.candidates import Question
+from rolin.policies.candidates import Candidates
+from rolin.policies.decision import Probabilities
 from rolin.policies.rolin_ts import RoLinTS
 
 __all__ = ["DensePosterior", "NaiveRoLinTS"]
@@ -43,12 +44,10 @@ class NaiveRoLinTS(RoLinTS):
     def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
         return DensePosterior(scales, n_features)
 
-    def _joint_probabilities(
-        self, posterior: Posterior, question: Question
-    ) -> tuple[Floats, Floats]:
+    def _joint_probabilities(self, posterior: Posterior, candidates: Candidates) -> Probabilities:
         # The dense model draws all arms at once; given the coefficients, the fast one knows them.
         fast = Posterior.of(self.scales, self.moments)
-        return super()._joint_probabilities(fast, question)
+        return super()._joint_probabilities(fast, candidates)
 
     def _new_adaptive(self, scales: Scales, n_features: int, **options: Any) -> Posterior:
         raise ParameterError("NaiveRoLinTS neither learns scales nor forgets, expected numbers")
@@ -175,7 +174,7 @@ class DensePosterior(Posterior):
         """Score each arm by mean + draw * std; the table's rows are mean, std and score."""
         mean, z, product, unseen = self._joint(contexts, rows)
         std = np.sqrt(np.maximum((product * z).sum(axis=1) + unseen, 0.0))
-        return _UNRANKED, np.stack([mean, std, mean + draws * std])
+        return Scores(_UNRANKED, np.stack([mean, std, mean + draws * std]))
 
     def score_joint(
         self, contexts: Floats | SparseContexts, rows: NDArray[np.int64], draws: Floats
@@ -186,7 +185,7 @@ class DensePosterior(Posterior):
         mean, z, product, unseen = self._joint(contexts, rows)
         values, axes = np.linalg.eigh(product @ z.T + np.diag(unseen))
         half = axes * np.sqrt(np.maximum(values, 0.0))
-        return _UNRANKED, (mean + half @ draws[self.size :])[None]
+        return Scores(_UNRANKED, (mean + half @ draws[self.size :])[None])
 
     @property
     def count(self) -> float:

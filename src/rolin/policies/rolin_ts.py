@@ -12,7 +12,8 @@ from rolin.model.draws import Sampling, Scores, check_sampling
 from rolin.model.estimation import Method
 from rolin.model.posterior import Posterior
 from rolin.model.scales import CoefScale, Numbers, Scale
-from rolin.policies.candidates import Question
+from rolin.policies.candidates import Candidates
+from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy
 from rolin.policies.propensity import highest_of_normals
@@ -108,33 +109,34 @@ class RoLinTS(LinearPolicy):
         """The options that make this policy again, without what it has learned."""
         return {**super().settings, "sampling": self.sampling}
 
-    def _draws(self, n_arms: int, key: Key) -> Floats:
+    def draws(self, n_arms: int, key: Key) -> Floats:
+        """Return independent standard normal numbers."""
         return self._random.normals(key, n_arms)
 
-    def _score(self, question: Question, key: Key) -> Scores:
-        x, (_, rows) = question
+    def score(self, candidates: Candidates, key: Key) -> Scores:
+        """Draw the mean reward of every arm."""
+        x, _, rows = candidates
         posterior = self._model
         if self.sampling == "marginal":  # what the base class does, with two frames less
             return posterior.score(x, rows, self._random.normals(key, len(rows)))
         draws = self._random.normals(key, posterior.size + len(rows))
         return posterior.score_joint(x, rows, draws)
 
-    def _probabilities(self, question: Question) -> tuple[Floats, Floats]:
-        x, named = question
+    def first_probabilities(self, candidates: Candidates) -> Probabilities:
+        """Integrate over the draws; see `probabilities`."""
+        x, _, rows = candidates
         if self.sampling == "marginal":
-            _, table = self._model.score(x, named.rows, np.zeros(len(x)))
-            return highest_of_normals(table[0], table[1]), np.zeros(len(x))
-        return self._joint_probabilities(self._model, question)
+            _, table = self._model.score(x, rows, np.zeros(len(x)))
+            return Probabilities(highest_of_normals(table[0], table[1]), np.zeros(len(x)))
+        return self._joint_probabilities(self._model, candidates)
 
-    def _joint_probabilities(
-        self, posterior: Posterior, question: Question
-    ) -> tuple[Floats, Floats]:
+    def _joint_probabilities(self, posterior: Posterior, candidates: Candidates) -> Probabilities:
         """Average over draws of the coefficients, given which the arms are independent.
 
         Draws come in pairs θ̂ ± T'z, which lets much of their error cancel; it is that of the pairs' means.
         The same question in the same state gives the same answer.
         """
-        x, (_, rows) = question
+        x, _, rows = candidates
         own_std = posterior.own_std(rows)
         draws = np.zeros(posterior.size + len(rows))
         normals = self.generator("probabilities").standard_normal((_PAIRS, posterior.size))
@@ -144,9 +146,10 @@ class RoLinTS(LinearPolicy):
                 draws[: posterior.size] = sign * z
                 mean = posterior.score_joint(x, rows, draws)[1][-1]
                 pair += 0.5 * highest_of_normals(mean, own_std)
-        return pairs.mean(axis=0), pairs.std(axis=0, ddof=1) / _PAIRS**0.5
+        return Probabilities(pairs.mean(axis=0), pairs.std(axis=0, ddof=1) / _PAIRS**0.5)
 
-    def _score_many(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
+    def score_many(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:
+        """Score several questions, in one pass with marginal sampling."""
         if self.sampling == "marginal":
-            return super()._score_many(questions, keys)
+            return super().score_many(questions, keys)
         return self._score_each(questions, keys)

@@ -12,7 +12,8 @@ from rolin._support.checks import count_of, number_of
 from rolin.errors import ParameterError
 from rolin.model.estimation import Method
 from rolin.model.scales import CoefScale, Numbers, Scale
-from rolin.policies.candidates import Question
+from rolin.policies.candidates import Candidates
+from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy
 
@@ -112,8 +113,10 @@ class RoLinUCB(LinearPolicy):
         """The options that make this policy again, without what it has learned."""
         return {**super().settings, "horizon": self._horizon, "width": self._width}
 
-    def _draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
+    def draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
+        """Return the width of the confidence intervals, in standard deviations."""
         return np.full(n_arms, self.width)
 
-    def _probabilities(self, question: Question) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return self._certain(question)
+    def first_probabilities(self, candidates: Candidates) -> Probabilities:
+        """Return 1 for the best arm, shared among ties."""
+        return self._certain(candidates)

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from rolin.model.draws import Scores, best_of
 from rolin.policies.base import Policy
-from rolin.policies.candidates import Question
+from rolin.policies.candidates import Candidates
+from rolin.policies.decision import Probabilities
 from rolin.policies.epoch_regression import EpochRegression
 from rolin.policies.keyed_random import Key
 
@@ -109,9 +110,10 @@ class SafeFALCON(Policy[EpochRegression]):
         """The options that make this policy again, without what it has learned."""
         return {"n_features": self.n_features, **self._model.options, "seed": self.seed}
 
-    def _probabilities(self, question: Question) -> tuple[Floats, Floats]:
-        x, _ = question
-        return self._model.probabilities(x), np.zeros(len(x))
+    def first_probabilities(self, candidates: Candidates) -> Probabilities:
+        """Return the inverse gap weights of the epoch being played."""
+        x = candidates.contexts
+        return Probabilities(self._model.probabilities(x), np.zeros(len(x)))
 
     @property
     def epoch(self) -> int:
@@ -123,8 +125,9 @@ class SafeFALCON(Policy[EpochRegression]):
         """Whether the safety test has not fired."""
         return self._model.is_safe
 
-    def _score(self, question: Question, key: Key) -> Scores:
-        x, _ = question
+    def score(self, candidates: Candidates, key: Key) -> Scores:
+        """Score the arms so that each is best with its inverse gap weight."""
+        x = candidates.contexts
         # The first of K exponential clocks to ring, at rates p, is arm i with probability p_i; the
         # order of the others is a ranking by the same rule.
         clocks = self._random.at(key).standard_exponential(len(x))

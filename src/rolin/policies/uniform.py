@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from rolin._support.checks import first_not_finite
 from rolin.model.draws import Scores
-from rolin.policies.candidates import Question
+from rolin.policies.candidates import Candidates
+from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy
 
@@ -22,19 +23,23 @@ class Uniform(LinearPolicy):
     Its options are those of [`LinearPolicy`][rolin.LinearPolicy].
     """
 
-    def _draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
+    def draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
+        """Return uniform random numbers."""
         return self._random.at(key).random(n_arms)
 
-    def _score(self, question: Question, key: Key) -> Scores:
-        x, _ = question
+    def score(self, candidates: Candidates, key: Key) -> Scores:
+        """Score the arms by uniform random numbers alone."""
+        x = candidates.contexts
         if not np.isfinite(x).all():
             raise first_not_finite("contexts", x)
-        scores = self._draws(len(x), key)
-        return int(scores.argmax()), scores[None]
+        scores = self.draws(len(x), key)
+        return Scores(int(scores.argmax()), scores[None])
 
-    def _probabilities(self, question: Question) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        n = len(self._score(question, 0)[1][-1])
-        return np.full(n, 1.0 / n), np.zeros(n)
+    def first_probabilities(self, candidates: Candidates) -> Probabilities:
+        """Return 1/K for every arm."""
+        n = len(self.score(candidates, 0).values)
+        return Probabilities(np.full(n, 1.0 / n), np.zeros(n))
 
-    def _score_many(self, questions: Sequence[Question], keys: Sequence[Key]) -> list[Scores]:
+    def score_many(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:
+        """Score several questions one by one."""
         return self._score_each(questions, keys)

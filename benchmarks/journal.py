@@ -16,7 +16,7 @@ from report import Section, number, table
 from timing import Plan, Task, interleave
 
 import rolin
-from rolin.journal import MemoryJournal, SQLiteJournal, replay
+from rolin.journal import MemoryJournal, SQLiteJournal, load_policy
 
 K, D, BEFORE = 50, 10, 1000
 NAMES = [f"arm {k}" for k in range(K)]
@@ -135,11 +135,11 @@ def starting(folder: Path) -> str:
             decisions = bandit.decide_many(rng.uniform(-1.0, 1.0, (100, K, D)), NAMES)
             bandit.reward_many({d.id: float(rng.normal()) for d in decisions})
         start = perf_counter()
-        replay(bandit.journal, from_start=True)
+        load_policy(bandit.journal, from_start=True)
         whole = perf_counter() - start
         bandit.snapshot()
         start = perf_counter()
-        replay(bandit.journal)
+        load_policy(bandit.journal)
         return (
             f"5000 rewards are folded from the journal in {whole:.2f} s ({whole / 5000 * 1e6:.0f} µs each); from "
             f"a state that was kept, starting takes {(perf_counter() - start) * 1e3:.0f} ms."

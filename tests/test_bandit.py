@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import rolin
 from rolin import Bandit, policies
 from rolin._support.arms import PastArm
+from rolin.bandit.requests import RecordRewards, Reward
 from rolin.errors import (
     ArmError,
     InputError,
@@ -33,9 +34,10 @@ from rolin.errors import (
     UnknownDecision,
     Unsupported,
 )
-from rolin.journal import Journal, LoggedDecision, MemoryJournal, SQLiteJournal, replay
+from rolin.journal import Journal, LoggedDecision, MemoryJournal, SQLiteJournal, load_policy
 from rolin.journal.events import Outcome, ScalesLearned
-from rolin.journal.folding import adaptive_of, digest_of, packed
+from rolin.journal.folding import adaptive_of, digest_of, state_bytes
+from rolin.journal.group_commit import Request
 from rolin.policies.base import Policy
 from rolin.testing.problems import reward_for
 
@@ -126,7 +128,7 @@ def test_the_loop(bandit: Bandit) -> None:
     bandit.reward(decision.id, 1.5)
     own = rolin.RoLinTS(n_features=2, seed=7)
     own.update(decision.arm, decision.context, 1.5)
-    assert packed(own) == packed(bandit.policy)
+    assert state_bytes(own) == state_bytes(bandit.policy)
     assert bandit.decide(QUESTION).version == bandit.version - 1 == 2
 
 
@@ -182,14 +184,16 @@ def test_a_repeat_is_harmless_a_contradiction_is_not(bandit: Bandit) -> None:
     """A reward counts once; the message says what there is and what came."""
     id = bandit.decide(QUESTION).id
     bandit.reward(id, 1.0)
-    state, version = packed(bandit.policy), bandit.version
+    state, version = state_bytes(bandit.policy), bandit.version
     bandit.reward(id, 1)
     bandit.reward_many({id: 1.0})
-    with pytest.raises(RewardConflict, match=f"'{id}' has a reward of 1.0, and now 2.0 came"):
+    with pytest.raises(
+        RewardConflict, match=f"'{id}' has a reward of 1.0, but now 2.0 was reported"
+    ):
         bandit.reward(id, 2.0)
     with pytest.raises(RewardConflict, match="weight"):
         bandit.reward(id, 1.0, weight=2.0)
-    assert (packed(bandit.policy), bandit.version) == (state, version)
+    assert (state_bytes(bandit.policy), bandit.version) == (state, version)
 
 
 def test_unknown_ids_are_named(bandit: Bandit) -> None:
@@ -230,7 +234,7 @@ def test_what_never_came_expires(bandit: Bandit) -> None:
     assert bandit.expire(15.0, default_reward=0.0) == 0
     bandit.reward("visit-1", 0.0)  # what was assumed
     with pytest.raises(
-        RewardConflict, match=r"has expired with a reward of 0\.0, and now 1\.0 came"
+        RewardConflict, match=r"has expired with a reward of 0\.0, but now has a reward of 1\.0"
     ):
         bandit.reward("visit-1", 1.0)
     bandit.reward("visit-3", 1.0)
@@ -268,13 +272,13 @@ def test_replay_gives_the_same_state(name: str, journal: Journal) -> None:
     play(bandit, 40)
     kept = bandit.snapshot()
     play(bandit, 40, start=40)
-    live = packed(bandit.policy)
+    live = state_bytes(bandit.policy)
     for from_start in (False, True):
-        policy, version = replay(journal, from_start=from_start)
+        policy, version = load_policy(journal, from_start=from_start)
         assert version == bandit.version > kept
-        assert packed(policy) == live
+        assert state_bytes(policy) == live
     again = Bandit(POLICIES[name](), journal=journal)
-    assert packed(again.policy) == live
+    assert state_bytes(again.policy) == live
     question = np.eye(2)
     for one in (bandit, again):
         decision = one.decide(question, id="after")  # the second is a stored one
@@ -287,12 +291,12 @@ def test_replay_gives_the_same_state(name: str, journal: Journal) -> None:
 def test_any_earlier_state_can_be_had(name: str) -> None:
     """The state after every event is what the bandit was then."""
     bandit = Bandit(POLICIES[name](), journal=MemoryJournal())
-    states = {0: packed(bandit.policy)}
+    states = {0: state_bytes(bandit.policy)}
     for t in range(25):
         play(bandit, 1, start=t)
-        states[bandit.version] = packed(bandit.policy)
+        states[bandit.version] = state_bytes(bandit.policy)
     for version, state in states.items():
-        assert packed(replay(bandit.journal, upto=version)[0]) == state
+        assert state_bytes(load_policy(bandit.journal, upto=version)[0]) == state
 
 
 def test_a_bandit_learns_as_its_policy_would() -> None:
@@ -305,7 +309,7 @@ def test_a_bandit_learns_as_its_policy_would() -> None:
         reward = float(decision.context[0] + rng.normal())
         live.reward(decision.id, reward)
         alone.update(decision.arm, decision.context, reward)
-    assert packed(live.policy) == packed(alone)
+    assert state_bytes(live.policy) == state_bytes(alone)
 
 
 def test_scales_are_taken_from_the_journal() -> None:
@@ -316,11 +320,11 @@ def test_scales_are_taken_from_the_journal() -> None:
     journal: Any = bandit.journal
     seq, event = next((s, e) for s, e in journal._events.items() if isinstance(e, ScalesLearned))
     journal._events[seq] = event._replace(scales=rolin.Scales(noise_std=0.123))
-    policy, _ = replay(journal)
+    policy, _ = load_policy(journal)
     assert isinstance(policy, rolin.RoLinTS)
     assert policy.scales.noise_std == 0.123
     bandit.learn_scales()
-    assert replay(journal)[0].scales == bandit.policy.scales  # type: ignore[attr-defined]
+    assert load_policy(journal)[0].scales == bandit.policy.scales  # type: ignore[attr-defined]
     with pytest.raises(ParameterError, match="given as numbers"):
         Bandit(rolin.RoLinTS(n_features=2)).learn_scales()
 
@@ -342,7 +346,7 @@ def test_late_rewards_find_the_life_they_belong_to(journal: Journal) -> None:
     again.reward("later", 1.0)
     weights = dict(zip(again.policy._model.names, again.policy.moments.weight, strict=True))  # type: ignore[attr-defined]
     assert weights == {PastArm("a", 1): 3.0, PastArm("a", 2): 1.0, "a": 1.0}
-    assert packed(replay(journal, from_start=True)[0]) == packed(again.policy)
+    assert state_bytes(load_policy(journal, from_start=True)[0]) == state_bytes(again.policy)
 
 
 # -- propensities ----------------------------------------------------------------------------
@@ -411,7 +415,7 @@ def test_unknown_propensities_are_recorded_as_such(journal: Journal) -> None:
     assert stored is not None
     assert stored.propensities is None
     assert type(Bandit(Silent(n_features=2), journal=journal).policy) is Silent
-    with pytest.raises(RolinError, match="Silent, which is not a policy of rolin: give one"):
+    with pytest.raises(RolinError, match="Silent, which is not a policy of rolin: pass a policy"):
         Bandit(journal=journal)
     with pytest.raises(Unsupported, match="Silent does not know"):
         Bandit(Silent(n_features=2), floor=0.1).decide(QUESTION)
@@ -451,13 +455,13 @@ def test_a_journal_of_another_policy_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
     with Bandit(rolin.RoLinTS(n_features=2, arm_std=0.5, seed=1), journal=path) as bandit:
         play(bandit, 10)
-        version, state = bandit.version, packed(bandit.policy)
+        version, state = bandit.version, state_bytes(bandit.policy)
     wrong = {
-        "that of a RoLinTS, and was given a RoLinUCB": rolin.RoLinUCB(n_features=2),
-        r"arm_std=0.5, and was given one with arm_std=0.25": rolin.RoLinTS(
+        "belongs to a RoLinTS, but a RoLinUCB was given": rolin.RoLinUCB(n_features=2),
+        r"arm_std=0.5, but one with arm_std=0.25 was given": rolin.RoLinTS(
             n_features=2, arm_std=0.25
         ),
-        "n_features=2, and was given one with n_features=3": rolin.RoLinTS(n_features=3),
+        "n_features=2, but one with n_features=3 was given": rolin.RoLinTS(n_features=3),
     }
     learned = rolin.RoLinTS(n_features=2, arm_std=0.5, seed=1)
     learned.update("red", [0.0, 1.0], 1.0)
@@ -466,7 +470,7 @@ def test_a_journal_of_another_policy_is_refused(tmp_path: Path) -> None:
         with pytest.raises(JournalError, match=message):
             Bandit(policy, journal=path)
     with Bandit(rolin.RoLinTS(n_features=2, arm_std=0.5, seed=2), journal=path) as bandit:
-        assert (bandit.version, packed(bandit.policy)) == (version, state)
+        assert (bandit.version, state_bytes(bandit.policy)) == (version, state)
         assert bandit.policy.seed == 1
     with pytest.raises(JournalError, match=r"there is no journal .*new\.db"):
         Bandit(journal=tmp_path / "new.db")
@@ -513,12 +517,12 @@ def test_a_policy_with_a_past_begins_a_journal(tmp_path: Path) -> None:
         with Bandit(copy.deepcopy(warm), journal=tmp_path / "j.db") as bandit:
             play(bandit, 5, start=10 * bandit.version)
             assert bandit.policy.removed_arms == ["red"]
-            state = packed(bandit.policy)
+            state = state_bytes(bandit.policy)
     with Bandit(journal=tmp_path / "j.db") as bandit:
-        assert packed(bandit.policy) == state
+        assert state_bytes(bandit.policy) == state
         bandit.erase(person="person-0")
     with Bandit(copy.deepcopy(warm), journal=tmp_path / "j.db") as bandit:
-        assert packed(bandit.policy) == state
+        assert state_bytes(bandit.policy) == state
 
 
 def test_erasing_keeps_the_state(journal: Journal) -> None:
@@ -528,23 +532,26 @@ def test_erasing_keeps_the_state(journal: Journal) -> None:
     play(bandit, 30)
     clock.now += 100.0
     play(bandit, 15, start=30)
-    state, version = packed(bandit.policy), bandit.version
+    state, version = state_bytes(bandit.policy), bandit.version
     assert bandit.erase(person="person-1") == 9
     assert bandit.erase(person="person-1") == 0
     assert bandit.erase(ids=["visit-2", "visit-3", "nobody"]) == 2
     assert bandit.erase(older_than=timedelta(seconds=50)) == 22
-    assert (packed(bandit.policy), bandit.version) == (state, version + 3)  # erasing takes a number
+    assert (state_bytes(bandit.policy), bandit.version) == (
+        state,
+        version + 3,
+    )  # erasing takes a number
     left = [event for _, event in journal.read() if isinstance(event, LoggedDecision)]
     assert {d.id for d in left} == {f"visit-{t}" for t in range(30, 45) if t % 5 != 1}
     with pytest.raises(UnknownDecision, match="visit-2"):
         bandit.reward("visit-2", 1.0)
     with pytest.raises(JournalError, match=f"events up to {version + 3} have been removed"):
-        replay(journal, from_start=True)
+        load_policy(journal, from_start=True)
     with pytest.raises(JournalError, match="have been removed"):
-        replay(journal, upto=version)
+        load_policy(journal, upto=version)
     play(bandit, 15, start=45)
     again = Bandit(journal=journal)
-    assert packed(again.policy) == packed(bandit.policy)
+    assert state_bytes(again.policy) == state_bytes(bandit.policy)
     assert bandit.erase(older_than=datetime.fromtimestamp(clock.now + 1, UTC)) > 0
     assert bandit.erase(older_than=0.0) == 0
 
@@ -556,7 +563,7 @@ def test_a_second_process_learns_what_was_erased(tmp_path: Path) -> None:
     play(one, 12)
     one.erase(older_than=0.0)
     assert two.refresh() == one.version
-    assert packed(two.policy) == packed(one.policy)
+    assert state_bytes(two.policy) == state_bytes(one.policy)
     one.close()
     two.close()
 
@@ -584,7 +591,7 @@ def test_erasing_while_another_process_reads(when: str, tmp_path: Path) -> None:
         two = Bandit(journal=journal)
     two.refresh()
     assert two.version == one.version
-    assert packed(two.policy) == packed(one.policy)
+    assert state_bytes(two.policy) == state_bytes(one.policy)
     one.close()
     journal.close()
 
@@ -606,7 +613,7 @@ def test_a_reward_for_what_is_being_erased(tmp_path: Path) -> None:
     with pytest.raises(UnknownDecision):
         one.reward("secret", 1.0)
     assert list(journal.read()) == []
-    assert packed(one.policy) == packed(two.policy)
+    assert state_bytes(one.policy) == state_bytes(two.policy)
     two.close()
     journal.close()
 
@@ -638,25 +645,25 @@ def test_loading_while_another_process_writes(tmp_path: Path) -> None:
     one.decide({"a": []}, id="late")
     one.remove_arm("a")
     journal = SQLiteJournal(path)
-    lasting = journal.lasting
+    lasting = journal.permanent_events
 
     def slow() -> Any:
-        journal.lasting = lasting  # type: ignore[method-assign]
+        journal.permanent_events = lasting  # type: ignore[method-assign]
         one.restore_arm("a", with_past=False)
         return lasting()
 
-    journal.lasting = slow  # type: ignore[method-assign]
+    journal.permanent_events = slow  # type: ignore[method-assign]
     two = Bandit(journal=journal)
     two.reward("late", 1.0)
     assert journal.outcomes("late")[0].arm == PastArm("a", 1)
     one.refresh()
-    assert packed(one.policy) == packed(two.policy)
+    assert state_bytes(one.policy) == state_bytes(two.policy)
 
     def broken() -> Any:
-        journal.lasting = lasting  # type: ignore[method-assign]
+        journal.permanent_events = lasting  # type: ignore[method-assign]
         raise JournalError("for a moment")
 
-    journal.lasting = broken  # type: ignore[method-assign]
+    journal.permanent_events = broken  # type: ignore[method-assign]
     one.erase(older_than=0.0)
     with pytest.raises(JournalError, match="for a moment"):
         two.refresh()
@@ -675,7 +682,7 @@ def test_settings_of_two_processes_add_up(tmp_path: Path) -> None:
     one.refresh()
     for bandit in (one, three):
         assert "floor=0.1, control_share=0.2" in repr(bandit)
-    with pytest.raises(ParameterError, match="floor is for propensities"):
+    with pytest.raises(ParameterError, match="expected propensities=True"):
         Bandit(journal=path, propensities=False)
     for bandit in (one, two, three):
         bandit.close()
@@ -701,31 +708,21 @@ def test_a_journal_with_past_lives_can_be_imported(tmp_path: Path) -> None:
 
 def test_expiry_is_not_stopped_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who finds that others have closed the oldest goes on with the next."""
-    monkeypatch.setattr("rolin.bandit.bandit._AT_ONCE", 10)
+    monkeypatch.setattr("rolin.bandit.bandit._EXPIRE_AT_ONCE", 10)
     bandit = Bandit(rolin.Uniform(n_features=0, seed=1))
     ids = [d.id for d in bandit.decide_many([{"a": [], "b": []}] * 30)]
-    live, plans = bandit._live, []
-    submit = live.submit
-    live.submit = lambda plan: plans.append(plan) or (1, 0)  # type: ignore[method-assign,func-returns-value]
-    bandit.reward_many(dict.fromkeys(ids[:10], 1.0))
-    live.submit = submit  # type: ignore[method-assign]
+    writer = bandit._writer
+    submit = writer.submit
+    rewards = RecordRewards([Reward(id, 1.0, None, 1.0) for id in ids[:10]], 0.0)
 
-    def together(pending: Any) -> Any:
-        events, _ = plans[0](pending)
-        for event in events:
-            pending.add(event)
-        more, answer = expiry(pending)
-        return [*events, *more], answer
+    def together(request: Any) -> Any:
+        """Write the rewards of another thread and the first expiry in one batch."""
+        monkeypatch.setattr(writer, "submit", submit)
+        others, own = Request(rewards), Request(request)
+        writer._write([others, own])
+        return own.answer
 
-    expiry: Any = None
-
-    def first(plan: Any) -> Any:
-        nonlocal expiry
-        expiry = plan
-        live.submit = submit  # type: ignore[method-assign]
-        return submit(together)
-
-    live.submit = first  # type: ignore[method-assign]
+    monkeypatch.setattr(writer, "submit", together)
     assert bandit.expire(0.0) == 20
     assert bandit.waiting() == []
 
@@ -737,7 +734,7 @@ def test_a_process_that_often_starts_again_keeps_its_state(tmp_path: Path) -> No
             rolin.RoLinTS(n_features=2, seed=1), journal=tmp_path / "j.db", snapshot_every=20
         ) as bandit:
             play(bandit, 5, start=5 * i)
-            kept = bandit.journal.saved()
+            kept = bandit.journal.latest_snapshot()
             assert kept is not None
             assert bandit.version - kept[0] < 30
 
@@ -766,8 +763,10 @@ def test_two_bandits_share_a_file(tmp_path: Path) -> None:
         bandits[(t + t // 3) % 2].reward(decision.id, float(t % 5))
         assert bandits[(t + 1) % 2].decide(QUESTION, id=f"visit-{t}").arm == decision.arm
     assert bandits[0].refresh() == bandits[1].refresh()
-    assert packed(bandits[0].policy) == packed(bandits[1].policy)
-    assert packed(replay(bandits[0].journal, from_start=True)[0]) == packed(bandits[0].policy)
+    assert state_bytes(bandits[0].policy) == state_bytes(bandits[1].policy)
+    assert state_bytes(load_policy(bandits[0].journal, from_start=True)[0]) == state_bytes(
+        bandits[0].policy
+    )
     with pytest.raises(RewardConflict):
         bandits[0].reward("visit-0", 99.0)
     for bandit in bandits:
@@ -780,7 +779,7 @@ def test_states_are_kept_by_themselves(tmp_path: Path) -> None:
         rolin.RoLinTS(n_features=2, seed=1), journal=tmp_path / "j.db", snapshot_every=20
     ) as bandit:
         play(bandit, 60)
-        kept = bandit.journal.saved()
+        kept = bandit.journal.latest_snapshot()
         assert kept is not None
         assert bandit.version - 25 < kept[0] <= bandit.version
 
@@ -818,7 +817,7 @@ def test_threads_share_a_bandit(journal: Journal) -> None:
     events = [event for _, event in journal.read()]
     assert sum(isinstance(event, LoggedDecision) for event in events) == 4 * 30 + 30
     assert sum(isinstance(event, Outcome) for event in events) == 4 * 30 + 30
-    assert packed(replay(journal, from_start=True)[0]) == packed(bandit.policy)
+    assert state_bytes(load_policy(journal, from_start=True)[0]) == state_bytes(bandit.policy)
 
 
 def test_callers_that_wait_are_written_together(tmp_path: Path) -> None:
@@ -843,7 +842,7 @@ def test_callers_that_wait_are_written_together(tmp_path: Path) -> None:
     waiting.acquire()
     for thread in threads[1:]:
         thread.start()
-    while len(bandit._live._commits._queue) < 11:
+    while len(bandit._writer._commits._queue) < 11:
         pass
     held.set()
     for thread in threads:
@@ -872,7 +871,9 @@ def test_an_interruption_loses_nothing(step: str, monkeypatch: pytest.MonkeyPatc
     assert bool(bandit.journal.outcomes(id)) == (step == "fold")
     bandit.reward(id, 1.0)
     assert len(bandit.journal.outcomes(id)) == 1
-    assert packed(replay(bandit.journal, from_start=True)[0]) == packed(bandit.policy)
+    assert state_bytes(load_policy(bandit.journal, from_start=True)[0]) == state_bytes(
+        bandit.policy
+    )
 
 
 def test_a_half_folded_state_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -892,9 +893,9 @@ def test_a_half_folded_state_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(KeyboardInterrupt):
             bandit.reward_many(dict.fromkeys(ids, 1.0))
     assert bandit.snapshot() == 8
-    kept = bandit.journal.saved()
+    kept = bandit.journal.latest_snapshot()
     assert kept is not None
-    assert kept[1] == packed(replay(bandit.journal, from_start=True)[0])
+    assert kept[1] == state_bytes(load_policy(bandit.journal, from_start=True)[0])
     assert bandit.decide(QUESTION).version == 8
 
 
@@ -943,7 +944,7 @@ def test_ids_of_many_threads() -> None:
 def test_a_forked_bandit_says_so() -> None:
     """Its ids and its connection belong to another process."""
     bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1))
-    bandit._live._process += 1
+    bandit._writer._process += 1
     calls: list[Callable[[], object]] = [
         lambda: bandit.decide(QUESTION), lambda: bandit.decay(0.5), bandit.snapshot, bandit.refresh,
         lambda: bandit.erase(older_than=0.0),
@@ -959,15 +960,15 @@ def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
     bandit = Bandit(POLICIES["learned scales"](), journal=journal)
     play(bandit, 20)
     id = bandit.decide(QUESTION).id
-    state = packed(bandit.policy)
+    state = state_bytes(bandit.policy)
     (pages,) = journal._writer.execute("PRAGMA page_count").fetchone()
     journal._writer.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(JournalError, match="full"):
         bandit.decide_many(np.zeros((300, 3, 2)))
-    assert packed(bandit.policy) == state
+    assert state_bytes(bandit.policy) == state
     journal._writer.execute("PRAGMA max_page_count = 100000")
     bandit.reward(id, 1.0)
-    assert packed(replay(journal, from_start=True)[0]) == packed(bandit.policy)
+    assert state_bytes(load_policy(journal, from_start=True)[0]) == state_bytes(bandit.policy)
     bandit.close()
 
 
@@ -978,7 +979,7 @@ def test_bad_calls_change_nothing(bandit: Bandit) -> None:
     """Every one is refused with an error of ours; journal and state stay as they are."""
     play(bandit, 9)
     id = bandit.decide(QUESTION).id
-    before = packed(bandit.policy), bandit.version
+    before = state_bytes(bandit.policy), bandit.version
     calls: list[Callable[[], object]] = [
         lambda: bandit.decide({}),
         lambda: bandit.decide({"a": [1.0]}),
@@ -1030,7 +1031,7 @@ def test_bad_calls_change_nothing(bandit: Bandit) -> None:
     for call in calls:
         with pytest.raises(RolinError):
             call()
-    assert (packed(bandit.policy), bandit.version) == before
+    assert (state_bytes(bandit.policy), bandit.version) == before
 
 
 @pytest.mark.parametrize(
@@ -1082,7 +1083,7 @@ def test_what_is_too_large_to_learn_from(journal: Journal) -> None:
     """It is refused before it is recorded."""
     bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=journal)
     ids = [bandit.decide(QUESTION).id for _ in range(2)]
-    with pytest.raises(InputError, match="too large to learn from"):
+    with pytest.raises(InputError, match="expected at most"):
         bandit.reward(ids[0], 1e200)
     with pytest.raises(InputError, match="weight"):
         bandit.reward(ids[0], 1.0, weight=1e-300)
@@ -1112,7 +1113,7 @@ def test_a_reward_that_the_policy_refuses(journal: Journal) -> None:
     bandit.reward(ids[0], 13.0)  # a repeat
     bandit.reward(ids[1], 1.0)
     assert len(bandit.policy.arms) == 1
-    assert packed(replay(journal, kind=Moody)[0]) == packed(bandit.policy)
+    assert state_bytes(load_policy(journal, kind=Moody)[0]) == state_bytes(bandit.policy)
 
 
 def test_policies_that_cannot_forget(bandit: Bandit) -> None:
@@ -1154,7 +1155,7 @@ def test_any_order_of_calls_replays(steps: list[str]) -> None:
             bandit.expire(2.0, default_reward=0.0)
         elif step == "decay":
             bandit.decay(0.5)
-    assert packed(replay(bandit.journal)[0]) == packed(bandit.policy)
+    assert state_bytes(load_policy(bandit.journal)[0]) == state_bytes(bandit.policy)
 
 
 def test_a_journal_read_by_another_process(tmp_path: Path) -> None:
@@ -1162,14 +1163,14 @@ def test_a_journal_read_by_another_process(tmp_path: Path) -> None:
     with Bandit(POLICIES["learned scales"](), journal=tmp_path / "j.db") as bandit:
         play(bandit, 30)
         code = (
-            "import sys, rolin; from rolin.journal.folding import packed, digest_of; "
-            "print(digest_of(packed(rolin.Bandit(journal=sys.argv[1]).policy)))"
+            "import sys, rolin; from rolin.journal.folding import state_bytes, digest_of; "
+            "print(digest_of(state_bytes(rolin.Bandit(journal=sys.argv[1]).policy)))"
         )
         run = subprocess.run(
             [sys.executable, "-c", code, str(tmp_path / "j.db")],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
-        assert run.stdout.strip() == digest_of(packed(bandit.policy))
+        assert run.stdout.strip() == digest_of(state_bytes(bandit.policy))
 
 
 @pytest.mark.parametrize("name", ["learned scales", "learned logistic"])
@@ -1192,3 +1193,36 @@ def test_another_machine_comes_within_1e_9(name: str, tmp_path: Path) -> None:
             capture_output=True, text=True, check=True,
         )  # fmt: skip
     np.testing.assert_allclose([float(x) for x in run.stdout.split()], here, rtol=1e-9)
+
+
+def test_predictions_are_those_of_the_policy(bandit: Bandit[Any]) -> None:
+    """`predict` takes what `decide` takes, and says what the policy says."""
+    for value in (1.0, 0.0, 0.5):
+        bandit.reward(bandit.decide(QUESTION).id, value)
+    mean, std = bandit.predict(QUESTION)
+    expected = bandit.policy.predict(QUESTION)
+    np.testing.assert_array_equal(mean, expected.mean)
+    np.testing.assert_array_equal(std, expected.std)
+    with pytest.raises(ParameterError, match="no feature map"):
+        bandit.predict(QUESTION, situation={"hour": 3})
+    with pytest.raises(Unsupported, match="HLinUCB does not predict"):
+        Bandit(rolin.HLinUCB(n_features=2)).predict(QUESTION)
+
+
+def test_a_bandit_reports_what_its_features_miss(rng: np.random.Generator) -> None:
+    """`diagnose` is the policy's report."""
+    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1))
+    for _ in range(40):
+        bandit.reward(bandit.decide(rng.normal(size=(3, 2))).id, float(rng.normal()))
+    assert str(bandit.diagnose()) == str(bandit.policy.diagnose())
+    with pytest.raises(Unsupported, match="SafeFALCON has no moments"):
+        Bandit(rolin.SafeFALCON(n_features=2)).diagnose()
+
+
+def test_decisions_as_a_table(bandit: Bandit[Any]) -> None:
+    """`to_frame` has one row per decision, with its reward."""
+    bandit.reward(bandit.decide(QUESTION, id="a").id, 1.5)
+    bandit.decide(QUESTION, id="b")
+    frame = bandit.to_frame()
+    assert frame["id"].tolist() == ["a", "b"]
+    assert frame["reward"].iloc[0] == 1.5

@@ -13,7 +13,7 @@ import pytest
 
 import rolin
 from rolin import features
-from rolin.journal import LoggedDecision, SQLiteJournal, replay
+from rolin.journal import LoggedDecision, SQLiteJournal, load_policy
 
 FILES = Path(__file__).parent / "data" / "format-1"
 EXPECTED = json.loads((FILES / "expected.json").read_text(encoding="utf-8"))
@@ -124,8 +124,8 @@ def test_journals_open_and_continue(name, tmp_path):
 def test_journals_replay_from_the_start(name):
     """Folding all events of an old journal gives the state that it led to."""
     with SQLiteJournal(FILES / "journals" / f"{name}.db", readonly=True) as journal:
-        policy, version = replay(journal, from_start=True)
-        kept, _ = replay(journal)
+        policy, version = load_policy(journal, from_start=True)
+        kept, _ = load_policy(journal)
     assert version == EXPECTED["journals"][name]["version"]
     assert policy.arms == kept.arms
     np.testing.assert_allclose(
@@ -151,7 +151,7 @@ def test_exported_logs_can_be_imported(suffix):
 def test_exported_logs_of_raw_features_can_be_imported():
     """An exported log of raw features is read through the map that recorded it."""
     with SQLiteJournal(FILES / "journals" / "raw_declared.db", readonly=True) as journal:
-        feature_map = replay(journal)[0].feature_map
+        feature_map = load_policy(journal)[0].feature_map
     policy = rolin.RoLinTS(n_features=feature_map.n_features, seed=1)
     bandit = rolin.Bandit(policy, feature_map=feature_map)
     decisions = EXPECTED["journals"]["raw_declared"]["decisions"]

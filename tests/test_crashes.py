@@ -21,9 +21,9 @@ import pytest
 
 import rolin
 from rolin import Bandit
-from rolin.journal import replay
+from rolin.journal import load_policy
 from rolin.journal.events import LoggedDecision, Outcome
-from rolin.journal.folding import packed
+from rolin.journal.folding import state_bytes
 
 PLAYER = """
 import itertools, json, os, signal, sys
@@ -38,7 +38,7 @@ def reached(name):
     if name == step and next(left) == 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-for module in (journal.base, bandit_package.state, journal.sqlite):
+for module in (journal.base, bandit_package.writer, journal.sqlite):
     module.reached = reached
 
 def say(*what):
@@ -110,17 +110,19 @@ def check(path: Path, said: list[list[Any]]) -> int:
         assert header is not None
         assert header.last == bandit.version
         if not header.first:
-            assert packed(replay(journal, from_start=True)[0]) == packed(bandit.policy)
+            assert state_bytes(load_policy(journal, from_start=True)[0]) == state_bytes(
+                bandit.policy
+            )
             numbers = [seq for seq, _ in journal.read()]
             assert numbers == list(range(1, header.last + 1))
         events = [event for _, event in journal.read()]
         decisions = {event.id: event for event in events if isinstance(event, LoggedDecision)}
         outcomes = [event for event in events if isinstance(event, Outcome)]
         assert {event.id for event in outcomes} <= set(decisions)
-        assert len({(event.id, event.place) for event in outcomes}) == len(outcomes)
+        assert len({(event.id, event.rank) for event in outcomes}) == len(outcomes)
         waiting = set(journal.waiting(4e9, 10**6))
         places = {(id, i) for id, event in decisions.items() for i in range(len(event.chosen))}
-        assert waiting == places - {(event.id, event.place) for event in outcomes}
+        assert waiting == places - {(event.id, event.rank) for event in outcomes}
         again = bandit.decide(np.eye(2), id=f"after-{bandit.version}")  # it goes on
         bandit.reward(again.id, 1.0)
         return bandit.version

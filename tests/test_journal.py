@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rolin._support.arms import PastArm
 from rolin.errors import JournalError, ParameterError
 from rolin.journal import Journal, MemoryJournal, SQLiteJournal, open_journal
-from rolin.journal.base import Behind, Header, Removal
+from rolin.journal.base import Header, OutOfDate, Removal
 from rolin.journal.codec import event_of, row_of
 from rolin.journal.events import (
     ArmRemoved,
@@ -137,9 +137,9 @@ def test_whoever_is_behind_writes_nothing(journal: Journal) -> None:
     """A number that was given out since is noticed."""
     journal.append([decided("x")], after=0)
     for after in (0, 2):
-        with pytest.raises(Behind):
+        with pytest.raises(OutOfDate):
             journal.append([decided("y")], after=after)
-        with pytest.raises(Behind):
+        with pytest.raises(OutOfDate):
             journal.remove(Removal(ids=["x"]), after=after, state=b"")
     assert journal.decision("y") is None
     assert journal.append([], after=1) == 1
@@ -147,13 +147,13 @@ def test_whoever_is_behind_writes_nothing(journal: Journal) -> None:
 
 def test_states_are_kept(journal: Journal) -> None:
     """The first, and the last ones; the last up to an event can be asked for."""
-    assert journal.saved() == (0, b"origin")
+    assert journal.latest_snapshot() == (0, b"origin")
     journal.append(EVENTS, after=0)
     for seq in (3, 5, 8):
-        journal.save(seq, b"%d" % seq)
-    assert journal.saved() == (8, b"8")
-    assert journal.saved(upto=7) == (5, b"5")
-    assert journal.saved(upto=0) == (0, b"origin")
+        journal.save_snapshot(seq, b"%d" % seq)
+    assert journal.latest_snapshot() == (8, b"8")
+    assert journal.latest_snapshot(upto=7) == (5, b"5")
+    assert journal.latest_snapshot(upto=0) == (0, b"origin")
 
 
 def test_a_journal_begins_once(journal: Journal) -> None:
@@ -161,7 +161,7 @@ def test_a_journal_begins_once(journal: Journal) -> None:
     journal.append([decided("x")], after=0)
     journal.begin(b"other", "other")
     assert journal.header() == Header(1, 0, "digest")
-    assert journal.saved() == (0, b"origin")
+    assert journal.latest_snapshot() == (0, b"origin")
 
 
 @pytest.mark.parametrize(
@@ -187,18 +187,18 @@ def test_removing(journal: Journal, what: Removal, left: list[int], removed: int
         ],
         after=0,
     )
-    journal.save(3, b"three")
+    journal.save_snapshot(3, b"three")
     changed = removed > 0
     last = 8 if changed else 7  # removing takes a number
     assert journal.remove(what, after=7, state=b"now") == (removed, last)
     assert [seq for seq, _ in journal.read()] == left
-    assert journal.saved() == ((8, b"now") if changed else (3, b"three"))
-    assert journal.saved(upto=7) == (None if changed else (3, b"three"))
+    assert journal.latest_snapshot() == ((8, b"now") if changed else (3, b"three"))
+    assert journal.latest_snapshot(upto=7) == (None if changed else (3, b"three"))
     assert journal.header() == Header(last, 8 if changed else 0, "digest")
     assert (journal.decision("x") is None) == (1 not in left)
-    journal.save(5, b"of before")  # by somebody who has not noticed
-    assert journal.saved(upto=6) == (None if changed else (5, b"of before"))
-    with pytest.raises(Behind):
+    journal.save_snapshot(5, b"of before")  # by somebody who has not noticed
+    assert journal.latest_snapshot(upto=6) == (None if changed else (5, b"of before"))
+    with pytest.raises(OutOfDate):
         journal.append([decided("new", 9.0)], after=last - 1)
     assert journal.append([decided("new", 9.0)], after=last) == last + 1
 
@@ -207,7 +207,7 @@ def test_removed_decisions_no_longer_wait(journal: Journal) -> None:
     """Nobody waits for the reward of what was erased."""
     came_back, changed = ArmRestored(0.5, "a", with_past=False), SettingsChanged(0.5)
     journal.append([came_back, decided("x"), decided("y"), changed], after=0)
-    assert journal.lasting() == [(1, came_back), (4, changed)]
+    assert journal.permanent_events() == [(1, came_back), (4, changed)]
     assert journal.remove(Removal(before=0.9), after=4, state=b"") == (
         0,
         4,
@@ -227,7 +227,7 @@ def test_threads_share_a_journal(journal: Journal) -> None:
                 try:
                     journal.append([decided(f"{name}{i}")], after=header.last)
                     break
-                except Behind:
+                except OutOfDate:
                     continue
 
     threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
@@ -271,7 +271,7 @@ def test_a_file_comes_back(tmp_path: Path) -> None:
     assert path.exists()
     with SQLiteJournal(path, readonly=True) as journal:
         assert len(list(journal.read())) == len(EVENTS)
-        with pytest.raises(JournalError, match="read only"):
+        with pytest.raises(JournalError, match="opened with readonly=True"):
             journal.append([decided("new")], after=len(EVENTS))
 
 
@@ -428,14 +428,14 @@ def test_odd_paths(tmp_path: Path) -> None:
     SQLiteJournal(path).close()
     assert path.exists()
     for wrong in ("x" * 300, "a\0b"):
-        with pytest.raises(JournalError, match="cannot be the file of a journal"):
+        with pytest.raises(JournalError, match="is not a valid path for a journal"):
             SQLiteJournal(tmp_path / wrong)
 
 
 def test_nothing_is_acknowledged_that_nobody_wrote() -> None:
     """If whoever took a request from the queue was interrupted, the one who waits is told."""
     silent: GroupCommit[int] = GroupCommit(lambda batch: None)
-    with pytest.raises(JournalError, match="writing was interrupted; ask again"):
+    with pytest.raises(JournalError, match="writing was interrupted; repeat the call"):
         silent.submit(1)
 
 
@@ -495,5 +495,5 @@ def test_a_damaged_row_is_named(tmp_path: Path) -> None:
         journal._writer.execute("UPDATE events SET kind = 'dream' WHERE seq = 2")
         with pytest.raises(JournalError, match=r"j.db: a row of kind 'decision' is damaged"):
             journal.decision("x")
-        with pytest.raises(JournalError, match="of kind 'dream', which this version"):
+        with pytest.raises(JournalError, match="has the kind 'dream', which this version"):
             list(journal.read(after=1))

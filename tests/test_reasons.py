@@ -30,12 +30,13 @@ from rolin.errors import (
     JournalError,
     MergeError,
     ParameterError,
+    ShapeError,
     UnknownDecision,
     Unsupported,
 )
 from rolin.features import Boolean, Category, HashedFeatures, Number, Tags, Transformed
 from rolin.journal import Journal, MemoryJournal, SQLiteJournal
-from rolin.journal.folding import packed, replay
+from rolin.journal.folding import load_policy, state_bytes
 from rolin.logs.dsjson import read_dsjson
 from rolin.logs.export import to_frame
 from rolin.logs.record import read_journal
@@ -129,7 +130,7 @@ def test_vectors_and_raw_features_decide_the_same(journal: Journal) -> None:
     assert by_map.policy.feature_map == FEATURES
     plain = copy.deepcopy(by_map.policy)
     plain.feature_map = None
-    assert packed(plain) == packed(by_hand.policy)
+    assert state_bytes(plain) == state_bytes(by_hand.policy)
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -138,17 +139,17 @@ def test_replay_with_maps_gives_the_same_state(name: str, journal: Journal) -> N
     bandit = Bandit(POLICIES[name](D), feature_map=FEATURES, journal=journal)
     play(bandit, 20)
     middle = bandit.version
-    kept = packed(bandit.policy)
+    kept = state_bytes(bandit.policy)
     bandit.change_feature_map(MORE)
     assert bandit.policy.n_features == MORE.n_features
     bandit.snapshot()
     play(bandit, 20, start=20)
     for from_start in (True, False):
-        again, version = replay(journal, from_start=from_start)
+        again, version = load_policy(journal, from_start=from_start)
         assert version == bandit.version
-        assert packed(again) == packed(bandit.policy)
+        assert state_bytes(again) == state_bytes(bandit.policy)
         assert again.feature_map == MORE
-    assert packed(replay(journal, upto=middle)[0]) == kept
+    assert state_bytes(load_policy(journal, upto=middle)[0]) == kept
     opened = Bandit(journal=journal)
     assert opened.feature_map == MORE
     play(opened, 5, start=40)
@@ -195,8 +196,8 @@ def test_late_rewards_of_earlier_maps(journal: Journal) -> None:
     assert (outcome.context == early.context).all()
     x = np.pad(early.context, (0, MORE.n_features - D))
     assert (bandit.policy.moments.mean_context == x).all()  # type: ignore[attr-defined]
-    again, _ = replay(journal, from_start=True)
-    assert packed(again) == packed(bandit.policy)
+    again, _ = load_policy(journal, from_start=True)
+    assert state_bytes(again) == state_bytes(bandit.policy)
     log = offline.read(bandit, missing=0.0)
     assert [x.shape[1] for x in log.contexts] == [MORE.n_features] * 2
     stored = journal.decision("early")
@@ -208,7 +209,7 @@ def test_maps_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     """Another size, another map, one that is no extension, a policy that cannot grow."""
     path = tmp_path / "j.db"
     policy = rolin.RoLinTS(n_features=D, seed=7)
-    with pytest.raises(ParameterError, match=f"n_features={D}, and .* makes vectors of 40"):
+    with pytest.raises(ParameterError, match=f"n_features={D}, but .* makes vectors of 40"):
         Bandit(policy, feature_map=HashedFeatures(40))
     with Bandit(policy, feature_map=FEATURES, journal=path) as bandit:
         with pytest.raises(ParameterError, match="does not extend: make it with with_fields"):
@@ -216,12 +217,12 @@ def test_maps_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match="expected a feature map"):
             bandit.change_feature_map(DictVectorizer())  # type: ignore[arg-type]  # on purpose
         assert bandit.version == 1
-    with pytest.raises(JournalError, match=r"the journal goes on with .*, and was given"):
+    with pytest.raises(JournalError, match=r"the journal uses .*, but .* was given"):
         Bandit(journal=path, feature_map=HashedFeatures(D))
     other = FeatureMap(
         FEATURES.situation, {**FEATURES.arm, "price": Number(scale=9.0)}
     )  # as large, and different
-    with pytest.raises(JournalError, match="add fields to it, with with_fields"):
+    with pytest.raises(JournalError, match="with with_fields"):
         Bandit(policy, feature_map=other, journal=path)
     with Bandit(policy, journal=path) as bandit:
         assert bandit.feature_map == FEATURES
@@ -258,7 +259,7 @@ def test_raw_features_that_are_wrong_change_nothing(journal: Journal) -> None:
         bandit.decide([{}, {}], ["a", "a"])
     assert bandit.version == version
     plain = Bandit(rolin.RoLinTS(n_features=2, seed=7))
-    with pytest.raises(ParameterError, match="situation is given, but the bandit has no"):
+    with pytest.raises(ParameterError, match="situation was given, but the bandit has no"):
         plain.decide({"a": [1.0, 2.0]}, situation={"hour": 3})
 
 
@@ -371,8 +372,8 @@ def test_a_policy_brings_its_map_into_a_file(tmp_path: Path) -> None:
             assert bandit.export_log(tmp_path / f"{i}.csv") == 1
         with Bandit(journal=path) as bandit:
             assert bandit.feature_map == FEATURES
-            again, _ = replay(bandit.journal, from_start=True)
-            assert packed(again) == packed(bandit.policy)
+            again, _ = load_policy(bandit.journal, from_start=True)
+            assert state_bytes(again) == state_bytes(bandit.policy)
 
 
 def test_old_and_new_maps_may_start_in_any_order(tmp_path: Path) -> None:
@@ -393,11 +394,11 @@ def test_old_and_new_maps_may_start_in_any_order(tmp_path: Path) -> None:
         new.reward("by old", 0.0)
         assert old.expire(0.0) == 0
         assert old.refresh() == new.refresh()
-        assert packed(old.policy) == packed(new.policy)
+        assert state_bytes(old.policy) == state_bytes(new.policy)
     with opened(FEATURES) as back:  # a deployment that is taken back
         assert back.feature_map == MORE
         back.decide(arms, situation=situation)
-    again, _ = replay(path, from_start=True)
+    again, _ = load_policy(path, from_start=True)
     assert again.feature_map == MORE
 
 
@@ -412,10 +413,10 @@ def test_a_stale_process_imports(tmp_path: Path) -> None:
         assert stale.import_log(source.journal) == 8
         assert stale.policy.posterior.count == source.policy.posterior.count
         new.refresh()
-        assert packed(new.policy) == packed(stale.policy)
+        assert state_bytes(new.policy) == state_bytes(stale.policy)
         told = stale.explain("visit-1", as_of="now")
         assert (told.score, told.explored) == (None, None)
-        with pytest.raises(Unsupported, match="was imported, so what decided it is not known"):
+        with pytest.raises(Unsupported, match="was imported, so the model that made it is unknown"):
             stale.explain("visit-1")
 
 
@@ -483,7 +484,7 @@ def test_raw_features_are_exported_and_imported(ending: str, tmp_path: Path) -> 
         bandit.export_log(source)
     again = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES, clock=Clock())
     assert again.import_log(source) == 12
-    assert packed(again.policy) == packed(bandit.policy)
+    assert state_bytes(again.policy) == state_bytes(bandit.policy)
     for old, new in zip(read_journal(bandit.journal), read_journal(again.journal), strict=True):
         assert old.decision.raw == new.decision.raw
     hashed = HashedFeatures(32)
@@ -570,7 +571,7 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
         bandit.import_log(path)
     with pytest.raises(DataError, match="has no column 'colour'"):
         bandit.import_log(path, features=["colour"])
-    with pytest.raises(InputError, match="takes no feature_map"):
+    with pytest.raises(InputError, match="has no option 'feature_map'"):
         bandit.import_log(path, feature_map=FEATURES)
     hashed = Bandit(rolin.RoLinTS(n_features=32, seed=7), feature_map=HashedFeatures(32))
     frame = pd.DataFrame({"arm": ["a"], "reward": [1.0], "hour": [3.0], "price": [2.0]})
@@ -779,7 +780,7 @@ def test_scores_are_what_was_drawn() -> None:
     told_control = control.explain(control.decide(arms, situation=situation))
     assert told_control.explored
     assert told_control.score is None
-    assert "drawn at random" in str(told_control)
+    assert "drawn uniformly" in str(told_control)
     ucb = Bandit(rolin.RoLinUCB(n_features=D, seed=7), feature_map=features)
     top = ucb.explain(ucb.decide(arms, situation=situation))
     assert top.score is not None
@@ -799,7 +800,7 @@ def test_explanations_of_other_arms() -> None:
     assert (mine.chosen, its.chosen) == (True, False)
     assert f"\nchosen with probability {mine.propensity:.3g}" in str(mine)
     assert f"not chosen; it had probability {its.propensity:.3g}" in str(its)
-    assert f"ranked by {mine.score:.4g}: the mean, and {mine.score:+.3g}" in str(mine)  # type: ignore[str-bytes-safe]
+    assert f"ranked by {mine.score:.4g}: the mean and {mine.score:+.3g}" in str(mine)  # type: ignore[str-bytes-safe]
     bandit.reward("v", 1.0)
     assert bandit.explain(decision, as_of="now").propensity is None
 
@@ -865,7 +866,7 @@ def test_explanations_as_text_and_frame() -> None:
     told = bandit.explain(bandit.decide(arms, situation=situation), "red")
     text = str(told)
     assert "arm 'red': mean" in text
-    assert "the arm’s own effect" in text
+    assert "arm effect" in text
     assert "tags=new" in text
     frame = told.to_frame()
     assert frame["contribution"].sum() == pytest.approx(told.mean)
@@ -973,11 +974,11 @@ def test_damaged_files_say_so(tmp_path: Path) -> None:
         return path
 
     gone = damaged("gone", "DELETE FROM events WHERE kind = 'features' AND seq = 2")
-    with pytest.raises(JournalError, match="event 4 does not fit to those before it"):
+    with pytest.raises(JournalError, match="event 4 does not fit the events before it"):
         Bandit(journal=gone)
     other = HashedFeatures(D).to_json()
     swapped = damaged("swapped", f"UPDATE events SET body = '{other}' WHERE seq = 2")
-    with pytest.raises(JournalError, match="event 2 does not fit to those before it"):
+    with pytest.raises(JournalError, match="event 2 does not fit the events before it"):
         Bandit(journal=swapped)
     for i, part in enumerate(
         (
@@ -1066,12 +1067,34 @@ def test_several_questions_and_odd_calls() -> None:
     with pytest.raises(ParameterError, match="against='x' is the arm itself"):
         bandit.explain(many[0], "x", against="x")
     wide = Bandit(rolin.RoLinTS(n_features=MORE.n_features), feature_map=MORE)
-    with pytest.raises(InputError, match="it is another's"):
+    with pytest.raises(InputError, match="belongs to another policy"):
         bandit.explain(wide.decide({"x": {}}, situation={}), as_of="now")
-    with pytest.raises(InputError, match="takes no now"):
+    with pytest.raises(InputError, match="has no option 'now'"):
         bandit.import_log([], now=5)
     with pytest.raises(ParameterError, match="feature_map='junk', expected a feature map"):
         offline.read(bandit, feature_map="junk")
     frame = pd.DataFrame({"arm": ["a"], "reward": [1.0], "price": [1.0]})
     with pytest.raises(InputError, match="features=5, expected a list"):
         bandit.import_log(frame, features=5)
+
+
+def test_names_without_features_are_explained() -> None:
+    """A list of names is not a list of features, and the error shows what is."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
+    with pytest.raises(
+        ShapeError, match=r"is a list of names, expected a mapping .* \{'red': \{\}"
+    ):
+        bandit.decide(["red", "blue"], situation={"hour": 3})
+    assert bandit.decide({"red": {}, "blue": {}}, situation={"hour": 3}).arm in ("red", "blue")
+
+
+def test_predictions_of_raw_features() -> None:
+    """`Bandit.predict` reads raw features through the map, as `decide` does."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
+    arms = {"red": {"price": 1.0}, "blue": {"price": 2.0}}
+    bandit.reward(bandit.decide(arms, situation={"hour": 3}).id, 1.0)
+    mean, std = bandit.predict(arms, situation={"hour": 3})
+    x = FEATURES.contexts(arms, {"hour": 3})
+    expected = bandit.policy.predict(x, ["red", "blue"])
+    np.testing.assert_array_equal(mean, expected.mean)
+    np.testing.assert_array_equal(std, expected.std)

@@ -17,7 +17,7 @@ import rolin
 from rolin import Bandit
 from rolin.errors import ArmError, DataError, InputError, RewardConflict, UnknownOption
 from rolin.journal import MemoryJournal, SQLiteJournal
-from rolin.journal.folding import packed
+from rolin.journal.folding import state_bytes
 from rolin.logs.dsjson import read_dsjson
 from rolin.logs.export import export, to_frame
 from rolin.logs.reader import past_decisions
@@ -135,7 +135,7 @@ def test_a_table_of_past_rewards_warms_up(tmp_path: Path) -> None:
         bandit.import_log(frame)
     with pytest.raises(DataError, match="has no column 'whom'"):
         bandit.import_log(frame, features=["price"], person="whom")
-    assert packed(bandit.policy) == packed(alone)
+    assert state_bytes(bandit.policy) == state_bytes(alone)
     texts = Bandit(rolin.RoLinTS(n_features=2, seed=1))
     texts.import_log(tmp_path / "past.csv", features=["price", "age"])
     assert texts.policy.arms == [str(arm) for arm in bandit.policy.arms]
@@ -229,7 +229,7 @@ def test_open_decisions_stay_open() -> None:
     assert bandit.policy.arms == ["b"]
     with pytest.raises(DataError, match="row 1: reward is missing"):
         bandit.import_log(pd.DataFrame(WHOLE | {"reward": [None]}))
-    with pytest.raises(RewardConflict, match="'late' chose 'b' in the journal, and 'a'"):
+    with pytest.raises(RewardConflict, match="'late' chose 'b' in the journal, but 'a'"):
         bandit.import_log(frame.assign(chosen=[[0]]))
 
 
@@ -402,7 +402,7 @@ def test_options_that_a_source_does_not_have(bandit: Bandit, tmp_path: Path) -> 
             past_decisions(source, reward="clicks")
     with pytest.raises(InputError, match="holds no decisions"):
         past_decisions(None)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="is not a past decision"):
+    with pytest.raises(DataError, match="expected a past decision"):
         bandit.import_log([1, 2])  # type: ignore[list-item]
 
 

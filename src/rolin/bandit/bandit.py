@@ -1,8 +1,8 @@
-"""A policy that remembers what it decided: ids, propensities, late rewards.
+"""A policy that records its decisions: ids, propensities, late rewards.
 
-Everything goes through the journal. A call becomes an event, the event is written, and only what
-has been written changes the state, in the order of the journal. So the state can always be had
-again: from the journal alone, or from a state that was kept and what came after it.
+Everything goes through the journal. A call becomes events, the events are written, and only written
+events change the state, in the order of the journal. So the state can always be rebuilt: from the
+journal alone, or from a snapshot and the events after it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,21 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsFloat
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    Self,
+    SupportsFloat,
+    TypeVar,
+    overload,
+)
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,105 +36,124 @@ from rolin._support.checks import (
     as_excluded,
     as_names,
     count_of,
-    finite_number_of,
     first_not_finite,
     number_of,
     share_of,
     text_of,
 )
 from rolin.bandit.explanation import Explanation, explain
-from rolin.bandit.randomization import Explorer
-from rolin.bandit.state import LiveState, Pending, Plan
+from rolin.bandit.requests import (
+    ChangeFeatureMap,
+    ChangeSettings,
+    Decay,
+    Expire,
+    ImportDecisions,
+    LearnScales,
+    RecordDecisions,
+    RecordRewards,
+    RemoveArm,
+    RestoreArm,
+    Reward,
+)
+from rolin.bandit.state import BanditState
+from rolin.bandit.validation import (
+    check_arms_with_features,
+    check_feature_map,
+    check_past,
+    erase_before,
+    reward_of,
+    seconds_of,
+)
+from rolin.bandit.writer import Writer
 from rolin.errors import (
-    ArmError,
     DataError,
     InputError,
     JournalError,
     ParameterError,
-    RewardConflict,
     RolinError,
     ShapeError,
     UnknownDecision,
     UnknownOption,
     Unsupported,
 )
-from rolin.features import BaseFeatureMap, FeatureMap, Transformed
+from rolin.features import BaseFeatureMap, FeatureMap, RawContexts, Transformed
 from rolin.features.recorded import ask_raw
 from rolin.features.tables import is_table, rows_of
 from rolin.journal import Journal, open_journal
 from rolin.journal.base import Removal
-from rolin.journal.events import (
-    ArmRemoved,
-    ArmRestored,
-    Decayed,
-    Event,
-    FeatureMapChanged,
-    LoggedDecision,
-    Outcome,
-)
+from rolin.journal.events import FeatureMapChanged, LoggedDecision
 from rolin.journal.folding import adaptive_of
-from rolin.journal.validation import (
-    LARGEST,
-    check_names,
-    contradiction,
-    listed,
-    place_of,
-    weight_of,
-)
-from rolin.logs.export import export
+from rolin.journal.validation import LARGEST, check_names, listed, weight_of
+from rolin.logs.export import export, to_frame
 from rolin.logs.reader import past_decisions
 from rolin.logs.record import PastDecision, reread
 from rolin.model.moments import check_factor
+from rolin.model.summaries import LogitPrediction, Prediction
 from rolin.policies import Policy
 from rolin.policies.candidates import check_top_k
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from rolin.model.diagnosis import Diagnosis
+
 __all__ = ["Bandit"]
 
-_AT_ONCE = 1000  # decisions that expire in one transaction
+P = TypeVar("P", bound=Policy[Any])
+_EXPIRE_AT_ONCE = 1000  # arms that expire in one transaction
 
 
-class Bandit:
-    """A policy with a journal: every decision has an id, and rewards come later, by id.
+class _Question(NamedTuple):
+    """What `decide` was asked."""
+
+    contexts: Any
+    arms: Any
+    situation: Any
+    id: Any
+    person: Any
+
+
+class Bandit(Generic[P]):
+    """A policy with a journal: every decision has an id, and rewards arrive later by id.
 
     Parameters
     ----------
     policy
-        What decides and learns. The bandit works on a copy, `bandit.policy`. With a journal that
-        has begun, the settings must be those of its policy (the seed is the journal's), and it may be left out.
+        The policy that decides and learns. The bandit works on a copy, `bandit.policy`. For a journal that has
+        begun, the settings must equal those of its policy (except the seed, which the journal knows), and the
+        policy may be omitted.
     feature_map
-        What makes vectors of raw features: a [`FeatureMap`][rolin.FeatureMap],
-        [`HashedFeatures`][rolin.features.HashedFeatures], or a fitted transformer of scikit-learn. It is
-        recorded, and by default that of the journal, or else of the policy; without one, contexts are vectors.
+        Turns raw features into vectors: a [`FeatureMap`][rolin.FeatureMap],
+        [`HashedFeatures`][rolin.features.HashedFeatures], or a fitted transformer of scikit-learn. It is recorded
+        in the journal. By default the journal's map is used, or else the policy's; without a map, contexts are
+        vectors.
     journal
-        Where everything is recorded: the path of an SQLite file, a
+        Where events are recorded: the path of an SQLite file, a
         [`Journal`][rolin.journal.Journal], or by default the memory of this process.
     floor
-        The least probability of every arm: arms are drawn uniformly just as often as that takes, and
-        logged propensities are those of the mixture. With K arms, at most 1/K; by default 0. This setting and
-        the next two are recorded, and by default are those of the journal.
+        Least probability of every arm. The bandit draws uniformly as often as this requires, and records the
+        propensities of the mixture. With K arms at most 1/K; by default 0. This setting and the next two are
+        recorded; by default those of the journal are used.
     control_share
-        Share of people, or of decisions that are made for nobody, for whom arms are drawn uniformly; by default
-        none. Their rewards are learned from like all others.
+        Share of people for whom arms are drawn uniformly, or share of decisions if no person is given; by
+        default 0. The bandit learns from their rewards as from all others.
     propensities
-        Whether to compute and record the probability of every arm, by default yes. Without, decisions
-        among many arms are faster, but the log cannot be evaluated.
+        Whether to compute and record the probability of every arm; by default `True`. Without them, decisions
+        among many arms are faster, but the log cannot be evaluated offline.
     snapshot_every
-        Number of events after which the state is kept in a durable journal, so that starting again
-        need not fold all events; `None` for never.
+        Number of events after which a snapshot is stored in a durable journal, so that opening it is fast;
+        `None` for never.
     clock
         Returns the time in seconds since 1970.
 
     Notes
     -----
-    Safe to call from several threads: what they write at the same time goes to the disk together. Several
-    processes may share one SQLite file, each with a bandit of its own, opened after forking; each learns what the
-    others wrote when it next writes, or on `refresh`.
+    Several threads may use one bandit: their events are written to the disk together. Several processes may share
+    one SQLite file; each opens a bandit of its own after forking, and learns the events of the others when it
+    writes, or on `refresh`.
 
-    With joint sampling the probabilities of a policy are an average over draws, and arms are drawn from
-    just these probabilities, so that what is logged is exact.
+    With joint sampling, probabilities are an average over draws. Arms are drawn from exactly these probabilities, so
+    the recorded propensities are exact.
 
     Examples
     --------
@@ -132,13 +161,39 @@ class Bandit:
     >>> bandit = Bandit(rolin.RoLinTS(n_features=2, seed=7))
     >>> decision = bandit.decide({"red": [1.0, 0.2], "blue": [0.3, 0.9]}, id="visit-1")
     >>> bandit.reward("visit-1", 1.0)
-    >>> bandit.decide({"red": [1.0, 0.2]}, id="visit-1").arm == decision.arm  # as stored
+    >>> bandit.decide({"red": [1.0, 0.2]}, id="visit-1").arm == decision.arm  # the stored decision
     True
     """
 
+    @overload
     def __init__(
         self,
-        policy: Policy[Any] | None = None,
+        policy: P,
+        *,
+        feature_map: BaseFeatureMap | Any = None,
+        journal: Journal | str | PathLike[str] | None = None,
+        floor: float | None = None,
+        control_share: float | None = None,
+        propensities: bool | None = None,
+        snapshot_every: int | None = 10_000,
+        clock: Callable[[], float] = time.time,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Bandit[Any],
+        policy: None = None,
+        *,
+        feature_map: BaseFeatureMap | Any = None,
+        journal: Journal | str | PathLike[str] | None = None,
+        floor: float | None = None,
+        control_share: float | None = None,
+        propensities: bool | None = None,
+        snapshot_every: int | None = 10_000,
+        clock: Callable[[], float] = time.time,
+    ) -> None: ...
+    def __init__(
+        self,
+        policy: P | None = None,
         *,
         feature_map: BaseFeatureMap | Any = None,
         journal: Journal | str | PathLike[str] | None = None,
@@ -153,14 +208,14 @@ class Bandit:
         if feature_map is not None and not isinstance(feature_map, BaseFeatureMap):
             feature_map = Transformed(feature_map)
         if feature_map is not None and policy is not None:
-            _check_size(policy, feature_map)
-        given: dict[str, Any] = {}
+            check_feature_map(policy, feature_map)
+        settings: dict[str, Any] = {}
         if floor is not None:
-            given["floor"] = share_of("floor", floor)
+            settings["floor"] = share_of("floor", floor)
         if control_share is not None:
-            given["control_share"] = share_of("control_share", control_share)
+            settings["control_share"] = share_of("control_share", control_share)
         if propensities is not None:
-            given["propensities"] = bool(propensities)
+            settings["propensities"] = bool(propensities)
         if snapshot_every is not None:
             count_of("snapshot_every", snapshot_every, least=1)
         if policy is None and isinstance(journal, (str, PathLike)) and not Path(journal).exists():
@@ -169,71 +224,54 @@ class Bandit:
             )
         self._clock = clock
         self.journal = open_journal(journal)
-        """Where everything is recorded."""
+        """Where events are recorded."""
         self._owns_journal = self.journal is not journal
         try:
-            self._live = LiveState(
-                self.journal,
-                policy,
-                self._now,
-                snapshot_every,
-                may_have_grown=feature_map is not None,
-            )
-            self._settle(given)
-            self._settle_features(feature_map)
+            self._state = BanditState(self.journal, policy, feature_map)
+            self._writer = Writer(self._state, self._now, snapshot_every)
+            known = self._state.settings
+            if known._replace(**settings) != known:
+                self._writer.change(ChangeSettings(settings))
+            self._settle_feature_map(feature_map)
         except BaseException:
             self.close()
             raise
-        # Ids of our own: never the same in two processes, always the same in a trial in memory.
+        # Ids are unique across processes, and reproducible in a trial in memory.
         self._token = secrets.token_hex(6) if self.journal.durable else f"{self.policy.seed:x}"
         self._numbers = count(1)
-        self._names: tuple[Sequence[Name], tuple[Name, ...]] = ((), ())  # of the last question
+        # The last list of names, and the same as a tuple: callers mostly ask about the same arms again.
+        self._names: tuple[Sequence[Name], tuple[Name, ...]] = ((), ())
 
-    def _settle(self, given: dict[str, Any]) -> None:
-        """Go on with the journal's settings, or record others."""
-        self._settings = self._live.settings
-        self._explorer = Explorer(self.policy.seed, *self._settings[1:])
-
-        def changed() -> Event:
-            new = self._live.settings._replace(**given, time=self._now())
-            Explorer(self.policy.seed, *new[1:])  # refuses settings that do not go together
-            return new
-
-        if self._settings._replace(**given) != self._settings:
-            self._live.change(changed)
-
-    def _settle_features(self, feature_map: BaseFeatureMap | None) -> None:
-        """Go on with the journal's features, or record the first."""
-        self._given = feature_map
+    def _settle_feature_map(self, given: BaseFeatureMap | None) -> None:
+        """Continue with the journal's feature map, or record the first one."""
         known = self.policy.feature_map
-        wanted = feature_map or known
-        if known is not None and feature_map is not None and known != feature_map:
-            if isinstance(known, FeatureMap) and known.extends(feature_map):
-                wanted = known  # somebody else has gone on to more fields
-            elif not (isinstance(feature_map, FeatureMap) and feature_map.extends(known)):
+        wanted = given or known
+        if known is not None and given is not None and known != given:
+            if isinstance(known, FeatureMap) and known.extends(given):
+                wanted = known  # another process has added fields
+            elif not (isinstance(given, FeatureMap) and given.extends(known)):
                 raise JournalError(
-                    f"the journal goes on with {known!r}, and was given {feature_map!r}: leave it out to go on, or "
-                    "add fields to it, with with_fields"
+                    f"the journal uses {known!r}, but {given!r} was given: omit it to continue, or add "
+                    "fields to the journal's map with with_fields"
                 )
         recorded = {
             event.feature_map.version
-            for _, event in self.journal.lasting()
+            for _, event in self.journal.permanent_events()
             if isinstance(event, FeatureMapChanged)
         }
-        # also that of a policy which brings its own: decisions refer to it
+        # The map of a policy that brings its own is recorded as well: decisions refer to it.
         if wanted is not None and (wanted != known or wanted.version not in recorded):
             self.change_feature_map(wanted)
 
     @property
     def feature_map(self) -> BaseFeatureMap | None:
-        """What makes vectors of raw features; `None` if contexts are vectors."""
-        known = self.policy.feature_map
-        return self._given if self._given == known else known  # which may be a transformer
+        """Turns raw features into vectors; `None` if contexts are vectors."""
+        return self._state.feature_map
 
     def change_feature_map(self, feature_map: BaseFeatureMap) -> None:
-        """Go on with a map that has more fields, as `bandit.features.with_fields(…)` makes it.
+        """Use a map with more fields from now on, made by `bandit.feature_map.with_fields(…)`.
 
-        Coefficients of the new features have their prior, and what is known of the others stays. Rewards of
+        Coefficients of new features start from the prior; everything learned so far is retained. Rewards of
         earlier decisions count as if the new features had been 0.
 
         Parameters
@@ -243,8 +281,8 @@ class Bandit:
         """
         if not isinstance(feature_map, BaseFeatureMap):
             raise ParameterError(f"feature_map={feature_map!r}, expected a feature map")
-        self._live.change(lambda: FeatureMapChanged(self._now(), feature_map))
-        self._given = feature_map
+        self._writer.change(ChangeFeatureMap(feature_map))
+        self._state.give_feature_map(feature_map)
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -259,7 +297,7 @@ class Bandit:
         top_k: int | None = None,
         exclude: Iterable[Name] = (),
     ) -> LoggedDecision:
-        """Choose an arm and record the whole question; nothing is learned.
+        """Choose an arm and record the whole question; the policy learns nothing.
 
         Parameters
         ----------
@@ -267,21 +305,22 @@ class Bandit:
             A mapping from arm to its vector of d features, or a (K, d) array. With a feature map, a mapping
             from arm to its raw features, a list of them, or a table of K rows.
         arms
-            With an array, list or table, the K names; by default 0 … K - 1. Strings or integers.
+            Names of the K rows of an array, list or table; by default 0 … K - 1. Strings or integers.
         situation
             With a feature map, the raw features that all arms share.
         id
-            What the reward will be joined by; by default a new one. The same id asked again
-            returns the stored answer, whatever else is asked.
+            Rewards are joined by this id; by default a new one. A call with an id that is already stored returns
+            the stored decision, whatever else is given.
         person
-            Whom the decision is for: keeps a person in or out of the control group, and lets `erase` find all
-            that belongs to one.
+            The person the decision is for. A person stays in or out of the control group, and `erase` can
+            remove everything about a person.
         top_k
-            How many arms to rank; by default only the best one.
+            Number of arms to rank; by default 1.
         exclude
-            Arms that must not be chosen now.
+            Arms that must not be chosen.
         """
-        return self._decide([(contexts, arms, situation, id, person)], top_k, exclude)[0]
+        question = _Question(contexts, arms, situation, id, person)
+        return self._decide([question], top_k, exclude)[0]
 
     def decide_many(
         self,
@@ -294,14 +333,14 @@ class Bandit:
         top_k: int | None = None,
         exclude: Iterable[Name] = (),
     ) -> list[LoggedDecision]:
-        """Make one decision per question, written together: all of them or none.
+        """Make one decision per question; all of them are recorded, or none.
 
         Parameters
         ----------
         contexts
             A (B, K, d) array, or a list of what `decide` takes.
         arms
-            With arrays, the K names, the same for all questions.
+            Names of the K rows of each array, the same for all questions.
         situations
             As for `decide`, one per question.
         ids
@@ -313,70 +352,56 @@ class Bandit:
         exclude
             As for `decide`, the same for all questions.
         """
-        questions = listed("contexts", contexts)
-        n = len(questions)
-        whose = []
+        each = listed("contexts", contexts)
+        n = len(each)
         if is_table(situations):
             situations = rows_of(situations)
+        columns = []
         for name, given in (("situations", situations), ("ids", ids), ("people", people)):
-            whose.append([None] * n if given is None else listed(name, given))
-            if len(whose[-1]) != n:
-                raise ShapeError(
-                    f"{name} has {len(whose[-1])} items, expected {n}, one per question"
-                )
+            column = [None] * n if given is None else listed(name, given)
+            if len(column) != n:
+                raise ShapeError(f"{name} has {len(column)} items, expected {n}, one per question")
+            columns.append(column)
         names = None if arms is None else as_names(arms)
-        return self._decide(list(zip(questions, [names] * n, *whose, strict=True)), top_k, exclude)
+        questions = [_Question(*row) for row in zip(each, [names] * n, *columns, strict=True)]
+        return self._decide(questions, top_k, exclude)
 
     def _decide(
-        self, questions: Sequence[tuple[Any, ...]], top_k: int | None, exclude: Iterable[Name]
+        self, questions: Sequence[_Question], top_k: int | None, exclude: Iterable[Name]
     ) -> list[LoggedDecision]:
         excluded = as_excluded(exclude) or ()
-        answers: list[LoggedDecision] = []
-        given_ids = set()  # which somebody else may store meanwhile
-        known = (
-            set()
-        )  # places of answers from the journal: whatever becomes of them, they are not written
-        for contexts, arms, situation, given, person in questions:
-            whom = None if person is None else text_of("person", person)
-            id = self._new_id() if given is None else text_of("id", given)
-            stored = None if given is None else self.journal.decision(id)
-            if stored is not None:
-                known.add(len(answers))
-            if stored is None:
+        decisions: list[LoggedDecision] = []
+        given_ids, stored = set(), set()
+        for i, (contexts, arms, situation, given_id, given_person) in enumerate(questions):
+            id = self._new_id() if given_id is None else text_of("id", given_id)
+            person = None if given_person is None else text_of("person", given_person)
+            decision = None
+            if given_id is not None:
+                given_ids.add(id)
+                decision = self.journal.decision(id)
+            if decision is not None:
+                stored.add(i)
+            else:
                 try:
-                    stored = self._answer(contexts, arms, situation, id, whom, top_k, excluded)
+                    decision = self._choose(contexts, arms, situation, id, person, top_k, excluded)
                 except RolinError as error:
                     if len(questions) == 1:
                         raise
-                    raise type(error)(f"question {len(answers)}: {error}") from error
-            answers.append(stored)
-            if given is not None:
-                given_ids.add(id)
-
-        def plan(pending: Pending) -> tuple[list[Event], list[LoggedDecision]]:
-            events: list[Event] = []
-            final = []
-            for i, answer in enumerate(answers):
-                stored = answer if i in known else None
-                if stored is None and answer.id in given_ids:
-                    stored = pending.decision(answer.id)
-                if stored is None:
-                    events.append(answer)
-                    pending.add(answer)
-                final.append(stored or answer)
-            return events, final
-
-        decided: list[LoggedDecision] = self._live.submit(plan)
-        return decided
+                    raise type(error)(f"question {i}: {error}") from error
+            decisions.append(decision)
+        answer: list[LoggedDecision] = self._writer.submit(
+            RecordDecisions(decisions, stored, given_ids)
+        )
+        return answer
 
     def _new_id(self) -> str:
-        """Return an id that nobody has."""
+        """Return an id that is not in use."""
         while True:
             id = f"{self._token}-{next(self._numbers)}"
             if self.journal.durable or self.journal.decision(id) is None:
                 return id
 
-    def _answer(
+    def _choose(
         self,
         contexts: Any,
         arms: Any,
@@ -386,22 +411,15 @@ class Bandit:
         top_k: int | None,
         excluded: Collection[Name],
     ) -> LoggedDecision:
-        """Decide, from what is known now."""
-        with self._live.lock:
-            policy, version = self._live.current()
-            if self._live.settings is not self._settings:  # changed, here or by another process
-                self._settings = self._live.settings
-                self._explorer = Explorer(policy.seed, *self._settings[1:])
-            control = self._explorer.in_control(person or id)
-            feature_map, raw = self.feature_map, None
-            if feature_map is not None:
-                raw, contexts = ask_raw(feature_map, contexts, arms, situation, excluded)
-                arms = raw.arms
-            elif situation is not None:
-                raise ParameterError("situation is given, but the bandit has no feature map")
+        """Choose by the present state."""
+        state = self._state
+        with state.lock:
+            policy, version = state.current()
+            control = state.randomization.in_control(person or id)
+            contexts, arms, raw = self._vectors(contexts, arms, situation, excluded)
             candidates = policy.candidates(contexts, arms, excluded)
             x, names, _ = candidates
-            if names is not self._names[0]:  # callers mostly ask about the same arms again
+            if names is not self._names[0]:
                 check_names(names)
                 self._names = (names, tuple(names))
             offered = self._names[1]
@@ -409,19 +427,34 @@ class Bandit:
                 raise first_not_finite("contexts", x)
             if top_k is not None:
                 check_top_k(top_k, candidates)
-            chosen, p = self._explorer.choose(policy, candidates, id, top_k or 1, control=control)
+            chosen, p = state.randomization.choose(
+                policy, candidates, id, top_k or 1, control=control
+            )
         given: Any = x.copy() if raw is None else x
         for array in (given, p):
             if array is not None:
-                array.flags.writeable = False  # a record: neither the caller nor we change it
+                array.flags.writeable = False  # a record is never changed
         if raw is not None:
             given = raw.with_at_hand(x, chosen)
         return LoggedDecision(id, self._now(), offered, given, chosen, p, version, person, control)
 
+    def _vectors(
+        self, contexts: Any, arms: Any, situation: Any, excluded: Collection[Name] = ()
+    ) -> tuple[Any, Any, RawContexts | None]:
+        """Return contexts as vectors with their arms, and the raw features if there is a map."""
+        feature_map = self.feature_map
+        if feature_map is None:
+            if situation is not None:
+                raise ParameterError("situation was given, but the bandit has no feature map")
+            return contexts, arms, None
+        check_arms_with_features(contexts)
+        raw, vectors = ask_raw(feature_map, contexts, arms, situation, excluded)
+        return vectors, raw.arms, raw
+
     def _now(self) -> float:
         now = number_of("the clock's time", self._clock(), ParameterError)
         if not 0.0 <= now < LAST_TIME:
-            raise ParameterError(f"the clock says {now}, expected seconds since 1970")
+            raise ParameterError(f"the clock returned {now}, expected seconds since 1970")
         return now
 
     # -- rewards -----------------------------------------------------------------------------
@@ -434,255 +467,152 @@ class Bandit:
         arm: Name | None = None,
         weight: SupportsFloat = 1.0,
     ) -> None:
-        """Say what a decision was worth, at any later time, and learn from it.
+        """Record the reward of a decision, at any later time, and learn from it.
 
         Parameters
         ----------
         id
-            That of the decision.
+            Id of the decision.
         value
-            Higher is better. The same value again is harmless.
+            Higher is better. Repeating the same value is harmless.
         arm
-            Of a ranking, which arm; by default the first.
+            One arm of the ranking; by default the first.
         weight
-            How much the reward counts: as a mean of so many.
+            How much the reward counts: a weight of n stands for the mean of n rewards.
 
         Raises
         ------
         UnknownDecision
             If no decision has this id.
         RewardConflict
-            If the decision has another reward, or has expired.
+            If the decision already has a different reward, or has expired.
         """
-        self._live.submit(self._reward_plan([(id, value, arm, weight)]))
+        self._record_rewards([(id, value, arm, weight)])
 
     def reward_many(self, rewards: Mapping[str, SupportsFloat]) -> None:
-        """Say what many decisions were worth, by id: all of them or none."""
+        """Record the rewards of many decisions, by id: all of them or none."""
         if not isinstance(rewards, Mapping):
             raise InputError(f"rewards={rewards!r}, expected a mapping from id to reward")
-        each = [(id, value, None, 1.0) for id, value in rewards.items()]
-        self._live.submit(self._reward_plan(each))
+        self._record_rewards([(id, value, None, 1.0) for id, value in rewards.items()])
 
-    def _reward_plan(self, rewards: Sequence[tuple[str, Any, Any, Any]]) -> Plan:
+    def _record_rewards(self, rewards: Sequence[tuple[str, Any, Any, Any]]) -> None:
         checked = []
         for id, value, arm, weight in rewards:
-            r = self._reward_of("reward", value)
-            checked.append((text_of("id", id), r, arm, weight_of(weight)))
-        now = self._now()
-
-        def plan(pending: Pending) -> tuple[list[Event], None]:
-            events: list[Event] = []
-            for id, value, arm, weight in checked:
-                decision = pending.decision(id)
-                if decision is None:
-                    raise UnknownDecision(f"no decision has the id {id!r}")
-                place = place_of(decision, arm)
-                known = pending.outcomes(id).get(place)
-                if known is None:
-                    events.append(self._outcome(decision, place, now, value, weight))
-                    pending.add(events[-1])
-                elif (known.value, known.weight) != (value, weight):
-                    raise RewardConflict(contradiction(known, value, weight))
-            return events, None
-
-        return plan
-
-    def _reward_of(self, name: str, value: object) -> float:
-        """Return a reward that can be learned from."""
-        r = finite_number_of(name, value)
-        if not abs(r) <= LARGEST:
-            raise InputError(
-                f"{name} is {r:g}, too large to learn from: expected at most {LARGEST:g}"
-            )
-        if self.policy.binary and r not in (0.0, 1.0):
-            raise InputError(f"{name}={value!r}, expected 0 or 1: no or yes")
-        return r
-
-    def _outcome(
-        self, decision: LoggedDecision, place: int, now: float, value: float | None,
-        weight: float = 1.0, *, expired: bool = False,
-    ) -> Outcome:  # fmt: skip
-        chosen = decision.chosen[place]
-        arm = self._live.life_of(decision, decision.offered[chosen])
-        x = decision.context_of(chosen)
-        return Outcome(decision.id, now, place, arm, x, value, weight, expired)
+            r = reward_of("reward", value, self.policy)
+            checked.append(Reward(text_of("id", id), r, arm, weight_of(weight)))
+        self._writer.submit(RecordRewards(checked, self._now()))
 
     def expire(
         self, after: float | timedelta, *, default_reward: SupportsFloat | None = None
     ) -> int:
-        """Close the decisions whose rewards never came, and return how many arms that were.
+        """Close decisions whose rewards never arrived, and return the number of arms closed.
 
         Parameters
         ----------
         after
-            Age of a decision, in seconds or as a `timedelta`, from which on no reward is expected.
+            Age, in seconds or as a `timedelta`, from which on no reward is expected.
         default_reward
-            What counts as their reward; by default nothing is learned from them.
+            The reward to record for them; by default nothing is learned from them.
         """
-        age = finite_number_of(
-            "after", after.total_seconds() if isinstance(after, timedelta) else after
-        )
-        if age < 0.0:
-            raise InputError(f"after={after!r}, expected at least 0")
-        value = (
-            None if default_reward is None else self._reward_of("default_reward", default_reward)
-        )
+        age = seconds_of("after", after, InputError)
+        value = default_reward
+        if value is not None:
+            value = reward_of("default_reward", value, self.policy)
         now = self._now()
         before = math.nextafter(now - age, math.inf)
         expired: int = 0
-
-        def plan(pending: Pending) -> tuple[list[Event], tuple[int, int]]:
-            events: list[Event] = []
-            places = self.journal.waiting(before, _AT_ONCE)
-            for id, place in places:
-                decision = pending.decision(id)
-                if decision is not None and place not in pending.outcomes(id):
-                    events.append(self._outcome(decision, place, now, value, expired=True))
-            return events, (len(places), len(events))
-
         while True:
-            seen, closed = self._live.submit(plan)
+            seen, closed = self._writer.submit(Expire(before, _EXPIRE_AT_ONCE, value, now))
             expired += closed
             if not seen:
                 return expired
 
+    # -- logs --------------------------------------------------------------------------------
+
     def export_log(self, path: str | PathLike[str]) -> int:
-        """Write all decisions with their rewards to a table, one row each; return how many.
+        """Write all decisions with their rewards to a file, one row each; return the number of rows.
 
         Parameters
         ----------
         path
-            Where to: a file that ends in `.csv`, `.csv.gz` or `.parquet`. `import_log` reads it again.
+            A file that ends in `.csv`, `.csv.gz` or `.parquet`. `import_log` can read it.
         """
         return export(self.journal, Path(path))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return all decisions with their rewards as a data frame, one row each."""
+        return to_frame(self.journal)
 
     def import_log(
         self,
         source: str | PathLike[str] | Iterable[PastDecision] | pd.DataFrame,
         **columns: Any,
     ) -> int:
-        """Learn from past decisions and record them: all of them or none; return how many were new.
+        """Record past decisions and learn from them, all or none; return the number of new ones.
 
-        Those whose id is in the journal already are left as they are, so that an import can be repeated.
+        Decisions whose id is already in the journal are skipped, so an import can be repeated.
 
         Parameters
         ----------
         source
-            A file that was exported, or any CSV, Parquet or data frame with an arm, a reward and the
-            features of the arm; a log of Vowpal Wabbit's (`.dsjson`); or a list of past decisions.
+            An exported file; any CSV, Parquet or data frame with an arm, a reward and the features of the
+            arm; a `.dsjson` log of Vowpal Wabbit; or a list of past decisions.
         columns
-            Which columns mean what: see [`read_decisions`][rolin.logs.read_decisions] and
+            The meaning of the columns: see [`read_decisions`][rolin.logs.read_decisions] and
             [`read_dsjson`][rolin.logs.read_dsjson].
         """
         for name in ("feature_map", "now"):
             if name in columns:
-                raise UnknownOption(f"import_log takes no {name}: the bandit has its own")
+                raise UnknownOption(f"import_log has no option {name!r}: the bandit uses its own")
         pasts = past_decisions(source, now=self._now(), feature_map=self.feature_map, **columns)
         if self.feature_map is None:
             pasts = [reread(past, None) for past in pasts]
         for i, past in enumerate(pasts, start=1):
             try:
-                self._check_past(past)
+                check_past(past, self.policy, has_map=self.feature_map is not None)
             except InputError as error:
                 raise DataError(f"decision {i}: {error}") from error
+        new: int = self._writer.submit(ImportDecisions(pasts))
+        return new
 
-        def plan(pending: Pending) -> tuple[list[Event], int]:
-            events: list[Event] = []
-            new = 0
-            for decision, outcomes in pasts:
-                stored = pending.decision(decision.id)
-                if stored is not None and stored.ranking != decision.ranking:
-                    raise RewardConflict(
-                        f"decision {decision.id!r} chose {stored.arm!r} in the journal, and "
-                        f"{decision.arm!r} in what is imported"
-                    )
-                if stored is None:
-                    here = decision._replace(version=self.version, imported=True)
-                    pending.add(here)
-                    events.append(here)
-                    events += [
-                        # of another journal it may be an earlier life of the arm
-                        outcome._replace(id=here.id, place=place, arm=here.ranking[place])
-                        for place, outcome in outcomes.items()
-                    ]
-                    new += 1
-            return events, new
-
-        added: int = self._live.submit(plan)
-        return added
-
-    def _check_past(self, past: PastDecision) -> None:
-        """Refuse a past decision that the policy could not learn from."""
-        if not isinstance(past, PastDecision):
-            raise InputError(f"{past!r} is not a past decision")
-        x, d = past.decision.offered_contexts, self.policy.n_features
-        check_names(past.decision.offered)
-        grown = self.feature_map is not None and x.shape[1] < d  # features that came later were 0
-        if x.shape[1] != d and not grown:
-            raise ShapeError(f"it has {x.shape[1]} features, expected {d}, as the policy")
-        if x.size and not np.abs(x).max() <= LARGEST:
-            raise first_not_finite("contexts", x)
-        for place, outcome in past.outcomes.items():
-            if place not in range(len(past.decision.chosen)):
-                raise InputError(f"it has an outcome for place {place} of its ranking")
-            if outcome.value is not None:
-                self._reward_of("reward", outcome.value)
-            weight_of(outcome.weight)
-
-    # -- arms and age ------------------------------------------------------------------------
+    # -- changing the model ------------------------------------------------------------------
 
     def remove_arm(self, arm: Name) -> None:
-        """Take an arm out of the game: offering it again is an error until it is restored."""
-        arm = canonical(arm)
-
-        def check() -> Event:
-            if arm in self.policy.removed_arms:
-                raise ArmError(f"arm {arm!r} was removed already")
-            if arm not in self.policy.arms:
-                raise ArmError(f"arm {arm!r} was never rewarded, so there is nothing to remove")
-            return ArmRemoved(self._now(), arm)
-
-        self._live.change(check)
+        """Remove an arm: offering it is an error until it is restored."""
+        self._writer.change(RemoveArm(canonical(arm)))
 
     def restore_arm(self, arm: Name, *, with_past: bool = True) -> None:
-        """Bring a removed arm back: as what it was, or as a new arm under the old name.
+        """Restore a removed arm, with what was learned about it or as a new arm with the old name.
 
-        Of a new arm, rewards of decisions from before still count as the old one's.
+        If it starts as a new arm, rewards of earlier decisions still count for the old one.
         """
-        arm = canonical(arm)
         if not isinstance(with_past, bool):
             raise ParameterError(f"with_past={with_past!r}, expected True or False")
-
-        def check() -> Event:
-            if arm not in (removed := self.policy.removed_arms):
-                raise ArmError(f"arm {arm!r} is not among the removed arms: {removed!r}")
-            return ArmRestored(self._now(), arm, with_past)
-
-        self._live.change(check)
+        self._writer.change(RestoreArm(canonical(arm), with_past))
 
     def decay(self, factor: float) -> None:
         """Forget: multiply all evidence by a factor above 0 and at most 1."""
         factor = check_factor(factor)
         if not hasattr(self.policy, "decay"):
             raise Unsupported(f"{type(self.policy).__name__} cannot forget")
-        self._live.change(lambda: Decayed(self._now(), factor))
+        self._writer.change(Decay(factor))
 
     def learn_scales(self) -> None:
         """Estimate now, from all evidence, the scales that were given as `"learn"`."""
         if not self.policy.learns_scales or adaptive_of(self.policy) is None:
             raise ParameterError("all scales were given as numbers, expected some as 'learn'")
-        self._live.change(self._live.estimated_scales)
+        self._writer.change(LearnScales())
 
-    # -- keeping and removing ----------------------------------------------------------------
+    # -- maintaining the journal -------------------------------------------------------------
 
     def refresh(self) -> int:
-        """Learn what other processes have written, and return the version."""
-        self._live.refresh()
+        """Learn the events that other processes have written, and return the version."""
+        self._writer.refresh()
         return self.version
 
     def snapshot(self) -> int:
-        """Keep the state in the journal, so that starting again is fast; return its version."""
-        return self._live.snapshot()
+        """Store a snapshot, so that opening the journal is fast; return its version."""
+        return self._writer.snapshot()
 
     def erase(
         self,
@@ -691,46 +621,33 @@ class Bandit:
         person: str | None = None,
         older_than: timedelta | datetime | float | None = None,
     ) -> int:
-        """Remove decisions with their rewards from the journal, and return how many there were.
+        """Erase decisions and their rewards from the journal, and return the number of decisions.
 
-        One of the three is given. The state stays as it is, what was learned from them included: it is kept
-        in the journal, and goes on from there. States from before can no longer be had again, and rewards that
-        are still to come for these decisions are of unknown ones.
+        Give exactly one of the three options. The state does not change, so what was learned from these decisions
+        stays; a snapshot of it is stored. Earlier states cannot be rebuilt, and later rewards for these decisions
+        raise `UnknownDecision`.
 
         Parameters
         ----------
         ids
-            Those of these ids.
+            Erase the decisions with these ids.
         person
-            Those made for this person.
+            Erase the decisions made for this person.
         older_than
-            Those of this age or older: a `timedelta`, a number of seconds, or a `datetime` with its time zone.
+            Erase decisions of this age or older: a `timedelta`, a number of seconds, or a `datetime` with a time
+            zone.
         """
         if sum(given is not None for given in (ids, person, older_than)) != 1:
             raise ParameterError(
-                "expected one of ids, person and older_than, to erase what it means"
+                "expected exactly one of ids, person and older_than: which decisions to erase"
             )
-        return self._live.remove(
+        return self._writer.remove(
             Removal(
                 [text_of("id", id) for id in listed("ids", () if ids is None else ids)],
                 [] if person is None else [text_of("person", person)],
-                None if older_than is None else self._time_of(older_than),
+                None if older_than is None else erase_before(older_than, self._now()),
             )
         )
-
-    def _time_of(self, older_than: timedelta | datetime | float) -> float:
-        """Return the time before which decisions are that old."""
-        if isinstance(older_than, datetime):
-            if older_than.tzinfo is None:
-                raise ParameterError(
-                    f"older_than={older_than!r}, expected a time with its time zone"
-                )
-            return (older_than - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
-        seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
-        age = finite_number_of("older_than", seconds)
-        if age < 0.0:
-            raise ParameterError(f"older_than={older_than!r}, expected an age of at least 0")
-        return math.nextafter(self._now() - age, math.inf)
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -740,10 +657,51 @@ class Bandit:
         Parameters
         ----------
         limit
-            How many at most.
+            The maximum number of arms to look at.
         """
-        places = self.journal.waiting(math.inf, count_of("limit", limit, least=1))
-        return list(dict.fromkeys(id for id, _ in places))
+        arms = self.journal.waiting(math.inf, count_of("limit", limit, least=1))
+        return list(dict.fromkeys(id for id, _ in arms))
+
+    def predict(
+        self,
+        contexts: Mapping[Any, Any] | ArrayLike,
+        arms: Iterable[Name] | None = None,
+        *,
+        situation: Any = None,
+    ) -> Prediction | LogitPrediction:
+        """Return mean and standard deviation of each arm's mean reward, as `(mean, std)`.
+
+        Parameters
+        ----------
+        contexts
+            As for `decide`.
+        arms
+            As for `decide`.
+        situation
+            As for `decide`.
+        """
+        with self._state.lock:
+            policy, _ = self._state.current()
+            if not hasattr(policy, "predict"):
+                raise Unsupported(f"{type(policy).__name__} does not predict rewards")
+            vectors, names, _ = self._vectors(contexts, arms, situation)
+            found: Prediction | LogitPrediction = policy.predict(vectors, names)
+            return found
+
+    def diagnose(self, *, feature_names: Sequence[str] | None = None) -> Diagnosis:
+        """Test whether arms differ by something that the features miss, and report it.
+
+        Parameters
+        ----------
+        feature_names
+            Names of the d features for the report; by default those of the feature map.
+        """
+        with self._state.lock:
+            policy, _ = self._state.current()
+            if not hasattr(policy, "diagnose"):
+                raise Unsupported(f"{type(policy).__name__} has no moments to diagnose")
+            found: Diagnosis = policy.diagnose(feature_names=feature_names)
+            return found
 
     def explain(
         self,
@@ -753,39 +711,39 @@ class Bandit:
         against: Name | None = None,
         as_of: Literal["decision", "now"] = "decision",
     ) -> Explanation:
-        """Say why an arm was scored as it was: what each feature adds, by name, and how sure that is.
+        """Explain the score of an arm: the contribution of each feature, by name, with its uncertainty.
 
         Parameters
         ----------
         decision
             A decision, or its id.
         arm
-            One of the arms that were offered; by default the one that was chosen.
+            One of the offered arms; by default the chosen one.
         against
-            Another arm that was offered, to say how the two differ.
+            Another offered arm, to explain the difference between the two.
         as_of
-            What the model knows: what it knew when it decided, for which the journal is read again
-            if it has learned since, or what it knows `"now"`.
+            `"decision"`: explain with what the model knew when it decided; if it has learned since, the journal
+            is read again. `"now"`: explain with what it knows now.
         """
         if not isinstance(decision, LoggedDecision):
             found = self.journal.decision(text_of("decision", decision))
             if found is None:
                 raise UnknownDecision(f"no decision has the id {decision!r}")
             decision = found
-        return explain(self._live, decision, arm, against, as_of)
+        return explain(self._state, self._writer.refresh, decision, arm, against, as_of)
 
     @property
-    def policy(self) -> Policy[Any]:
-        """What decides, in its present state: to be read, not to be changed."""
-        return self._live.policy
+    def policy(self) -> P:
+        """The policy in its present state; read it, but do not change it."""
+        return self._state.policy
 
     @property
     def version(self) -> int:
         """Number of the last event that the state knows."""
-        return self._live.version
+        return self._state.version
 
     def close(self) -> None:
-        """Close the journal, if it was opened here."""
+        """Close the journal, unless it was passed in open."""
         if self._owns_journal:
             self.journal.close()
 
@@ -796,17 +754,8 @@ class Bandit:
         self.close()
 
     def __repr__(self) -> str:
-        _, floor, control_share, propensities = self._live.settings
+        _, floor, control_share, propensities = self._state.settings
         return (
             f"Bandit({self.policy!r}, floor={floor:g}, control_share={control_share:g}, "
             f"propensities={propensities}, version={self.version})"
-        )
-
-
-def _check_size(policy: Policy[Any], feature_map: BaseFeatureMap) -> None:
-    """Refuse a policy whose vectors have another size."""
-    if policy.n_features != feature_map.n_features:
-        raise ParameterError(
-            f"the policy has n_features={policy.n_features}, and {feature_map!r} makes vectors of "
-            f"{feature_map.n_features}: expected n_features=feature_map.n_features"
         )

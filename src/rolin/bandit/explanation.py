@@ -1,29 +1,29 @@
-"""Why an arm is scored as it is: a linear model is the sum of its parts, and each has a name.
+"""Explain the score of an arm: a linear model is a sum of terms, and each term has a name.
 
     mean = Σ_j x_j θ̂_j + v̂_i
 
-Every term comes with its own uncertainty, x_j std(θ_j), and the sum with its own, which is not theirs added up:
-coefficients are known better together than each alone.
+Every term has an uncertainty, x_j std(θ_j), and so has the sum. The latter is not the sum of the former,
+because the coefficients are correlated.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import Name
 from rolin._support.optional import needs
-from rolin.bandit.state import LiveState
+from rolin.bandit.state import BanditState
 from rolin.errors import ParameterError, ShapeError, Unsupported
 from rolin.features import Part, RawContexts
 from rolin.journal.events import LoggedDecision
-from rolin.journal.folding import replay
-from rolin.journal.validation import offered_place
+from rolin.journal.folding import load_policy
+from rolin.journal.validation import offered_index
 from rolin.logs.record import PastDecision, reread
 from rolin.model.posterior import Posterior
 from rolin.policies import LinearPolicy, Policy
@@ -41,59 +41,67 @@ _SHOWN = 15  # contributions in a text
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one feature adds to an arm's mean."""
+    """The contribution of one feature to an arm's mean."""
 
     name: str
     """The feature."""
     value: float
     """Its value in the vector."""
     coefficient: float
-    """What a value of 1 adds, as far as is known."""
+    """Posterior mean of its coefficient."""
     contribution: float
-    """Their product."""
+    """Value times coefficient."""
     std: float
-    """How uncertain that is."""
+    """Standard deviation of the contribution."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
-    """What an arm's mean consists of, by name; or by how much it differs from that of another arm."""
+    """The terms of an arm's mean by name, or of the difference between two arms."""
 
     arm: Name
     against: Name | None
-    """The arm that it is compared with: then everything here is a difference."""
+    """The arm that it is compared with; all numbers are then differences."""
     scale: str
-    """What the numbers are: `"reward"`, or `"logit"` for yes/no rewards."""
+    """Unit of the numbers: `"reward"`, or `"logit"` for binary rewards."""
     contributions: tuple[Contribution, ...]
-    """Those of the features, the largest first."""
+    """Contributions of the features, the largest first."""
     effect: float
-    """The arm's own effect: what the features miss."""
+    """The arm effect: what the features miss."""
     effect_std: float
-    """How uncertain that is."""
+    """Standard deviation of the arm effect."""
     mean: float
-    """The sum of all contributions and the effect."""
+    """The sum of all contributions and the arm effect."""
     std: float
-    """How uncertain that is."""
+    """Standard deviation of the mean."""
     chosen: bool
     """Whether the decision chose the arm."""
     propensity: float | None
-    """How likely the arm was to be chosen; `None` of differences, and of what is known now."""
+    """Probability of the arm to be chosen; `None` for differences and for explanations as of now."""
     score: float | None
-    """What the arm was ranked by: the mean plus what was drawn, or added, for its uncertainty. `None` in a
-    control group, for joint draws and for differences."""
+    """What the arm was ranked by: the mean plus a draw or bound for its uncertainty. `None` in a control
+    group, for joint draws and for differences."""
     explored: bool | None
-    """Whether the decision was not the one with the highest score, since it was drawn at random: by the floor, or
-    in a control group. `None` of other arms, and if that cannot be told."""
+    """Whether the arm was drawn uniformly, by the floor or in a control group, instead of having the highest
+    score. `None` for arms that were not chosen, and if it is unknown."""
     version: int
-    """The last event that the model knew."""
+    """Number of the last event that the model knew."""
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        arms = repr(self.arm) if self.against is None else f"{self.arm!r} against {self.against!r}"
+        return (
+            f"<Explanation of {arms}: mean {self.mean:.4g} ± {self.std:.2g}, "
+            f"{len(self.contributions)} contributions>"
+        )
 
     def __str__(self) -> str:
-        """Return the explanation as text, with the largest contributions."""
+        """Return the largest contributions as a text table."""
         whom = f"arm {self.arm!r}"
         if self.against is not None:
             whom += f" against {self.against!r}"
         lines = [
-            f"{whom}: mean {self.mean:.4g} ± {self.std:.2g} ({self.scale}), of which",
+            f"{whom}: mean {self.mean:.4g} ± {self.std:.2g} ({self.scale}), the sum of",
             f"  {'':<40} {'value':>9} {'coefficient':>12} {'contribution':>13} {'±':>9}",
         ]
         lines += [
@@ -104,117 +112,141 @@ class Explanation:
             total = math.fsum(c.contribution for c in rest)
             lines.append(f"  {f'… {len(rest)} more':<40} {'':9} {'':12} {total:13.4g}")
         lines.append(
-            f"  {'the arm’s own effect':<40} {'':9} {'':12} {self.effect:13.4g} {self.effect_std:9.2g}"
+            f"  {'arm effect':<40} {'':9} {'':12} {self.effect:13.4g} {self.effect_std:9.2g}"
         )
         if self.score is not None:
             lines.append(
-                f"ranked by {self.score:.4g}: the mean, and {self.score - self.mean:+.3g} for what is uncertain"
+                f"ranked by {self.score:.4g}: the mean and {self.score - self.mean:+.3g} for its uncertainty"
             )
         if self.propensity is not None:
             what = "chosen with" if self.chosen else "not chosen; it had"
             lines.append(f"{what} probability {self.propensity:.3g}")
         if self.explored:
-            lines.append("drawn at random, to explore: not for its score")
+            lines.append("drawn uniformly to explore, not chosen by its score")
         return "\n".join(lines)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return contributions and effect as a data frame, one row each."""
+        """Return the contributions and the arm effect as a data frame, one row each."""
         with needs("sim"):
             import pandas as pd
         own = Contribution("arm effect", math.nan, math.nan, self.effect, self.effect_std)
         return pd.DataFrame([asdict(c) for c in (*self.contributions, own)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain numbers, texts and lists."""
+        """Return the explanation as plain numbers, strings and lists."""
         return {**asdict(self), "contributions": [asdict(c) for c in self.contributions]}
 
 
 def explain(
-    live: LiveState,
+    state: BanditState[Any],
+    refresh: Callable[[], None],
     decision: LoggedDecision,
     arm: Name | None,
     against: Name | None,
     as_of: str,
 ) -> Explanation:
-    """Say what the mean of an arm consists of; see `Bandit.explain`."""
-    k = decision.chosen[0] if arm is None else offered_place(decision, arm)
-    other = None if against is None else offered_place(decision, against)
-    if k == other:
+    """Explain the mean of an arm; see `Bandit.explain`."""
+    index = decision.chosen[0] if arm is None else offered_index(decision, arm)
+    other = None if against is None else offered_index(decision, against)
+    if index == other:
         raise ParameterError(f"against={against!r} is the arm itself, expected another one")
     if as_of not in ("decision", "now"):
         raise ParameterError(f"as_of={as_of!r}, expected 'decision' or 'now'")
     known = None if decision.imported else decision.version
     if known is None and as_of == "decision":
         raise Unsupported(
-            f"decision {decision.id!r} was imported, so what decided it is not known: as_of='now'"
+            f"decision {decision.id!r} was imported, so the model that made it is unknown: use as_of='now'"
         )
-    if known is None or known > live.version:
-        live.refresh()
-    with live.lock:
-        policy, version = live.current()
-        if known is not None and known >= live.changed:  # nothing was learned since
-            return _explained(policy, decision, k, other, version=known, as_it_was=True)
+    if known is None or known > state.version:
+        refresh()
+    with state.lock:
+        policy, version = state.current()
+        if known is not None and state.same_since(known):
+            return _explained(policy, decision, index, other, version=known, as_it_was=True)
         if as_of == "now":
-            if (
-                policy.feature_map is not None
-            ):  # also by fields that were recorded, and are used since
+            # Fields that were recorded, but are used only since then, count as well.
+            if policy.feature_map is not None:
                 decision = reread(PastDecision(decision, {}), policy.feature_map).decision
-            return _explained(policy, decision, k, other, version=version, as_it_was=False)
-    before, version = replay(live.journal, kind=type(policy), upto=known)
-    return _explained(before, decision, k, other, version=version, as_it_was=True)
+            return _explained(policy, decision, index, other, version=version, as_it_was=False)
+    before, version = load_policy(state.journal, kind=type(policy), upto=known)
+    return _explained(before, decision, index, other, version=version, as_it_was=True)
 
 
 def _explained(
     policy: Policy[Any],
     decision: LoggedDecision,
-    k: int,
+    index: int,
     against: int | None,
     *,
     version: int,
     as_it_was: bool,
 ) -> Explanation:
-    """Explain by a policy that is as it was, so that what it drew can be drawn again, or not."""
+    """Explain by a policy in the state of the decision, which can repeat its draws, or in a later one."""
     if not isinstance(policy, (LinearPolicy, BayesRoLinTS)) or isinstance(policy, NaiveRoLinTS):
         raise Unsupported(f"{type(policy).__name__} has no coefficients that could explain it")
-    which = [k] if against is None else [k, against]
-    sign = np.array([1.0, -1.0][: len(which)])
-    x = np.array([_padded(decision.context_of(i), policy) for i in which])
-    names = [decision.offered[i] for i in which]
-    models = _models(policy)
-    weight = np.array([model[0] for model in models])
-    each = [_summary(posterior, unit, sign, x, names) for _, posterior, unit in models]
-    # of several models: what they say on average, and how far they disagree
-    averages = [weight @ np.array([summary[i] for summary in each]) for i in (0, 2, 4)]
-    stds = [
-        np.sqrt(weight @ np.array([s[i + 1] ** 2 + (s[i] - average) ** 2 for s in each]))
-        for i, average in zip((0, 2, 4), averages, strict=True)
-    ]
-    score, explored = _drawn(policy, decision, k) if as_it_was else (None, None)
+    offered = decision.offered_contexts  # raw features are encoded once, here
+    indices = [index] if against is None else [index, against]
+    sign = np.array([1.0, -1.0][: len(indices)])
+    x = np.array([_padded(offered[i], policy) for i in indices])
+    names = [decision.offered[i] for i in indices]
+    coef, effect, mean = _averaged(
+        [
+            (weight, _summary(posterior, unit, sign, x, names))
+            for weight, posterior, unit in _models(policy)
+        ]
+    )
+    score, explored = _drawn(policy, decision, offered, index) if as_it_was else (None, None)
     p = decision.propensities
     alone = against is None
     return Explanation(
         arm=names[0],
         against=None if alone else names[1],
         scale="logit" if policy.binary else "reward",
-        contributions=_contributions(decision, policy, which, averages[0], stds[0]),
-        effect=float(averages[1]),
-        effect_std=float(stds[1]),
-        mean=float(averages[2]),
-        std=float(stds[2]),
-        chosen=k == decision.chosen[0],
-        propensity=float(p[k]) if p is not None and alone and as_it_was else None,
+        contributions=_contributions(decision, offered, policy, indices, coef),
+        effect=float(effect.mean),
+        effect_std=float(effect.std),
+        mean=float(mean.mean),
+        std=float(mean.std),
+        chosen=index == decision.chosen[0],
+        propensity=float(p[index]) if p is not None and alone and as_it_was else None,
         score=score if alone else None,
-        explored=explored if k == decision.chosen[0] else None,
+        explored=explored if index == decision.chosen[0] else None,
         version=version,
     )
 
 
+class _Moments(NamedTuple):
+    """Mean and standard deviation of a number, or of several."""
+
+    mean: Any
+    std: Any
+
+
+class _Summary(NamedTuple):
+    """What one posterior knows about an arm, or about the difference between two arms."""
+
+    coefficients: _Moments
+    effect: _Moments
+    mean: _Moments
+
+
+def _averaged(models: Sequence[tuple[float, _Summary]]) -> _Summary:
+    """Return mean and standard deviation over several models, including their disagreement."""
+    weight = np.array([weight for weight, _ in models])
+    parts = []
+    for each in zip(*(summary for _, summary in models), strict=True):
+        mean = weight @ np.array([part.mean for part in each])
+        variance = weight @ np.array([part.std**2 + (part.mean - mean) ** 2 for part in each])
+        parts.append(_Moments(mean, np.sqrt(variance)))
+    return _Summary(*parts)
+
+
 def _models(policy: LinearPolicy | BayesRoLinTS) -> list[tuple[float, Posterior, float]]:
-    """Return the models that a policy believes in, how much, and the unit of their uncertainty."""
+    """Return the posteriors of a policy with their weights and the units of their uncertainty."""
     if isinstance(policy, LinearPolicy):
         return [(1.0, policy.posterior, 1.0)]
     _, weights, noise, freedom = policy.beliefs
-    spread = math.sqrt(freedom / (freedom - 2.0))  # of Student's t
+    spread = math.sqrt(freedom / (freedom - 2.0))  # standard deviation of Student's t
     parts = zip(weights.tolist(), policy._model.parts, noise.tolist(), strict=True)
     return [(weight, part, spread * unit) for weight, part, unit in parts]
 
@@ -224,22 +256,23 @@ def _has_intercept(policy: LinearPolicy | BayesRoLinTS) -> bool:
 
 
 def _padded(x: Floats, policy: LinearPolicy | BayesRoLinTS) -> Floats:
-    """Return a context with as many numbers as there are coefficients."""
+    """Return a context with one number per coefficient."""
     if len(x) > policy.n_features:
         raise ShapeError(
-            f"the decision has {len(x)} features, and the policy n_features={policy.n_features}: it is another's"
+            f"the decision has {len(x)} features, but the policy has n_features={policy.n_features}: the "
+            "decision belongs to another policy"
         )
-    x = np.pad(x, (0, policy.n_features - len(x)))  # features that came later were 0
+    x = np.pad(x, (0, policy.n_features - len(x)))  # features added later were 0
     return np.append(x, 1.0) if _has_intercept(policy) else x
 
 
 def _summary(
     posterior: Posterior, unit: float, sign: Floats, x: Floats, names: Sequence[Name]
-) -> tuple[Floats, Floats, float, float, float, float]:
-    """Return mean and standard deviation of coefficients, of the effect, and of the whole.
+) -> _Summary:
+    """Return what a posterior knows about the coefficients, the arm effect and the mean.
 
-    Of two arms, of the difference. What is uncertain of it follows the coefficients (θ = θ̂ + T'z, so x'θ moves by
-    (T x)'z, and the effect against it), but for what is the arms' own.
+    For two arms, about their difference. The coefficients are θ = θ̂ + T'z with standard normal z, so x'θ moves by
+    (T x)'z, and the arm effect moves the other way; what remains is each arm's own uncertainty.
     """
     coef = posterior.coefficients
     effects = posterior.arm_effects(names)
@@ -247,48 +280,49 @@ def _summary(
     loadings = sign @ effects.loadings
     moved = sign @ x @ posterior._factor.T
     effect = float(sign @ effects.mean)
-    return (
-        coef.mean,
-        unit * coef.std,
-        effect,
-        unit * math.sqrt(own + float(loadings @ loadings)),
-        float(sign @ x @ coef.mean) + effect,
-        unit * math.sqrt(own + float((moved - loadings) @ (moved - loadings))),
+    return _Summary(
+        _Moments(coef.mean, unit * coef.std),
+        _Moments(effect, unit * math.sqrt(own + float(loadings @ loadings))),
+        _Moments(
+            float(sign @ x @ coef.mean) + effect,
+            unit * math.sqrt(own + float((moved - loadings) @ (moved - loadings))),
+        ),
     )
 
 
 def _contributions(
     decision: LoggedDecision,
+    offered: Floats,
     policy: LinearPolicy | BayesRoLinTS,
-    which: Sequence[int],
-    coef: Floats,
-    coef_std: Floats,
+    indices: Sequence[int],
+    coef: _Moments,
 ) -> tuple[Contribution, ...]:
-    """Return what each feature adds, or how far two arms differ by it, the largest first."""
+    """Return the contribution of each feature, or its difference between two arms, largest first."""
     values: dict[tuple[str, int], float] = {}
-    for sign, k in zip((1.0, -1.0), which, strict=False):
-        for name, place, value in _parts(decision, policy, k):
-            values[name, place] = values.get((name, place), 0.0) + sign * value
+    for sign, index in zip((1.0, -1.0), indices, strict=False):
+        for name, column, value in _parts(decision, offered[index], policy, index):
+            values[name, column] = values.get((name, column), 0.0) + sign * value
     found = [
         Contribution(
             name,
             value,
-            float(coef[place]),
-            value * float(coef[place]),
-            abs(value) * float(coef_std[place]),
+            float(coef.mean[column]),
+            value * float(coef.mean[column]),
+            abs(value) * float(coef.std[column]),
         )
-        for (name, place), value in values.items()
+        for (name, column), value in values.items()
         if value
     ]
     return tuple(sorted(found, key=lambda c: (-abs(c.contribution), c.name)))
 
 
-def _parts(decision: LoggedDecision, policy: LinearPolicy | BayesRoLinTS, k: int) -> list[Part]:
-    """Return the terms of an arm's vector, by name; a policy's own intercept is the last."""
+def _parts(
+    decision: LoggedDecision, x: Floats, policy: LinearPolicy | BayesRoLinTS, index: int
+) -> list[Part]:
+    """Return the terms of an arm's vector by name; the intercept of the policy comes last."""
     if isinstance(decision.given, RawContexts):
-        parts = decision.given.parts(k)
+        parts = decision.given.parts(index)
     else:
-        x = decision.context_of(k)
         parts = [Part(f"x{i}", int(i), float(x[i])) for i in np.flatnonzero(x)]
     if _has_intercept(policy):
         parts.append(Part("intercept of the policy", policy.n_features, 1.0))
@@ -296,19 +330,17 @@ def _parts(decision: LoggedDecision, policy: LinearPolicy | BayesRoLinTS, k: int
 
 
 def _drawn(
-    policy: Policy[Any], decision: LoggedDecision, k: int
+    policy: Policy[Any], decision: LoggedDecision, offered: Floats, index: int
 ) -> tuple[float | None, bool | None]:
-    """Return the score that an arm had, and whether the decision was not made by scores."""
+    """Return the score of an arm, and whether the decision was not made by scores."""
     if decision.control:
         return None, True
     if getattr(policy, "sampling", "marginal") == "joint" and decision.propensities is not None:
         return None, None  # drawn from the probabilities, not by scores
-    x = decision.offered_contexts
-    x = np.pad(x, ((0, 0), (0, policy.n_features - x.shape[1])))
-    candidates = policy.candidates(x, decision.offered)
-    scores = policy.score(candidates, decision.id)
+    x = np.pad(offered, ((0, 0), (0, policy.n_features - offered.shape[1])))
+    scores = policy.score(policy.candidates(x, decision.offered), decision.id)
     best = policy.rank(scores, decision.id, 1)[0]
-    return float(scores.values[k]), best != decision.chosen[0]
+    return float(scores.values[index]), best != decision.chosen[0]
 
 
 def _short(name: str) -> str:

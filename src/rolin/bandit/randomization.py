@@ -1,61 +1,73 @@
-"""Which arm is chosen, and how likely each was: a policy, with what is mixed in.
+"""Choose an arm by a policy mixed with uniform draws: the floor and the control group.
 
-The probabilities are those of the very draw that chooses: of the policy, of the mixture of policy
-and uniform exploration, or of the control group.
+The recorded probabilities are exactly those of the draw that chooses the arm.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.checks import first_not_finite
 from rolin.errors import ParameterError, Unsupported
+from rolin.journal.events import SettingsChanged
 from rolin.policies import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.keyed_random import Key, KeyedGenerator
 
-__all__ = ["Explorer"]
+__all__ = ["Choice", "Randomization", "check_settings"]
 
 Floats = NDArray[np.float64]
 # Streams of a key; the policy itself draws from 0 and 1.
 _FLOOR, _CONTROL = 2, 3
 
 
-class Explorer:
-    """Chooses by a policy, now and then at random.
+class Choice(NamedTuple):
+    """The arms that were chosen, and how likely each arm was."""
+
+    chosen: tuple[int, ...]
+    """Indices of the ranking, the chosen arm first."""
+    propensities: Floats | None
+    """(K,): probability of each arm to be chosen first; `None` if not computed."""
+
+
+def check_settings(settings: SettingsChanged) -> None:
+    """Reject settings that exclude each other."""
+    if settings.floor and not settings.propensities:
+        raise ParameterError(
+            f"floor={settings.floor:g} with propensities=False, expected propensities=True: a floor "
+            "serves to record propensities"
+        )
+
+
+class Randomization:
+    """Chooses by a policy, mixed with uniform draws for the floor and the control group.
 
     Parameters
     ----------
     seed
-        That of the policy.
-    floor
-        The least probability of every arm.
-    control_share
-        Share of those for whom arms are drawn uniformly.
-    propensities
-        Whether to compute the probability of every arm.
+        The seed of the policy.
+    settings
+        Floor, control share, and whether to compute propensities.
     """
 
-    def __init__(self, seed: int, floor: float, control_share: float, propensities: bool) -> None:
-        if floor and not propensities:
-            raise ParameterError("floor is for propensities, expected propensities=True with it")
+    def __init__(self, seed: int, settings: SettingsChanged) -> None:
         self._random = KeyedGenerator(seed)
-        self._floor, self._control_share = floor, control_share
-        self._propensities = propensities
+        self._floor, self._control_share = settings.floor, settings.control_share
+        self._propensities = settings.propensities
 
     def in_control(self, unit: Key) -> bool:
-        """Return whether somebody belongs to the control group: now and, while it grows, ever."""
+        """Return whether a person or decision is in the control group; it stays so if the share grows."""
         if not self._control_share:
             return False
         return bool(self._random.at(unit, _CONTROL).random() < self._control_share)
 
     def choose(
         self, policy: Policy[Any], candidates: Candidates, key: Key, top_k: int, *, control: bool
-    ) -> tuple[tuple[int, ...], Floats | None]:
-        """Return the places of the chosen arms, and the probability of each to be the first."""
+    ) -> Choice:
+        """Choose `top_k` arms and compute the probability of each arm to be chosen first."""
         x, names, _ = candidates
         n = len(names)
         if n * self._floor > 1.0 + 1e-12:
@@ -66,19 +78,20 @@ class Explorer:
             if not np.isfinite(x).all():
                 raise first_not_finite("contexts", x)
             order = self._random.at(key, _FLOOR).permutation(n)[:top_k]
-            return tuple(order.tolist()), np.full(n, 1.0 / n)
+            return Choice(tuple(order.tolist()), np.full(n, 1.0 / n))
         p, first = self._first(policy, candidates, key)
         if len(first) == top_k:
-            return tuple(first), p
-        # Behind an arm that was drawn here, the others come in the policy's order.
+            return Choice(tuple(first), p)
+        # After an arm that was drawn here, the others follow in the policy's order.
         scores = policy.score(candidates, key)
         ranked = policy.rank(scores, key, min(top_k + len(first), n))
-        return (*first, *[k for k in ranked if k not in first][: top_k - len(first)]), p
+        rest = [index for index in ranked if index not in first]
+        return Choice((*first, *rest[: top_k - len(first)]), p)
 
     def _first(
         self, policy: Policy[Any], candidates: Candidates, key: Key
     ) -> tuple[Floats | None, list[int]]:
-        """Return the probability of every arm, and the first arm if it is not for the policy to draw."""
+        """Return the probability of every arm, and the first arm unless the policy draws it itself."""
         if not self._propensities:
             return None, []
         n, floor = len(candidates.names), self._floor
@@ -95,7 +108,7 @@ class Explorer:
         u = generator.random()
         if u < share:
             drawn = [min(int(u / floor), n - 1)]
-        elif averaged:  # what is logged is exact if it is also what is drawn from
+        elif averaged:  # draw from the logged probabilities, so that they are exact
             total = p.cumsum()
             drawn = [int(np.searchsorted(total, generator.random() * total[-1], side="right"))]
         else:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rolin.errors import DataError, StateFileError
-from rolin.journal import replay
+from rolin.journal import load_policy
 from rolin.logs.frames import SUFFIXES, read_log, read_table
 from rolin.model.diagnosis import Diagnosis, diagnose
 from rolin.policies import LinearPolicy, load
@@ -73,7 +73,7 @@ def _report(
     try:
         with source.open("rb") as file:
             is_journal = file.read(len(_SQLITE)) == _SQLITE
-        policy = replay(source)[0] if is_journal else load(source)
+        policy = load_policy(source)[0] if is_journal else load(source)
     except StateFileError as error:
         raise StateFileError(
             f"{error} (a log has a name that ends in {', '.join(SUFFIXES)})"

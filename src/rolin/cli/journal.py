@@ -16,7 +16,7 @@ from rolin.bandit.bandit import Bandit
 from rolin.cli.policies import new_policy, read_map
 from rolin.errors import DataError, RolinError
 from rolin.features import BaseFeatureMap
-from rolin.journal import SQLiteJournal, replay
+from rolin.journal import SQLiteJournal, load_policy
 from rolin.journal.codec import row_of
 from rolin.journal.events import SettingsChanged
 from rolin.logs.dsjson import read_dsjson
@@ -38,7 +38,7 @@ JournalFile = Annotated[Path, typer.Argument(help="The file of the journal.", sh
 def show(journal: JournalFile) -> None:
     """Say what a journal holds."""
     with SQLiteJournal(journal, readonly=True) as opened:
-        policy, version = replay(opened)
+        policy, version = load_policy(opened)
         header = opened.header()
         assert header is not None  # replay has looked
         kinds: Counter[str] = Counter()
@@ -47,7 +47,9 @@ def show(journal: JournalFile) -> None:
             kinds[row_of(event).kind] += 1
             times.append(event.time)
         waiting = len(opened.waiting(float("inf"), 10**9))
-        settings = [event for _, event in opened.lasting() if isinstance(event, SettingsChanged)]
+        settings = [
+            event for _, event in opened.permanent_events() if isinstance(event, SettingsChanged)
+        ]
     typer.echo(f"policy     {policy!r}")
     _, floor, share, propensities = settings[-1] if settings else SettingsChanged(0.0)
     typer.echo(f"settings   floor {floor:g}, control_share {share:g}, propensities {propensities}")
@@ -161,7 +163,7 @@ def _map(path: Path | None, journal: Path) -> BaseFeatureMap | None:
     """Return the feature map of a file, or that of a journal that has begun."""
     if path is not None:
         return read_map(path)
-    return replay(journal)[0].feature_map if journal.exists() else None
+    return load_policy(journal)[0].feature_map if journal.exists() else None
 
 
 def _names(path: Path | None) -> list[str] | None:

@@ -1,7 +1,7 @@
-"""Append-only logs of everything that changes a policy, and of every decision.
+"""Append-only records of every decision and of everything that changes a policy.
 
-`MemoryJournal` and `SQLiteJournal` are two; another database is one more class with the calls of
-`Journal`, held to the same tests.
+A new database needs one more class with the calls of `Journal`, and passes the same tests as
+`MemoryJournal` and `SQLiteJournal`.
 """
 
 from __future__ import annotations
@@ -11,22 +11,23 @@ from os import PathLike
 from rolin.errors import ParameterError
 from rolin.journal.base import Journal
 from rolin.journal.events import LoggedDecision
-from rolin.journal.folding import replay
+from rolin.journal.folding import LoadedPolicy, load_policy
 from rolin.journal.memory import MemoryJournal
 from rolin.journal.sqlite import SQLiteJournal
 
 __all__ = [
     "Journal",
+    "LoadedPolicy",
     "LoggedDecision",
     "MemoryJournal",
     "SQLiteJournal",
+    "load_policy",
     "open_journal",
-    "replay",
 ]
 
 
 def open_journal(where: Journal | str | PathLike[str] | None, *, readonly: bool = False) -> Journal:
-    """Return a journal: the one given, that of a file, or by default one in memory."""
+    """Return the given journal, the journal of a file, or by default a new one in memory."""
     if where is None:
         return MemoryJournal()
     if isinstance(where, Journal):

@@ -1,4 +1,4 @@
-"""What every journal can do: the few calls that a database must answer."""
+"""The interface of every journal: the few calls that a database must answer."""
 
 from __future__ import annotations
 
@@ -6,60 +6,68 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple, Self
 
-from rolin.journal.events import Event, Lasting, LoggedDecision, Outcome
+from rolin.journal.events import Event, LoggedDecision, Outcome, PermanentEvent
 
-__all__ = ["Behind", "Header", "Journal", "Removal", "reached"]
+__all__ = ["Header", "Journal", "OutOfDate", "Removal", "Snapshot", "reached"]
 
 
-class Behind(Exception):  # caught, never shown
-    """Somebody else has written since: read what they wrote, and try again."""
+class OutOfDate(Exception):  # an internal signal, always caught
+    """Another process has written since: read its events and try again."""
 
 
 class Header(NamedTuple):
-    """What a journal knows of itself."""
+    """The position of a journal, and where it came from."""
 
     last: int
     """The highest sequence number given out."""
     first: int
-    """All events after this one are there; those up to it may have been removed."""
+    """All events after this one are present; earlier ones may have been removed."""
     origin: str
-    """Digest of the state that it began with."""
+    """Digest of the state that the journal started from."""
+
+
+class Snapshot(NamedTuple):
+    """A state stored in a journal."""
+
+    version: int
+    """Number of the last event that was folded into it."""
+    state: bytes
 
 
 class Removal(NamedTuple):
-    """Which decisions to remove, with everything that belongs to them."""
+    """Which decisions to remove, together with their outcomes."""
 
     ids: Collection[str] = ()
     people: Collection[str] = ()
     before: float | None = None
-    """Decisions, and other events, of before this time."""
+    """Remove decisions, and other events, that are older than this time."""
 
 
 class Journal(ABC):
-    """An append-only log of events, numbered 1, 2, … in the order in which they are folded.
+    """An append-only record of events, numbered 1, 2, … in the order in which they are folded.
 
-    What `append` has returned from is not lost, and half of it is never there. Calls may come from
-    several threads.
+    Events that `append` has returned from are never lost, and are never stored in part. Several
+    threads may call a journal at the same time.
     """
 
     durable: bool
-    """Whether it outlives the process."""
+    """Whether the journal outlives the process."""
 
     @abstractmethod
     def begin(self, state: bytes, origin: str) -> Header:
-        """Make this the journal of a policy in that state, unless it has begun; return its header."""
+        """Store the first state unless the journal has begun; return the header."""
 
     @abstractmethod
     def header(self) -> Header | None:
-        """Return what the journal knows of itself; `None` if it has not begun."""
+        """Return the header, or `None` if the journal has not begun."""
 
     @abstractmethod
     def append(self, events: Iterable[Event], *, after: int) -> int:
-        """Add all events, or none, and return the number of the last.
+        """Append all events or none, and return the number of the last one.
 
         Raises
         ------
-        Behind
+        OutOfDate
             If `after` is not the number of the last event.
         """
 
@@ -67,51 +75,51 @@ class Journal(ABC):
     def read(
         self, *, after: int = 0, upto: int | None = None, decisions: bool = True
     ) -> Iterator[tuple[int, Event]]:
-        """Yield the events and their numbers, in order; decisions, which change no state, if asked.
+        """Yield numbers and events in order; leave out decisions, which change no state, if asked.
 
-        Events that are removed meanwhile may be missing: the header says so afterwards.
+        Events that are removed during the iteration may be missing. The header shows this afterwards.
         """
 
     @abstractmethod
-    def lasting(self) -> list[tuple[int, Lasting]]:
+    def permanent_events(self) -> list[tuple[int, PermanentEvent]]:
         """Return the events that are never removed, with their numbers, in order."""
 
     @abstractmethod
     def decision(self, id: str) -> LoggedDecision | None:
-        """Return the decision of that id."""
+        """Return the decision with this id."""
 
     @abstractmethod
     def outcomes(self, id: str) -> dict[int, Outcome]:
-        """Return what became of a decision, by place in its ranking."""
+        """Return the outcomes of a decision, by rank."""
 
     @abstractmethod
     def waiting(self, before: float, limit: int) -> list[tuple[str, int]]:
-        """Return the oldest decisions of before this time, with the places that have no outcome."""
+        """Return id and rank of the oldest arms without an outcome that were chosen before a time."""
 
     @abstractmethod
-    def save(self, seq: int, state: bytes) -> None:
-        """Keep the state that folding the events up to `seq` gave, unless some were removed since."""
+    def save_snapshot(self, version: int, state: bytes) -> None:
+        """Store the state after event `version`, unless events have been removed since."""
 
     @abstractmethod
-    def saved(self, upto: int | None = None) -> tuple[int, bytes] | None:
-        """Return the last state that was kept, or the last one up to an event, with its number."""
+    def latest_snapshot(self, upto: int | None = None) -> Snapshot | None:
+        """Return the latest snapshot, or the latest one up to an event."""
 
     @abstractmethod
     def remove(self, what: Removal, *, after: int, state: bytes) -> tuple[int, int]:
-        """Remove decisions and keep the state that they led to.
+        """Remove decisions, and store the state that they led to as a snapshot.
 
-        Returns how many there were, and the number of the last event: removing takes a number too, so
-        that others notice it.
+        Returns the number of decisions removed, and the number of the last event: a removal takes a
+        number as well, so that other processes notice it.
 
         Raises
         ------
-        Behind
+        OutOfDate
             If `after` is not the number of the last event.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what the journal holds."""
+        """Release the file or connection."""
 
     def __enter__(self) -> Self:
         return self
@@ -121,4 +129,4 @@ class Journal(ABC):
 
 
 def reached(step: str) -> None:
-    """Do nothing: the named steps of writing, at which tests kill the process."""
+    """Do nothing; tests replace this function to kill the process at a named step of writing."""

@@ -1,6 +1,6 @@
-"""Events as rows of a table: a few columns to find them by, a JSON text, and raw numbers.
+"""Events to and from the rows of a table: a few columns for searching, a JSON body, and numbers.
 
-One form for every database. Numbers are little-endian doubles, so that nothing is rounded.
+All databases use this form. Numbers are little-endian doubles, so nothing is rounded.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from rolin.journal.events import (
 from rolin.model.scales import Scales
 from rolin.model.state_file import decode, encode
 
-__all__ = ["DECISION", "LASTING", "Row", "event_of", "row_of"]
+__all__ = ["DECISION", "PERMANENT_KINDS", "Row", "event_of", "row_of"]
 
 Floats = NDArray[np.float64]
 _DOUBLES = np.dtype("<f8")
 
 DECISION = -1
-"""The place of a row that is a decision; those of its outcomes are 0, 1, …"""
-LASTING = ("restored", "settings", "features")
+"""The rank in the row of a decision; its outcomes have the ranks 0, 1, …"""
+PERMANENT_KINDS = ("restored", "settings", "features")
 """Kinds of rows that are never removed."""
 
-
 _SETTINGS = SettingsChanged._fields[1:]
+_dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class Row(NamedTuple):
-    """One event, as a table has it."""
+    """One event as a row of a table."""
 
     time: float
     kind: str
     body: str
     decision: str | None = None
-    place: int | None = None
+    rank: int | None = None
     person: str | None = None
     numbers: bytes | None = None
 
@@ -59,28 +59,29 @@ def row_of(event: Event) -> Row:
     """Return the row of an event."""
     match event:
         case LoggedDecision():
-            p = event.propensities
-            body = _json(
-                offered=[encode(name) for name in event.offered],
-                chosen=event.chosen,
-                version=event.version,
-                control=event.control,
-                propensities=p is not None,
-                **({"imported": True} if event.imported else {}),
-            )
-            raw = event.given
-            if isinstance(raw, RawContexts):  # which are JSON already
-                body = f'{body[:-1]},"map":"{raw.feature_map.version}","raw":{raw.to_json()}}}'
-                x = raw.vectors
+            p, given = event.propensities, event.given
+            members: dict[str, Any] = {
+                "offered": [encode(name) for name in event.offered],
+                "chosen": event.chosen,
+                "version": event.version,
+                "control": event.control,
+                "propensities": p is not None,
+            }
+            if event.imported:
+                members["imported"] = True
+            if isinstance(given, RawContexts):
+                members["map"] = given.feature_map.version
+                body = _json_with(members, raw=given.to_json())
+                x = given.vectors
             else:
-                x = raw
+                body, x = _json(**members), given
             numbers = b"".join(_bytes(part) for part in (x, p) if part is not None)
             return Row(event.time, "decision", body, event.id, DECISION, event.person, numbers)
         case Outcome():
             kind = "expiry" if event.expired else "reward"
             body = _json(arm=encode(event.arm), value=event.value, weight=event.weight)
             numbers = _bytes(event.context)
-            return Row(event.time, kind, body, event.id, event.place, numbers=numbers)
+            return Row(event.time, kind, body, event.id, event.rank, numbers=numbers)
         case Decayed():
             return Row(event.time, "decay", _json(factor=event.factor))
         case ScalesLearned():
@@ -99,8 +100,8 @@ def row_of(event: Event) -> Row:
 
 
 def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
-    """Return the event of a row; raw features refer to one of the maps, by its version."""
-    time, kind, text, decision, place, person, numbers = row
+    """Return the event of a row; raw features refer to one of the maps by its version."""
+    time, kind, text, decision, rank, person, numbers = row
     try:
         body = json.loads(text)
         match kind:
@@ -108,7 +109,7 @@ def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
                 return _decision(str(decision), time, person, body, _floats(numbers), maps)
             case "reward" | "expiry":
                 return Outcome(
-                    str(decision), time, int(place or 0), decode(body["arm"]), _floats(numbers),
+                    str(decision), time, int(rank or 0), decode(body["arm"]), _floats(numbers),
                     body["value"], body["weight"], kind == "expiry",
                 )  # fmt: skip
             case "decay":
@@ -128,7 +129,7 @@ def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
         KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, RolinError
     ) as error:  # fmt: skip
         raise JournalError(f"a row of kind {kind!r} is damaged: {error!r}") from error
-    raise JournalError(f"a row is of kind {kind!r}, which this version of rolin does not know")
+    raise JournalError(f"a row has the kind {kind!r}, which this version of rolin does not know")
 
 
 def _decision(
@@ -147,11 +148,11 @@ def _decision(
     given: Floats | RawContexts = vectors
     chosen = tuple(body["chosen"])
     if not chosen or not set(chosen) <= set(range(k)):
-        raise ValueError(f"{chosen} are not places among {k} arms")
+        raise ValueError(f"{chosen} are not indices of {k} arms")
     if "map" in body:
         situation, rows = body["raw"]["situation"], body["raw"]["arms"]
         if len(rows) != k or not all(isinstance(row, dict) for row in [situation, *rows]):
-            raise ValueError(f"its raw features are not those of {k} arms")
+            raise ValueError(f"it does not hold the raw features of {k} arms")
         feature_map = maps[body["map"]]
         known = vectors if isinstance(feature_map, Transformed) else None
         given = RawContexts(feature_map, offered, body["raw"], known)
@@ -162,8 +163,15 @@ def _decision(
     )  # fmt: skip
 
 
-def _json(**body: Any) -> str:
-    return json.dumps(body, separators=(",", ":"), allow_nan=False)
+def _json(**members: Any) -> str:
+    return _dumps(members)
+
+
+def _json_with(members: dict[str, Any], **encoded: str) -> str:
+    """Return a JSON object whose last members are JSON already and need not be encoded again."""
+    parts = [f'"{name}":{_dumps(value)}' for name, value in members.items()]
+    parts += [f'"{name}":{text}' for name, text in encoded.items()]
+    return f"{{{','.join(parts)}}}"
 
 
 def _bytes(array: Floats) -> bytes:
@@ -171,5 +179,5 @@ def _bytes(array: Floats) -> bytes:
 
 
 def _floats(numbers: bytes | None) -> Floats:
-    # a copy, which can be written to and is aligned: the kernels ask for both
+    # The kernels need a copy that is aligned and can be written to.
     return np.frombuffer(numbers or b"", dtype=_DOUBLES).astype(np.float64)

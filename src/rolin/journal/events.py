@@ -1,7 +1,7 @@
-"""What a journal holds: everything that happened, in order.
+"""What a journal records: every event, in order.
 
-A state is what folding these events gives, and nothing else: they hold the values that were
-learned from, so that folding reads no clock, no file and no random number.
+The state of a bandit is the result of folding these events, and of nothing else. They hold the
+values that were learned from, so folding reads no clock, no file and no random number.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = [
     "Decayed",
     "Event",
     "FeatureMapChanged",
-    "Lasting",
     "LoggedDecision",
     "Outcome",
+    "PermanentEvent",
     "ScalesLearned",
     "SettingsChanged",
 ]
@@ -32,44 +32,44 @@ Floats = NDArray[np.float64]
 
 
 class LoggedDecision(NamedTuple):
-    """A decision with the whole question: what was offered, and how likely each arm was."""
+    """A decision with its whole question: which arms were offered, and how likely each was."""
 
     id: str
-    """What rewards are joined by."""
+    """Rewards are joined by this id."""
     time: float
     """When it was made, in seconds since 1970."""
     offered: tuple[Name, ...]
     """The K arms that could have been chosen."""
     given: Floats | RawContexts
-    """What was known of them: (K, d) contexts, or raw features."""
+    """Their (K, d) contexts, or their raw features."""
     chosen: tuple[int, ...]
-    """Places, among those offered, of the arms that were chosen, the first one first."""
+    """Indices, among the offered arms, of the ranking: the chosen arm first."""
     propensities: Floats | None
-    """(K,): how likely each arm was to be the first; `None` if that is not known."""
+    """(K,): probability of each arm to be chosen first; `None` if unknown."""
     version: int | None
-    """The last event before it, which is the last that the model knew; `None` outside a journal."""
+    """Number of the last event that the model knew; `None` outside a journal."""
     person: str | None = None
-    """Whom it was made for."""
+    """The person the decision was made for."""
     control: bool = False
-    """Whether it belongs to the control group, for which arms are drawn uniformly."""
+    """Whether it belongs to the control group, where arms are drawn uniformly."""
     imported: bool = False
-    """Whether it was made elsewhere, and recorded here later."""
+    """Whether it was made elsewhere and imported later."""
 
     @property
     def offered_contexts(self) -> Floats:
-        """(K, d): the contexts of the arms that were offered."""
+        """(K, d): the contexts of the offered arms."""
         return self.given.contexts() if isinstance(self.given, RawContexts) else self.given
 
-    def context_of(self, k: int) -> Floats:
-        """Return the (d,) context of the arm at a place among those offered."""
+    def context_of(self, index: int) -> Floats:
+        """Return the (d,) context of an offered arm, by its index."""
         if isinstance(self.given, RawContexts):
-            return self.given.context(k)
-        row: Floats = self.given[k]
+            return self.given.context(index)
+        row: Floats = self.given[index]
         return row
 
     @property
     def raw(self) -> RawContexts | None:
-        """The raw features of the situation and the arms; `None` if there were only vectors."""
+        """The raw features of the situation and the arms; `None` if contexts were given."""
         return self.given if isinstance(self.given, RawContexts) else None
 
     @property
@@ -79,13 +79,13 @@ class LoggedDecision(NamedTuple):
 
     @property
     def context(self) -> Floats:
-        """(d,): its context."""
+        """(d,): the context of the chosen arm."""
         return self.context_of(self.chosen[0])
 
     @property
     def ranking(self) -> tuple[Name, ...]:
-        """The best `top_k` arms, the chosen one first."""
-        return tuple(self.offered[k] for k in self.chosen)
+        """The `top_k` best arms, the chosen one first."""
+        return tuple(self.offered[index] for index in self.chosen)
 
     @property
     def contexts(self) -> Floats:
@@ -96,27 +96,27 @@ class LoggedDecision(NamedTuple):
 
     @property
     def propensity(self) -> float | None:
-        """The probability with which the chosen arm was chosen; `None` if that is not known."""
+        """Probability with which the chosen arm was chosen; `None` if unknown."""
         return None if self.propensities is None else float(self.propensities[self.chosen[0]])
 
 
 class Outcome(NamedTuple):
-    """What became of one arm of a decision: its reward, or that none came in time."""
+    """The result of one arm of a decision: its reward, or that none came in time."""
 
     id: str
-    """That of the decision."""
+    """Id of the decision."""
     time: float
-    """When it came, in seconds since 1970."""
-    place: int
-    """Which arm of the ranking."""
+    """When it arrived, in seconds since 1970."""
+    rank: int
+    """Position of the arm in the ranking; 0 is the chosen arm."""
     arm: Name
     context: Floats
     value: float | None
     """The reward; `None` if none came and nothing is learned."""
     weight: float = 1.0
-    """How much it counts."""
+    """How much the reward counts."""
     expired: bool = False
-    """Whether no reward came in time, and the value is what counts instead."""
+    """Whether no reward came in time; `value` is then the default reward."""
 
 
 class Decayed(NamedTuple):
@@ -127,47 +127,48 @@ class Decayed(NamedTuple):
 
 
 class ScalesLearned(NamedTuple):
-    """Scales were estimated; readers take these values and do not estimate again."""
+    """Scales were estimated; readers use these values and do not estimate again."""
 
     time: float
     scales: Scales | None
-    """`None` if the evidence could not be computed with."""
+    """`None` if the evidence was not sufficient or not usable."""
 
 
 class ArmRemoved(NamedTuple):
-    """An arm was taken out of the game."""
+    """An arm was removed and can no longer be offered."""
 
     time: float
     arm: Name
 
 
 class ArmRestored(NamedTuple):
-    """A removed arm came back."""
+    """A removed arm can be offered again."""
 
     time: float
     arm: Name
     with_past: bool
+    """Whether it continues with what was learned, or starts as a new arm."""
 
 
 class SettingsChanged(NamedTuple):
-    """How decisions are made from now on, beside the policy."""
+    """The bandit's own settings from now on."""
 
     time: float
     floor: float = 0.0
-    """The least probability of every arm."""
+    """Least probability of every arm."""
     control_share: float = 0.0
     """Share of the control group."""
     propensities: bool = True
-    """Whether they are recorded."""
+    """Whether propensities are recorded."""
 
 
 class FeatureMapChanged(NamedTuple):
-    """How vectors are made of raw features from now on; further features are behind those known."""
+    """The feature map from now on; new features are appended to the known ones."""
 
     time: float
     feature_map: BaseFeatureMap
 
 
-Lasting = ArmRestored | SettingsChanged | FeatureMapChanged
-"""Events that are never removed: they are about nobody, and needed for ever."""
-Event = LoggedDecision | Outcome | Decayed | ScalesLearned | ArmRemoved | Lasting
+PermanentEvent = ArmRestored | SettingsChanged | FeatureMapChanged
+"""Events that are never removed: they concern no person, and reading the rest needs them."""
+Event = LoggedDecision | Outcome | Decayed | ScalesLearned | ArmRemoved | PermanentEvent

@@ -1,10 +1,10 @@
-"""From events to a state: state == snapshot + replay(tail)."""
+"""From events to a state: the state is a snapshot plus the events after it."""
 
 from __future__ import annotations
 
 import hashlib
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,20 +24,28 @@ from rolin.model import state_file
 from rolin.model.adaptive import Adaptive
 from rolin.policies import Policy, find
 
-__all__ = ["adaptive_of", "digest_of", "fold", "packed", "replay", "replayed", "unpacked"]
+__all__ = [
+    "LoadedPolicy",
+    "adaptive_of",
+    "digest_of",
+    "fold",
+    "load_policy",
+    "load_with_snapshot",
+    "state_bytes",
+]
 
 
 def fold(policy: Policy[Any], event: Event) -> None:
-    """Change a policy's state as an event says; a decision changes nothing.
+    """Apply an event to a policy; a decision changes nothing.
 
-    An event that the policy refuses, such as a reward too large to compute with, changes nothing: not
-    then, and not whenever it is replayed.
+    An event that the policy rejects, such as a reward that is too large, changes nothing. It is rejected
+    again whenever the journal is read.
     """
     match event:
         case Outcome():
             if event.value is not None:
                 x, d = event.context, policy.n_features
-                if len(x) < d and policy.feature_map is not None:  # features that came later were 0
+                if len(x) < d and policy.feature_map is not None:  # features added later were 0
                     x = np.pad(x, (0, d - len(x)))
                 policy.update(event.arm, x, event.value, event.weight)
         case Decayed():
@@ -53,46 +61,53 @@ def fold(policy: Policy[Any], event: Event) -> None:
             policy.change_feature_map(event.feature_map)
 
 
-def replay(
+class LoadedPolicy(NamedTuple):
+    """A policy in the state that a journal leads to."""
+
+    policy: Policy[Any]
+    version: int
+    """Number of the last event that was folded."""
+
+
+def load_policy(
     journal: Journal | str | PathLike[str],
     *,
     kind: type[Policy[Any]] | None = None,
     upto: int | None = None,
     from_start: bool = False,
-) -> tuple[Policy[Any], int]:
-    """Return the policy that a journal's events lead to, and the number of the last one.
+) -> LoadedPolicy:
+    """Return the policy that the events of a journal lead to, and the number of the last event.
 
     Parameters
     ----------
     journal
-        What to read: a journal, or the path of its file.
+        A journal, or the path of its file.
     kind
-        Class of the policy, if it is not one of `rolin`.
+        Class of the policy, if it is not defined in `rolin`.
     upto
-        The last event to know of; by default all.
+        Number of the last event to fold; by default all.
     from_start
-        Whether to begin with the first state rather than the last one that was kept.
+        Start from the first state instead of the latest snapshot.
 
     Raises
     ------
     JournalError
-        If the journal has not begun, or the events that are needed have been removed.
+        If the journal has not begun, or if events that are needed have been removed.
     """
     if isinstance(journal, (str, PathLike)):
         with SQLiteJournal(journal, readonly=True) as opened:
-            return replay(opened, kind=kind, upto=upto, from_start=from_start)
-    policy, last, _ = replayed(journal, kind=kind, upto=upto, from_start=from_start)
-    return policy, last
+            return load_policy(opened, kind=kind, upto=upto, from_start=from_start)
+    return load_with_snapshot(journal, kind=kind, upto=upto, from_start=from_start)[0]
 
 
-def replayed(
+def load_with_snapshot(
     journal: Journal,
     *,
     kind: type[Policy[Any]] | None = None,
     upto: int | None = None,
     from_start: bool = False,
-) -> tuple[Policy[Any], int, int]:
-    """Return what `replay` does, and the number of the state that it began with."""
+) -> tuple[LoadedPolicy, int]:
+    """Return what `load_policy` returns, and the version of the snapshot that it started from."""
     while True:
         header = journal.header()
         if header is None:
@@ -100,41 +115,43 @@ def replayed(
         last = header.last if upto is None else min(upto, header.last)
         if from_start and header.first:
             raise JournalError(
-                f"events up to {header.first} have been removed: only states since then can be had"
+                f"events up to {header.first} have been removed: earlier states cannot be rebuilt"
             )
-        kept = journal.saved(0 if from_start else last)
-        if kept is None:
+        snapshot = journal.latest_snapshot(0 if from_start else last)
+        if snapshot is None:
             raise JournalError(
-                f"event {last} is before {header.first}, up to which events have been removed"
+                f"the state after event {last} cannot be rebuilt: events up to {header.first} have "
+                "been removed"
             )
-        known, state = kept
-        policy = unpacked(state, kind)
-        for seq, event in journal.read(after=known, upto=last, decisions=False):
+        policy = _policy_of(snapshot.state, kind)
+        for seq, event in journal.read(after=snapshot.version, upto=last, decisions=False):
             try:
                 fold(policy, event)
-            except RolinError as error:  # refused then, too, but for what changes its size
+            except RolinError as error:
+                # It was rejected when it was recorded, too, unless it changes the number of features.
                 if isinstance(event, FeatureMapChanged) or isinstance(error, ShapeError):
                     raise JournalError(
-                        f"event {seq} does not fit to those before it: {error}"
+                        f"event {seq} does not fit the events before it: {error}"
                     ) from error
         after = journal.header()
-        if after is not None and after.first <= known:
-            return policy, last, known
-        # Somebody removed events while we read: begin again, with the state that they kept.
+        if after is not None and after.first <= snapshot.version:
+            return LoadedPolicy(policy, last), snapshot.version
+        # Another process removed events during the read: start again from the snapshot it stored.
 
 
-def packed(policy: Policy[Any]) -> bytes:
-    """Return a policy's state as bytes."""
+def state_bytes(policy: Policy[Any]) -> bytes:
+    """Return the state of a policy as bytes."""
     return state_file.pack(policy.state())
 
 
-def unpacked(state: bytes, kind: type[Policy[Any]] | None = None) -> Policy[Any]:
-    """Return the policy of a state; it waits to be told its scales rather than learning them."""
+def _policy_of(state: bytes, kind: type[Policy[Any]] | None = None) -> Policy[Any]:
+    """Return the policy of a state; it takes its scales from events instead of estimating them."""
     known = state_file.unpack(state, "the state in the journal")
     policies = {**find(), **({kind.__name__: kind} if kind else {})}
     if known.policy not in policies:
         raise StateFileError(
-            f"the journal is that of a {known.policy}, which is not a policy of rolin: give one"
+            f"the journal belongs to a {known.policy}, which is not a policy of rolin: pass a policy "
+            "of this class"
         )
     policy = policies[known.policy].from_state(known)
     if model := adaptive_of(policy):
@@ -143,11 +160,11 @@ def unpacked(state: bytes, kind: type[Policy[Any]] | None = None) -> Policy[Any]
 
 
 def adaptive_of(policy: Policy[Any]) -> Adaptive | None:
-    """Return the model that learns its scales, of policies that have one."""
+    """Return the model of a policy if it learns its scales, and `None` otherwise."""
     model = getattr(policy, "posterior", None)
     return model if isinstance(model, Adaptive) else None
 
 
 def digest_of(state: bytes) -> str:
-    """Return what tells a state from all others."""
+    """Return a digest of a state."""
     return hashlib.blake2b(state, digest_size=16).hexdigest()

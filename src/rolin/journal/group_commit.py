@@ -1,8 +1,8 @@
-"""Many callers, one trip to the disk.
+"""Write the requests of many callers in one transaction.
 
-Whoever finds nobody writing takes all that has queued and writes it in one transaction; what comes
-meanwhile is the next one's. No timer: with one caller there is no delay, with many the disk is
-asked as often as it can answer.
+The first caller that finds no writer at work takes all queued requests and writes them together.
+Requests that arrive meanwhile form the next batch. There is no timer: a single caller is not
+delayed, and many callers commit as often as the disk allows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from rolin.errors import JournalError
 __all__ = ["GroupCommit", "Request"]
 
 Work = TypeVar("Work")
-_INTERRUPTED = "writing was interrupted; ask again with the same id to learn what became of it"
+_INTERRUPTED = (
+    "writing was interrupted; repeat the call with the same id to see whether it was recorded"
+)
 
 
 class Request(Generic[Work]):
-    """What one caller waits for."""
+    """A queued call, and later its result."""
 
     __slots__ = ("answer", "done", "error", "work")
 
@@ -32,33 +34,33 @@ class Request(Generic[Work]):
         self.error: BaseException | None = None
 
     def settle(self, answer: Any = None, error: BaseException | None = None) -> None:
-        """Say what became of it."""
+        """Set the result."""
         self.answer, self.error, self.done = answer, error, True
 
 
 class GroupCommit(Generic[Work]):
-    """Lets one thread write for all that wait.
+    """Let one thread write for all that wait.
 
     Parameters
     ----------
     write
-        Is given all requests that queued, in order, and settles each.
+        Called with all queued requests in order; settles each of them.
     """
 
     def __init__(self, write: Callable[[list[Request[Work]]], None]) -> None:
         self._write = write
         self._queue: deque[Request[Work]] = deque()
         self.lock = threading.RLock()
-        """Held while something is written."""
+        """Held while a batch is written."""
 
     def submit(self, work: Work) -> Any:
-        """Have something written, and return or raise what became of it."""
+        """Have a request written, and return or raise its result."""
         request = Request(work)
         self._queue.append(request)
         with self.lock:
-            if not request.done:  # otherwise whoever wrote last has done it too
+            if not request.done:  # otherwise another thread has written it
                 self._lead()
-        if not request.done:  # whoever took it from the queue was interrupted
+        if not request.done:  # the thread that took it from the queue was interrupted
             raise JournalError(_INTERRUPTED)
         if request.error is not None:
             raise request.error
@@ -78,7 +80,7 @@ class GroupCommit(Generic[Work]):
 
 
 def _for_others(error: BaseException) -> BaseException:
-    """Return the error for those who did not write themselves: of their own, as it gets a traceback."""
+    """Return the error for the other callers: a new one, because each gets a traceback of its own."""
     if isinstance(error, JournalError):
         return JournalError(*error.args)
     return JournalError(_INTERRUPTED)

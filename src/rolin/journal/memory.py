@@ -1,12 +1,12 @@
-"""A journal that lives as long as the process."""
+"""A journal in memory, which ends with the process."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
 
-from rolin.journal.base import Behind, Header, Journal, Removal, reached
-from rolin.journal.events import Event, Lasting, LoggedDecision, Outcome
+from rolin.journal.base import Header, Journal, OutOfDate, Removal, Snapshot, reached
+from rolin.journal.events import Event, LoggedDecision, Outcome, PermanentEvent
 
 __all__ = ["MemoryJournal"]
 
@@ -30,26 +30,26 @@ class MemoryJournal(Journal):
         self._decisions: dict[str, LoggedDecision] = {}
         self._outcomes: dict[str, dict[int, Outcome]] = {}
         self._waiting: dict[tuple[str, int], float] = {}
-        self._states: dict[int, bytes] = {}
+        self._snapshots: dict[int, bytes] = {}
 
     def begin(self, state: bytes, origin: str) -> Header:
-        """Make this the journal of a policy in that state, unless it has begun."""
+        """Store the first state unless the journal has begun; return the header."""
         with self._lock:
             if self._header is None:
-                self._header, self._states = Header(0, 0, origin), {0: state}
+                self._header, self._snapshots = Header(0, 0, origin), {0: state}
             return self._header
 
     def header(self) -> Header | None:
-        """Return what the journal knows of itself."""
+        """Return the header, or `None` if the journal has not begun."""
         return self._header
 
     def _at(self, after: int) -> Header:
         if self._header is None or self._header.last != after:
-            raise Behind
+            raise OutOfDate
         return self._header
 
     def append(self, events: Iterable[Event], *, after: int) -> int:
-        """Add all events, or none, and return the number of the last."""
+        """Append all events or none, and return the number of the last one."""
         new = list(events)
         with self._lock:
             header = self._at(after)
@@ -58,89 +58,89 @@ class MemoryJournal(Journal):
                 self._events[seq] = event
                 if isinstance(event, LoggedDecision):
                     self._decisions[event.id] = event
-                    for place in range(len(event.chosen)):
-                        self._waiting[event.id, place] = event.time
+                    for rank in range(len(event.chosen)):
+                        self._waiting[event.id, rank] = event.time
                 elif isinstance(event, Outcome):
-                    self._outcomes.setdefault(event.id, {})[event.place] = event
-                    self._waiting.pop((event.id, event.place), None)
+                    self._outcomes.setdefault(event.id, {})[event.rank] = event
+                    self._waiting.pop((event.id, event.rank), None)
             self._header = header._replace(last=after + len(new))
             return self._header.last
 
     def read(
         self, *, after: int = 0, upto: int | None = None, decisions: bool = True
     ) -> Iterator[tuple[int, Event]]:
-        """Yield the events and their numbers, in order."""
+        """Yield numbers and events in order."""
         last = 0 if self._header is None else self._header.last
         for seq in range(after + 1, 1 + (last if upto is None else min(upto, last))):
-            event = self._events.get(seq)  # none where one was removed
+            event = self._events.get(seq)  # `None` if it was removed
             if event is not None and (decisions or not isinstance(event, LoggedDecision)):
                 yield seq, event
 
-    def lasting(self) -> list[tuple[int, Lasting]]:
+    def permanent_events(self) -> list[tuple[int, PermanentEvent]]:
         """Return the events that are never removed, with their numbers, in order."""
         with self._lock:
-            return [(seq, e) for seq, e in self._events.items() if isinstance(e, Lasting)]
+            return [(seq, e) for seq, e in self._events.items() if isinstance(e, PermanentEvent)]
 
     def decision(self, id: str) -> LoggedDecision | None:
-        """Return the decision of that id."""
+        """Return the decision with this id."""
         return self._decisions.get(id)
 
     def outcomes(self, id: str) -> dict[int, Outcome]:
-        """Return what became of a decision, by place in its ranking."""
+        """Return the outcomes of a decision, by rank."""
         with self._lock:
             return dict(self._outcomes.get(id, {}))
 
     def waiting(self, before: float, limit: int) -> list[tuple[str, int]]:
-        """Return the oldest decisions of before this time, with the places that have no outcome."""
+        """Return id and rank of the oldest arms without an outcome that were chosen before a time."""
         with self._lock:
             old = [(time, key) for key, time in self._waiting.items() if time < before]
         return [key for _, key in sorted(old)[:limit]]
 
-    def save(self, seq: int, state: bytes) -> None:
-        """Keep the state that folding the events up to `seq` gave."""
+    def save_snapshot(self, version: int, state: bytes) -> None:
+        """Store the state after event `version`, unless events have been removed since."""
         with self._lock:
-            if self._header is not None and seq >= self._header.first:
-                self._states[seq] = state
+            if self._header is not None and version >= self._header.first:
+                self._snapshots[version] = state
 
-    def saved(self, upto: int | None = None) -> tuple[int, bytes] | None:
-        """Return the last state that was kept, or the last one up to an event."""
+    def latest_snapshot(self, upto: int | None = None) -> Snapshot | None:
+        """Return the latest snapshot, or the latest one up to an event."""
         with self._lock:
-            known = [seq for seq in self._states if upto is None or seq <= upto]
-            return (max(known), self._states[max(known)]) if known else None
+            versions = [v for v in self._snapshots if upto is None or v <= upto]
+            return Snapshot(max(versions), self._snapshots[max(versions)]) if versions else None
 
     def remove(self, what: Removal, *, after: int, state: bytes) -> tuple[int, int]:
-        """Remove decisions and keep the state that they led to."""
+        """Remove decisions, and store the state that they led to as a snapshot."""
         with self._lock:
             header = self._at(after)
-            gone = {
+            removed = {
                 decision.id
                 for decision in self._decisions.values()
                 if decision.id in what.ids
                 or (decision.person is not None and decision.person in what.people)
                 or (what.before is not None and decision.time < what.before)
             }
-            kept = {
+            left = {
                 seq: event
                 for seq, event in self._events.items()
                 if not (
-                    event.id in gone
+                    event.id in removed
                     if isinstance(event, (LoggedDecision, Outcome))
                     else what.before is not None
                     and event.time < what.before
-                    and not isinstance(event, Lasting)
+                    and not isinstance(event, PermanentEvent)
                 )
             }
-            if len(kept) == len(self._events):
+            if len(left) == len(self._events):
                 return 0, after
-            self._events = kept
-            for id in gone:
+            self._events = left
+            for id in removed:
                 del self._decisions[id]
                 self._outcomes.pop(id, None)
-            self._waiting = {key: t for key, t in self._waiting.items() if key[0] not in gone}
+            self._waiting = {key: t for key, t in self._waiting.items() if key[0] not in removed}
             last = after + 1
-            self._states = {last: state}
+            self._snapshots = {last: state}
             self._header = header._replace(last=last, first=last)
-            return len(gone), last
+            return len(removed), last
 
     def close(self) -> None:
-        """Do nothing: there is nothing to give back."""
+        """Do nothing: there is nothing to release."""

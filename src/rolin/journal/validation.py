@@ -1,4 +1,4 @@
-"""What can be recorded: names, rewards and weights that every journal holds and every policy learns from."""
+"""Checks of what is recorded: names, rewards and weights that every journal and every policy accepts."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ from rolin.journal.events import LoggedDecision, Outcome
 __all__ = [
     "LARGEST",
     "check_names",
-    "contradiction",
+    "conflict_message",
     "listed",
-    "offered_place",
-    "place_of",
+    "offered_index",
+    "rank_of",
     "weight_of",
 ]
 
-# Larger rewards, weights and features are refused, so that whatever is recorded can be learned from.
+# Larger rewards, weights and features are rejected, so that every recorded value can be learned from.
 LARGEST = 1e50
 _INTEGERS = 2**63
 
 
-def place_of(decision: LoggedDecision, arm: Name | None) -> int:
-    """Return which arm of the ranking is meant."""
+def rank_of(decision: LoggedDecision, arm: Name | None) -> int:
+    """Return the rank of an arm in the ranking of a decision; by default 0."""
     if arm is None:
         return 0
-    return _place(decision.ranking, arm, f"decision {decision.id!r} did not choose arm")
+    return _position(decision.ranking, arm, f"decision {decision.id!r} did not choose arm")
 
 
-def offered_place(decision: LoggedDecision, arm: Name) -> int:
-    """Return where an arm is among those offered."""
-    return _place(decision.offered, arm, f"decision {decision.id!r} was not offered arm")
+def offered_index(decision: LoggedDecision, arm: Name) -> int:
+    """Return the index of an arm among those offered."""
+    return _position(decision.offered, arm, f"decision {decision.id!r} was not offered arm")
 
 
-def _place(names: Sequence[Name], arm: Name, otherwise: str) -> int:
+def _position(names: Sequence[Name], arm: Name, problem: str) -> int:
     name = canonical(arm)
-    for place, known in enumerate(names):
+    for position, known in enumerate(names):
         if known == name and type(known) is type(name):
-            return place
-    raise ArmError(f"{otherwise} {arm!r}, only {list(names)!r}")
+            return position
+    raise ArmError(f"{problem} {arm!r}, only {list(names)!r}")
 
 
-def contradiction(known: Outcome, value: float, weight: float) -> str:
-    """Say what there is and what came."""
+def conflict_message(known: Outcome, value: float, weight: float) -> str:
+    """Return the message for a reward that contradicts the recorded outcome."""
     if known.expired:
         was = "nothing" if known.value is None else f"a reward of {known.value}"
-        return f"decision {known.id!r} has expired with {was}, and now {value} came"
+        return f"decision {known.id!r} has expired with {was}, but now has a reward of {value}"
     if known.value == value:
         return (
-            f"decision {known.id!r} has its reward of {value} with weight {known.weight}, and now it "
-            f"came with weight {weight}"
+            f"decision {known.id!r} has a reward of {value} with weight {known.weight}, but now with "
+            f"weight {weight}"
         )
-    return f"decision {known.id!r} has a reward of {known.value}, and now {value} came"
+    return f"decision {known.id!r} has a reward of {known.value}, but now {value} was reported"
 
 
 def weight_of(value: object) -> float:
-    """Return a weight that can be learned from."""
+    """Return a valid weight."""
     weight = finite_number_of("weight", value)
     if not 1.0 / LARGEST <= weight <= LARGEST:
         raise InputError(f"weight={value!r}, expected a positive number up to {LARGEST:g}")
@@ -67,21 +67,23 @@ def weight_of(value: object) -> float:
 
 
 def check_names(names: Sequence[Name]) -> None:
-    """Refuse names that a journal, a table or JSON could not hold."""
+    """Reject names that a journal, a table or JSON cannot hold."""
     if not {str, int}.issuperset(map(type, names)):
-        raise ArmError(f"arms are {list(names)!r}, expected names that are texts or integers")
+        raise ArmError(f"arms are {list(names)!r}, expected strings or integers")
     try:
         "".join([name for name in names if type(name) is str]).encode()
     except UnicodeEncodeError:
-        raise ArmError("the name of an arm holds letters that cannot be stored") from None
+        raise ArmError(
+            "the name of an arm contains characters that cannot be encoded as UTF-8"
+        ) from None
     if any(type(name) is int and not -_INTEGERS <= name < _INTEGERS for name in names):
         raise ArmError("the name of an arm is an integer of more than 64 bits")
 
 
 def listed(name: str, values: Any) -> list[Any]:
-    """Return several things as a list; one text is not several."""
+    """Return a list; reject a single string or mapping."""
     if isinstance(values, (str, bytes, Mapping)):
-        raise ShapeError(f"{name}={values!r} is one, expected a list of them")
+        raise ShapeError(f"{name}={values!r} is a single value, expected a list")
     try:
         return list(values)
     except TypeError:

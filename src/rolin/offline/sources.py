@@ -33,7 +33,7 @@ Missing = Literal["refuse", "drop"] | float
 
 
 def read(
-    source: Bandit | Journal | str | PathLike[str] | Iterable[PastDecision] | pd.DataFrame,
+    source: Bandit[Any] | Journal | str | PathLike[str] | Iterable[PastDecision] | pd.DataFrame,
     *,
     missing: Missing = "refuse",
     first_place: bool = False,

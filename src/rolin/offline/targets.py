@@ -22,7 +22,7 @@ __all__ = ["Resolved", "Target", "label_of", "resolved", "target_probabilities"]
 
 Floats = NDArray[np.float64]
 Target = (
-    Policy[Any] | Bandit | Callable[[Floats, Sequence[Name]], Any] | str | PathLike[str] | Sequence[Any]
+    Policy[Any] | Bandit[Any] | Callable[[Floats, Sequence[Name]], Any] | str | PathLike[str] | Sequence[Any]
     | Floats
 )  # fmt: skip
 """A policy, as it is, or the file of its state; a function of contexts and arms that returns the probability of every arm; `"uniform"`;
@@ -47,7 +47,8 @@ def label_of(target: Target) -> str:
 def resolved(target: Target) -> Resolved:
     """Return the policy of a bandit or of a file; anything else as it is."""
     if isinstance(target, Bandit):
-        return target.policy
+        policy: Policy[Any] = target.policy
+        return policy
     if isinstance(target, (str, PathLike)) and target != "uniform":
         if not Path(target).is_file():
             raise InputError(

@@ -1,0 +1,99 @@
+"""Checks of what a bandit is given: rewards, times, past decisions, feature maps."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from rolin._support.checks import finite_number_of, first_not_finite
+from rolin.errors import InputError, ParameterError, ShapeError
+from rolin.features import BaseFeatureMap
+from rolin.journal.validation import LARGEST, check_names, weight_of
+from rolin.logs.record import PastDecision
+from rolin.policies import Policy
+
+__all__ = [
+    "check_arms_with_features",
+    "check_feature_map",
+    "check_past",
+    "erase_before",
+    "reward_of",
+    "seconds_of",
+]
+
+
+def reward_of(name: str, value: object, policy: Policy[Any]) -> float:
+    """Return a reward that a policy can learn from."""
+    r = finite_number_of(name, value)
+    if not abs(r) <= LARGEST:
+        raise InputError(f"{name} is {r:g}, expected at most {LARGEST:g} in absolute value")
+    if policy.binary and r not in (0.0, 1.0):
+        raise InputError(
+            f"{name}={value!r}, expected 0 or 1: {type(policy).__name__} learns from binary rewards"
+        )
+    return r
+
+
+def seconds_of(
+    name: str, value: timedelta | float, error: type[InputError | ParameterError]
+) -> float:
+    """Return an age in seconds, at least 0."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    age = finite_number_of(name, seconds)
+    if age < 0.0:
+        raise error(f"{name}={value!r}, expected an age of at least 0")
+    return age
+
+
+def erase_before(older_than: timedelta | datetime | float, now: float) -> float:
+    """Return the time before which decisions are erased."""
+    if isinstance(older_than, datetime):
+        if older_than.tzinfo is None:
+            raise ParameterError(f"older_than={older_than!r}, expected a datetime with a time zone")
+        return (older_than - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
+    return math.nextafter(now - seconds_of("older_than", older_than, ParameterError), math.inf)
+
+
+def check_past(past: PastDecision, policy: Policy[Any], *, has_map: bool) -> None:
+    """Reject a past decision that the policy cannot learn from."""
+    if not isinstance(past, PastDecision):
+        raise InputError(f"{past!r}, expected a past decision")
+    x, d = past.decision.offered_contexts, policy.n_features
+    check_names(past.decision.offered)
+    grown = has_map and x.shape[1] < d  # features added later were 0
+    if x.shape[1] != d and not grown:
+        raise ShapeError(f"it has {x.shape[1]} features, expected {d}, as the policy")
+    if x.size and not np.abs(x).max() <= LARGEST:
+        raise first_not_finite("contexts", x)
+    for rank, outcome in past.outcomes.items():
+        if rank not in range(len(past.decision.chosen)):
+            raise InputError(
+                f"it has an outcome for rank {rank}, but its ranking has "
+                f"{len(past.decision.chosen)} arms"
+            )
+        if outcome.value is not None:
+            reward_of("reward", outcome.value, policy)
+        weight_of(outcome.weight)
+
+
+def check_feature_map(policy: Policy[Any], feature_map: BaseFeatureMap) -> None:
+    """Reject a feature map whose vectors do not have the policy's size."""
+    if policy.n_features != feature_map.n_features:
+        raise ParameterError(
+            f"the policy has n_features={policy.n_features}, but {feature_map!r} makes vectors of "
+            f"{feature_map.n_features}: expected n_features=feature_map.n_features"
+        )
+
+
+def check_arms_with_features(contexts: object) -> None:
+    """Reject a list of arm names where arms with their features are expected."""
+    if isinstance(contexts, (list, tuple)) and contexts and isinstance(contexts[0], str):
+        # A string is also a row of features if it is JSON.
+        if not any(isinstance(item, str) and item.lstrip()[:1] == "{" for item in contexts):
+            raise ShapeError(
+                f"contexts={contexts!r} is a list of names, expected a mapping from arm to its "
+                f"features; for arms without features {{{contexts[0]!r}: {{}}, …}}"
+            )

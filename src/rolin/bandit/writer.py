@@ -1,0 +1,171 @@
+"""The one place where a bandit writes: requests become events, and written events are folded."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+from rolin.bandit.requests import Change, LearnScales, Pending, Plan, Request, change_event, plan
+from rolin.bandit.state import BanditState
+from rolin.errors import JournalError, RolinError
+from rolin.journal.base import OutOfDate, Removal, reached
+from rolin.journal.events import Event
+from rolin.journal.folding import adaptive_of, fold, state_bytes
+from rolin.journal.group_commit import GroupCommit
+from rolin.journal.group_commit import Request as Queued
+
+__all__ = ["Writer"]
+
+Answer = TypeVar("Answer")
+
+
+class _Planned(NamedTuple):
+    """A queued request with its plan, or with the error that rejected it."""
+
+    queued: Queued[Request]
+    plan: Plan
+    error: RolinError | None = None
+
+
+class Writer:
+    """Writes requests to the journal and folds them into the state.
+
+    Parameters
+    ----------
+    state
+        The state; it knows its journal.
+    clock
+        Returns the time.
+    snapshot_every
+        Number of events after which a snapshot is stored in a durable journal; `None` for never.
+    """
+
+    def __init__(
+        self, state: BanditState[Any], clock: Callable[[], float], snapshot_every: int | None
+    ) -> None:
+        self._state, self._clock, self._snapshot_every = state, clock, snapshot_every
+        self._commits: GroupCommit[Request] = GroupCommit(self._write)
+        self._process = os.getpid()
+
+    def submit(self, request: Request) -> Any:
+        """Write a request together with those of other threads, and return its answer."""
+        self._check_process()
+        return self._commits.submit(request)
+
+    def change(self, change: Change) -> None:
+        """Write a change of the state on its own, while nothing else is written."""
+        state = self._state
+
+        def attempt() -> tuple[Event, int]:
+            event = change_event(change, state.policy, state.settings, self._clock())
+            fold(
+                copy.deepcopy(state.policy), event
+            )  # an event that cannot be folded is not written
+            return event, state.journal.append([event], after=state.version)
+
+        with self._commits.lock:
+            self.refresh()
+            event, last = self._until_up_to_date(attempt)
+            state.fold([event], last)
+            self._maintain()
+
+    def refresh(self) -> None:
+        """Fold the events that other processes have written."""
+        self._check_process()
+        with self._commits.lock:
+            self._state.catch_up()
+
+    def snapshot(self) -> int:
+        """Store the state in the journal, and return its version."""
+        self._check_process()
+        state = self._state
+        with self._commits.lock:  # nothing is folded meanwhile
+            with state.lock:
+                policy, version = state.current()
+            state.journal.save_snapshot(version, state_bytes(policy))
+            state.snapshot_version = version
+            return version
+
+    def remove(self, what: Removal) -> int:
+        """Remove decisions from the journal, store a snapshot, and return the number of decisions."""
+        state = self._state
+
+        def attempt() -> tuple[int, int]:
+            return state.journal.remove(what, after=state.version, state=state_bytes(state.policy))
+
+        with self._commits.lock:
+            self.refresh()
+            removed, last = self._until_up_to_date(attempt)
+            with state.lock:
+                state.version = state.snapshot_version = last
+            return removed
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise JournalError(
+                "this bandit was opened by another process, before a fork: open one in each process"
+            )
+
+    def _write(self, batch: list[Queued[Request]]) -> None:
+        """Write a batch of requests, fold it, and settle every request; one thread at a time."""
+        state = self._state
+        with state.lock:
+            state.current()
+        planned: list[_Planned] = []
+
+        def attempt() -> tuple[list[Event], int]:
+            planned[:] = self._planned(batch)
+            events = [event for item in planned for event in item.plan.events]
+            reached("planned")
+            if not events:
+                return [], state.version
+            return events, state.journal.append(events, after=state.version)
+
+        events, last = self._until_up_to_date(attempt)
+        rejected = state.fold(events, last)
+        reached("folded")
+        start = 0
+        for queued, (own, answer), error in planned:
+            errors = [rejected[i] for i in range(start, start + len(own)) if i in rejected]
+            queued.settle(answer, errors[0] if errors else error)
+            start += len(own)
+        self._maintain()
+
+    def _planned(self, batch: Sequence[Queued[Request]]) -> list[_Planned]:
+        state = self._state
+        pending = Pending(state.journal, state.version, state.arm_at)
+        planned: list[_Planned] = []
+        for queued in batch:
+            try:
+                found = plan(queued.work, pending.nested())
+            except RolinError as error:
+                planned.append(_Planned(queued, Plan([]), error))
+            else:
+                planned.append(_Planned(queued, found))
+                for event in found.events:
+                    pending.add(event)
+        return planned
+
+    def _until_up_to_date(self, attempt: Callable[[], Answer]) -> Answer:
+        """Try to write; after events of another process, read them first and try again."""
+        while True:
+            try:
+                return attempt()
+            except OutOfDate:
+                self.refresh()
+
+    def _maintain(self) -> None:
+        """Learn scales and store a snapshot when they are due; a failure is retried next time."""
+        state = self._state
+        with suppress(JournalError, OutOfDate):
+            model = adaptive_of(state.policy)
+            if model is not None and model.is_due:
+                reached("scales due")
+                event = change_event(LearnScales(), state.policy, state.settings, self._clock())
+                state.fold([event], state.journal.append([event], after=state.version))
+            every = self._snapshot_every
+            if state.journal.durable and every and state.version - state.snapshot_version >= every:
+                self.snapshot()

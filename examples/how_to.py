@@ -20,7 +20,7 @@ import numpy as np
 
 import rolin
 from rolin.environments import Clicks, Drifting, Synthetic
-from rolin.simulation.comparison import ratio_of
+from rolin.simulation.comparison import ratio_over_runs
 
 matplotlib.use("Agg")  # a file is wanted, not a window
 import matplotlib.pyplot as plt
@@ -152,7 +152,7 @@ def play(name: str, study: Study, runs: int, rounds: int, n_jobs: int, out: Path
             reference = result.regret[study.reference][:, -1]
             for policy, regret in result.regret.items():
                 last = regret[:, -1]
-                ratio = ratio_of(last, reference)
+                ratio = ratio_over_runs(last, reference)
                 cells = [title, policy, f"{last.mean():.1f} ± {last.std(ddof=1) / runs**0.5:.1f}"]
                 cells.append(f"{ratio.value:.3f} ± {ratio.std_error:.3f}")
                 if policy in study.covered:

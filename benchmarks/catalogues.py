@@ -84,10 +84,10 @@ def catalogues(plan: Plan, step: Callable[[], None]) -> Section:
         ],
         [
             table(
-                ["arms × features", "rule", "X @ theta", "floor", "decide", "in a batch", "top 10", "over the floor"],
+                ["arms × features", "rule", "X @ theta", "floor", "decide", "of a batch", "top 10", "over the floor"],
                 rows,
             ),
-            table(["arms × features", "rule", "bytes of features", "other bytes per arm"], memory),
+            table(["arms × features", "rule", "bytes of features", "bytes beside them per arm"], memory),
         ],
         targets,
         raw,

@@ -85,8 +85,8 @@ def side_by_side(n_arms: int, engine: float, python: float, plan: Plan, step: St
         c.name: rounds_of(c(names, 10, np.random.default_rng(1)), World(n_arms, 10))
         for c in classes
     }
-    floor = floors.tasks(n_arms, 10)
-    times = interleave(tasks | floor, plan, step)
+    least = floors.tasks(n_arms, 10)
+    times = interleave(tasks | least, plan, step)
     base = times[RolinMarginal.name]
     rows = [
         [
@@ -124,10 +124,10 @@ def side_by_side(n_arms: int, engine: float, python: float, plan: Plan, step: St
         [
             table(header, rows),
             table(
-                ["the floor of this machine", "µs", "ratio"],
+                ["lower bounds on this machine", "µs", "ratio"],
                 [
                     [name, number(times[name].micro), number(times[name].over(base))]
-                    for name in floor
+                    for name in least
                 ],
             ),
         ],
@@ -155,7 +155,7 @@ def other_forms(plan: Plan, step: Step) -> Section:
         contender = form(arm_names(len(world.means[0])), 10, np.random.default_rng(1))
         tasks[form.name] = rounds_of(contender, world)
     many = "decide_many, 100 decisions, each (decide only)"
-    tasks[many] = _many_decisions(100)
+    tasks[many] = _many_questions(100)
     times = interleave(tasks, plan, step)
     base = times[RolinMarginal.name]
     rows = [
@@ -264,7 +264,7 @@ class _TopFive(RolinMarginal):
         return self.policy.decide(prepared, self.names, top_k=5)  # type: ignore[arg-type]
 
 
-def _many_decisions(size: int) -> Task:
+def _many_questions(size: int) -> Task:
     names, world = arm_names(50), World(50, 10)
     contender = RolinMarginal(names, 10, np.random.default_rng(1))
     contender.warm(world.contexts[0], world.means[0])

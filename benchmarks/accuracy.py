@@ -1,7 +1,7 @@
-"""A million updates against exact sums of the raw data, for up to 1000 features.
+"""Compare a million updates with exact sums of the raw data, for up to 1000 features.
 
-The test suite runs the same comparison on many kinds of features with d = 10 (and on fewer updates of
-more features). The large ones take too long for it: about a quarter of an hour for d = 1000.
+The test suite runs the same comparison on many kinds of features with d = 10, and with fewer updates on
+more features. The large cases take too long for it: about 15 minutes for d = 1000.
 
     python benchmarks/accuracy.py [--features 1 10 100 1000] [--updates 1000000]
 """
@@ -27,7 +27,7 @@ SCALES = rolin.Scales(arm_std=0.75, noise_std=1.25, coef_std=1.5, coef_mean=0.25
 
 
 def history(updates: int, d: int) -> Iterator[History]:
-    """Offset dyadic features, made anew in parts each time they are needed."""
+    """Yield dyadic features with an offset, in parts that are made again each time they are needed."""
     theta = np.round(np.random.default_rng(0).normal(size=d) * 64) / 2.0**18
     for start in range(0, updates, CHUNK):
         n = min(CHUNK, updates - start)
@@ -39,7 +39,7 @@ def history(updates: int, d: int) -> Iterator[History]:
 
 
 def main() -> None:
-    """Print the largest relative error of the running and of the rebuilt posterior."""
+    """Print the largest relative error of the updated and of the rebuilt posterior."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
     parser.add_argument("--features", type=int, nargs="+", default=[1, 10, 100, 1000])
     parser.add_argument("--updates", type=int, default=1_000_000)
@@ -59,7 +59,7 @@ def main() -> None:
         rebuilt = rolin.Posterior.of(SCALES, posterior.moments)
         print(
             f"d = {d:4d}, {options.updates} updates at {1e6 * took / done:.1f} µs: relative error "
-            f"running {exact.error_of(posterior, contexts):.1e}, "
+            f"updated {exact.error_of(posterior, contexts):.1e}, "
             f"rebuilt {exact.error_of(rebuilt, contexts):.1e}",
             flush=True,
         )

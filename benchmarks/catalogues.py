@@ -1,4 +1,4 @@
-"""Section n: decisions over a whole catalogue, beside one product with it and the normal draws."""
+"""Section n: decisions over a whole catalogue, compared with one matrix product and the normal draws."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ def rules(d: int) -> dict[str, Any]:
 
 
 def one(policy: Any, catalogue: rolin.Catalogue) -> Callable[[], None]:
-    """Return a decision after something was learned."""
+    """Return a function that updates the policy and then decides."""
     last = catalogue.decide()
 
     def step() -> None:
-        policy.update(last.arm, last.context, 0.5)  # first: what else is timed would follow it too
+        policy.update(
+            last.arm, last.context, 0.5
+        )  # before the decision, so that the decision includes the work that follows an update
         catalogue.decide()
 
     return step
@@ -57,7 +59,7 @@ def catalogues(plan: Plan, step: Callable[[], None]) -> Section:
                 tasks[name] = loop(one(policy, catalogue))
                 tasks[f"{name}, {BATCH}"] = loop(lambda c=catalogue: c.decide_many(BATCH))  # type: ignore[misc]
                 tasks[f"{name}, top 10"] = loop(lambda c=catalogue: c.decide(top_k=10))  # type: ignore[misc]
-            with threadpool_limits(CORES):  # BLAS has all cores, as we have
+            with threadpool_limits(CORES):  # BLAS has all cores, like the catalogue
                 found = interleave(tasks, plan, step)
             size = f"{k:,} × {d}, {dtype.__name__}"
             for name in made:
@@ -75,17 +77,17 @@ def catalogues(plan: Plan, step: Callable[[], None]) -> Section:
     return Section(
         "Decisions over a catalogue",
         [
-            "Milliseconds, through `Catalogue.decide` after a `policy.update`, which the decision has to follow, both together; "
-            f"of a batch of {BATCH} without updates between, each; a ranking of ten, without. The floor is one product of "
-            f"BLAS with the same array, and K normal draws of NumPy's; BLAS has {CORES} threads, as the catalogue has. Beside the "
-            f"features there are, while decisions are made, one to three numbers for every arm more. (Peak of the process: {peak:.1f} GiB.)"
+            "Milliseconds of `policy.update` and `Catalogue.decide` together; of one decision in a batch of "
+            f"{BATCH}, without updates; of a ranking of ten arms, without updates. The floor is one BLAS product with the "
+            f"same array, and K normal draws of NumPy. BLAS has {CORES} threads, like the catalogue. Besides the features, "
+            f"a decision needs one to three numbers for every arm. (Peak memory of the process: {peak:.1f} GiB.)"
         ],
         [
             table(
                 ["arms × features", "rule", "X @ theta", "floor", "decide", "of a batch", "top 10", "over the floor"],
                 rows,
             ),
-            table(["arms × features", "rule", "bytes of features", "bytes beside them, an arm"], memory),
+            table(["arms × features", "rule", "bytes of features", "bytes beside them per arm"], memory),
         ],
         targets,
         raw,

@@ -1,4 +1,4 @@
-"""Sections a, b and e: whole rounds, beside peers and beside the naive algorithm."""
+"""Sections a, b and e: whole rounds, compared with other libraries and with the naive algorithm."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from timing import Plan, Task, Timing, interleave
 
 Step = Callable[[], None]
 
-# Questions asked in turn: enough that no answer can be remembered, few enough to stay in cache,
-# since how contexts get into memory is nobody's cost here.
-_QUESTIONS = 4
+# Number of context arrays that are used in turn. They are enough that no answer can be cached, and few
+# enough to stay in the processor's cache: loading contexts into memory is not what we time.
+_ARRAYS = 4
 
 
 def arm_names(n_arms: int) -> list[str]:
-    """Return names as a catalogue might have them."""
+    """Return names like those of a real catalogue."""
     return [f"article-{i:06d}" for i in range(n_arms)]
 
 
@@ -32,13 +32,13 @@ class World:
     def __init__(self, n_arms: int, n_features: int, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
         theta, effects = rng.standard_normal(n_features), 0.5 * rng.standard_normal(n_arms)
-        self.contexts = [rng.uniform(-1, 1, (n_arms, n_features)) for _ in range(_QUESTIONS)]
+        self.contexts = [rng.uniform(-1, 1, (n_arms, n_features)) for _ in range(_ARRAYS)]
         self.means = [x @ theta + effects for x in self.contexts]
         self.noise = cycle(rng.standard_normal(997).tolist())
 
 
 def rounds_of(contender: peers.Contender, world: World) -> Task:
-    """Return a task of whole rounds; its two parts are decide and update."""
+    """Return a task of whole rounds with two timed parts, decide and update."""
     contender.warm(world.contexts[0], world.means[0])
     turns = cycle(list(zip(world.contexts, world.means, strict=True)))
     decide, update = contender.decide, contender.update
@@ -47,24 +47,38 @@ def rounds_of(contender: peers.Contender, world: World) -> Task:
         deciding = updating = 0
         for _ in range(rounds):
             contexts, means = next(turns)
-            question = contender.prepare(contexts)
+            prepared = contender.prepare(contexts)
             start = perf_counter_ns()
-            answer = decide(question)
+            answer = decide(prepared)
             deciding += perf_counter_ns() - start
-            index = contender.index(question, answer)
+            index = contender.index(prepared, answer)
             reward = float(means[index]) + next(world.noise)
-            contender.label(question, index, reward)
+            contender.label(prepared, index, reward)
             start = perf_counter_ns()
-            update(question, answer, reward)
+            update(prepared, answer, reward)
             updating += perf_counter_ns() - start
-            contender.finish(question)
+            contender.finish(prepared)
         return deciding * 1e-9, updating * 1e-9
 
     return run
 
 
 def side_by_side(n_arms: int, engine: float, python: float, plan: Plan, step: Step) -> Section:
-    """Section a: decide + update of all contenders, d = 10."""
+    """Section a: decide + update of all contenders, d = 10.
+
+    Parameters
+    ----------
+    n_arms
+        Number of arms.
+    engine
+        Target: how many times faster than the fastest engine.
+    python
+        Target: how many times faster than the fastest Python library.
+    plan
+        How long to measure.
+    step
+        Called after each turn.
+    """
     classes, missing = peers.available()
     names = arm_names(n_arms)
     tasks = {
@@ -100,17 +114,17 @@ def side_by_side(n_arms: int, engine: float, python: float, plan: Plan, step: St
     section = Section(
         f"a. Decide + update, K = {n_arms}, d = 10",
         [
-            "Public calls, the same named arms in every call, float64 arrays, every arm seen, one "
-            "thread. `ratio` is to the first row, turn by turn; `noise` is half the interquartile "
-            "range. Per-arm models learn nothing about one arm from "
-            "another, and get one shared context vector, which is what they take. For Vowpal "
-            "Wabbit only `predict` and `learn` on pre-parsed examples are timed: writing the "
-            "examples, sampling from the probabilities and labelling are left out."
+            "Public calls, the same named arms in every call, float64 arrays, every arm updated before, one "
+            "thread. `ratio` is relative to the first row, turn by turn; `noise` is half the interquartile "
+            "range. Per-arm models do not learn about one arm from another, and get one shared context "
+            "vector, because that is their interface. For Vowpal Wabbit only `predict` and `learn` on "
+            "pre-parsed examples are timed, and not writing the examples, sampling from the "
+            "probabilities and labeling."
         ],
         [
             table(header, rows),
             table(
-                ["the floor of this machine", "µs", "ratio"],
+                ["lower bounds on this machine", "µs", "ratio"],
                 [
                     [name, number(times[name].micro), number(times[name].over(base))]
                     for name in least
@@ -133,14 +147,14 @@ def side_by_side(n_arms: int, engine: float, python: float, plan: Plan, step: St
 
 
 def other_forms(plan: Plan, step: Step) -> Section:
-    """Section b: `rolin` asked in other ways, K = 50, d = 10."""
+    """Section b: other forms of the calls of `rolin`, K = 50, d = 10."""
     forms = [RolinMarginal, _Mapping, _Changing, _Numbers, _TopFive]
     tasks = {}
     for form in forms:
         world = World(1000 if form is _Changing else 50, 10)
         contender = form(arm_names(len(world.means[0])), 10, np.random.default_rng(1))
         tasks[form.name] = rounds_of(contender, world)
-    many = "decide_many, 100 questions, each (decide only)"
+    many = "decide_many, 100 decisions, each (decide only)"
     tasks[many] = _many_questions(100)
     times = interleave(tasks, plan, step)
     base = times[RolinMarginal.name]
@@ -156,15 +170,15 @@ def other_forms(plan: Plan, step: Step) -> Section:
         for name, t in times.items()
     ]
     return Section(
-        "b. rolin asked in other ways, K = 50, d = 10",
-        ["RoLinTS, marginal. `ratio` is to the first row."],
+        "b. Other forms of the calls of rolin, K = 50, d = 10",
+        ["RoLinTS, marginal. `ratio` is relative to the first row."],
         [table(["form", "decide µs", "update µs", "both µs", "ratio", "noise"], rows)],
         raw={name: raw(t) for name, t in times.items()},
     )
 
 
 def against_naive(sizes: list[int], plan: Plan, step: Step) -> Section:
-    """Section e: the fast posterior against the (d + K)-dimensional one, d = 10."""
+    """Section e: the efficient posterior compared with the (d + K)-dimensional one, d = 10."""
     rows, section = [], Section("e. Efficient against naive, d = 10")
     for n_arms in sizes:
         tasks = {
@@ -189,8 +203,8 @@ def against_naive(sizes: list[int], plan: Plan, step: Step) -> Section:
                 Target("efficient against naive, K = 1024", 822, ratio, at_least=True)
             )
     section.notes.append(
-        "RoLinTS and NaiveRoLinTS, decide + update, every arm seen; the naive one gets few rounds "
-        "where it is slow."
+        "RoLinTS and NaiveRoLinTS, decide + update, every arm updated before. The naive one plays few rounds "
+        "if it is slow."
     )
     section.tables.append(table(["K", "RoLinTS µs", "naive µs", "ratio", "naive rounds"], rows))
     return section
@@ -209,8 +223,8 @@ class _Mapping(RolinMarginal):
     def prepare(self, contexts: NDArray[np.float64]) -> object:
         return dict(zip(self.names, contexts, strict=True))
 
-    def decide(self, question: object) -> object:  # type: ignore[override]
-        return self.policy.decide(question)  # type: ignore[arg-type]
+    def decide(self, prepared: object) -> object:  # type: ignore[override]
+        return self.policy.decide(prepared)  # type: ignore[arg-type]
 
 
 class _Changing(RolinMarginal):
@@ -222,8 +236,8 @@ class _Changing(RolinMarginal):
         chosen = self.rng.choice(len(self.names), 50, replace=False)
         return contexts[chosen], [self.names[i] for i in chosen]
 
-    def decide(self, question: object) -> object:  # type: ignore[override]
-        return self.policy.decide(*question)  # type: ignore[misc]
+    def decide(self, prepared: object) -> object:  # type: ignore[override]
+        return self.policy.decide(*prepared)  # type: ignore[misc]
 
 
 class _Numbers(RolinMarginal):
@@ -234,10 +248,10 @@ class _Numbers(RolinMarginal):
     def warm(self, contexts: NDArray[np.float64], rewards: NDArray[np.float64]) -> None:
         self.policy.update_many(range(len(contexts)), contexts, rewards)
 
-    def decide(self, question: object) -> object:  # type: ignore[override]
-        return self.policy.decide(question)  # type: ignore[arg-type]
+    def decide(self, prepared: object) -> object:  # type: ignore[override]
+        return self.policy.decide(prepared)  # type: ignore[arg-type]
 
-    def index(self, question: object, answer: object) -> int:  # type: ignore[override]
+    def index(self, prepared: object, answer: object) -> int:  # type: ignore[override]
         return answer.arm  # type: ignore[attr-defined]
 
 
@@ -246,8 +260,8 @@ class _TopFive(RolinMarginal):
 
     name = "array, the same names, top_k = 5"
 
-    def decide(self, question: object) -> object:  # type: ignore[override]
-        return self.policy.decide(question, self.names, top_k=5)  # type: ignore[arg-type]
+    def decide(self, prepared: object) -> object:  # type: ignore[override]
+        return self.policy.decide(prepared, self.names, top_k=5)  # type: ignore[arg-type]
 
 
 def _many_questions(size: int) -> Task:
@@ -262,6 +276,6 @@ def _many_questions(size: int) -> Task:
         for _ in range(calls):
             contender.policy.decide_many(batch, names)
         spent = perf_counter_ns() - start
-        return (spent * 1e-9 * rounds / (calls * size),)  # per question, as the others
+        return (spent * 1e-9 * rounds / (calls * size),)  # per decision, like the others
 
     return run

@@ -1,4 +1,4 @@
-"""Section l: from raw features to vectors, beside scikit-learn and the arithmetic alone."""
+"""Section l: from raw features to vectors, compared with scikit-learn and with the arithmetic alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NUMBERS = [f"n{i}" for i in range(5)]
 
 
 def declared(genres: int, brands: int) -> FeatureMap:
-    """Return a map of 5 fields of the situation and 7 of the arm: 5 numbers and 2 categories."""
+    """Return a feature map of 5 fields of the situation and 7 fields of the arm."""
     return FeatureMap(
         {
             "device": Category(["phone", "desktop"]),
@@ -60,7 +60,7 @@ def catalogue() -> dict[str, dict[str, Any]]:
 
 
 def of_a_decision(plan: Plan, step: Callable[[], None]) -> tuple[str, list[Target], dict[str, Any]]:
-    """Time one decision's vectors."""
+    """Time the vectors of one decision."""
     arms = catalogue()
     small, large = declared(1, 1), declared(7, 6)
     merged = [{**SITUATION, **row} for row in arms.values()]
@@ -99,7 +99,7 @@ def of_a_decision(plan: Plan, step: Callable[[], None]) -> tuple[str, list[Targe
 
 
 def of_a_log(step: Callable[[], None]) -> tuple[str, list[Target], dict[str, Any]]:
-    """Time a table of a million rows, twice each, the faster one counting: memory is new the first time."""
+    """Time a table of a million rows; the fastest of three repetitions counts, because the first allocates."""
     rng = np.random.default_rng(0)
     features = FeatureMap(
         {"device": Category(["phone", "desktop"]), "hour": Number(center=12, scale=6)},
@@ -161,7 +161,7 @@ def of_a_log(step: Callable[[], None]) -> tuple[str, list[Target], dict[str, Any
 
 
 def of_a_bandit(plan: Plan, step: Callable[[], None]) -> tuple[str, dict[str, Any]]:
-    """Time decisions and rewards with raw features beside those with the same vectors."""
+    """Time decisions and rewards with raw features, and with the same vectors."""
     features, arms = declared(7, 6), catalogue()
     names = list(arms)
     vectors = features.contexts(arms, SITUATION)
@@ -211,16 +211,16 @@ def of_a_bandit(plan: Plan, step: Callable[[], None]) -> tuple[str, dict[str, An
                     else:
                         bandit.decide(vectors, names)
             sizes.append(file.stat().st_size / 200 / 1024)
-    kept = ["", "", f"{sizes[0]:.0f}", f"{sizes[1]:.0f}"]
+    stored = ["", "", f"{sizes[0]:.0f}", f"{sizes[1]:.0f}"]
     rows = [
         [name, number(t.part(0)), number(t.part(1)), size]
-        for (name, t), size in zip(found.items(), kept, strict=True)
+        for (name, t), size in zip(found.items(), stored, strict=True)
     ]
     header = [
         f"Bandit, {K} arms, d = {features.n_features}",
         "decide, µs",
         "reward, µs",
-        "KiB kept",
+        "KiB stored",
     ]
     return table(header, rows), {name: t.parts.tolist() for name, t in found.items()}
 
@@ -248,16 +248,16 @@ def of_joint_draws(plan: Plan, step: Callable[[], None]) -> tuple[str, dict[str,
                 "sparse": loop(lambda p=policy, x=sparse, n=names: p.decide(x, n)),
             }
             found = interleave(tasks, Plan(plan.blocks // 4 or 1, 0.02, plan.budget, 3), step)
-            told = "all seen" if seen else "none seen"
+            state = "all seen" if seen else "none seen"
             micro = [number(found[name].micro) for name in tasks]
-            rows.append([f"K = {k:,}, {told}", *micro])
+            rows.append([f"K = {k:,}, {state}", *micro])
             raw[rows[-1][0]] = {name: t.parts.tolist() for name, t in found.items()}
     header = [f"joint sampling, d = {features.n_features}", "dense, µs", "sparse, µs"]
     return table(header, rows), raw
 
 
 def features(plan: Plan, step: Callable[[], None]) -> Section:
-    """Time everything about raw features."""
+    """Time all uses of raw features."""
     first, targets, raw = of_a_decision(plan, step)
     second, more, raw_log = of_a_log(step)
     third, raw_bandit = of_a_bandit(plan, step)
@@ -265,9 +265,9 @@ def features(plan: Plan, step: Callable[[], None]) -> Section:
     return Section(
         "l. Raw features",
         [
-            "`FeatureMap.contexts` and `transform` from dicts and tables, beside the transformers of scikit-learn, which "
-            "do not cross features, and beside the arithmetic alone. Of a million rows the fastest of three runs counts; "
-            f"row by row is timed on {FEW:,} of them."
+            "`FeatureMap.contexts` and `transform` from dicts and tables, compared with the transformers of scikit-learn, "
+            "which do not cross features, and with the arithmetic alone. For a million rows the fastest of three "
+            f"repetitions counts; row by row is timed on {FEW:,} of them."
         ],
         [first, second, third, fourth],
         [*targets, *more],

@@ -1,7 +1,7 @@
-"""What this machine needs for the least that has to be done: timed in the same run.
+"""The floor of the machine: the arithmetic that any implementation needs, timed in the same run.
 
-Each function returns a task. BLAS is called through NumPy, into an array that is there already;
-nothing here checks, names or chooses anything.
+Each function returns a task. BLAS is called through NumPy and writes to an existing array. Nothing here
+checks arguments, looks up names or chooses an arm.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def square_product(n_arms: int, n_features: int) -> Task:
 
 
 def normal_draws(n_arms: int, bits: type[np.random.BitGenerator] = np.random.PCG64) -> Task:
-    """K standard normal numbers, by default from NumPy's own default generator."""
+    """K standard normal numbers, by default from the default generator of NumPy."""
     generator = np.random.Generator(bits(0))
     return loop(partial(generator.standard_normal, out=np.empty(n_arms)))
 
@@ -65,7 +65,7 @@ def empty_call(n_features: int) -> Task:
 
 
 def tasks(n_arms: int, n_features: int) -> dict[str, Task]:
-    """Return all of them for one size, by name."""
+    """Return the tasks of one size, by name."""
     return {
         "one X @ theta": product(n_arms, n_features),
         "two X @ theta": two_products(n_arms, n_features),

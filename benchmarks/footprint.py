@@ -1,4 +1,4 @@
-"""Sections f and g: what it takes to start, and to remember."""
+"""Sections f and g: time to start, and memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import rolin
 
 Step = Callable[[], None]
 
-# Each program prints the moment at which it was done; its start is taken before it is started.
+# Each program prints the time at its end. The time at its start is taken before the process is created.
 _PROGRAMS = {
     "an empty program": "",
     "import numpy": "import numpy",
@@ -40,9 +40,9 @@ _PROGRAMS = {
 
 
 def start_up(repeats: int, step: Step) -> Section:
-    """Section f: fresh processes, compiled kernels already on disk."""
+    """Section f: new processes, with compiled kernels in the cache on disk."""
     for program in _PROGRAMS.values():
-        _seconds(program)  # compiles what is not there yet, and reads the files once
+        _seconds(program)  # compiles what is not compiled yet, and reads the files once
     found: dict[str, list[float]] = {name: [] for name in _PROGRAMS}
     for _ in range(repeats):
         for name, program in _PROGRAMS.items():
@@ -54,8 +54,8 @@ def start_up(repeats: int, step: Step) -> Section:
     return Section(
         "f. Process start, kernel cache warm",
         [
-            f"From the start of a fresh process to the end of the program, median of {repeats}. "
-            "`import rolin` alone is that less an empty program."
+            f"From the start of a new process to the end of the program, median of {repeats}. "
+            "The target for `import rolin` is its time minus that of an empty program."
         ],
         [table(["program", "ms"], rows)],
         [
@@ -68,7 +68,7 @@ def start_up(repeats: int, step: Step) -> Section:
 
 def _seconds(program: str) -> float:
     code = f"{program}\nimport time\nprint(time.time())"
-    # A user's Python keeps its bytecode; without it, every start would compile all sources.
+    # Users have bytecode caches. Without them, every start would compile all sources.
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     start = time()
     done = subprocess.run(
@@ -78,22 +78,22 @@ def _seconds(program: str) -> float:
 
 
 def memory(step: Step) -> Section:
-    """Section g: new names cost nothing, an arm that was updated costs a row."""
+    """Section g: deciding among new names takes no memory; an update of a new arm adds a row."""
     decisions, n_arms, d = 2000, 50, 10
     policy = rolin.RoLinTS(n_features=d, seed=0)
     contexts = np.random.default_rng(0).uniform(-1, 1, (n_arms, d))
 
-    def ask(first: int, last: int) -> None:
+    def decide(first: int, last: int) -> None:
         for t in range(first, last):
             policy.decide(contexts, [f"new-{t}-{k}" for k in range(n_arms)])
 
-    ask(0, 200)
+    decide(0, 200)
     gc.collect()
     resident = _resident()
     tracemalloc.start()
-    ask(200, 400)  # what tracing itself needs is there after this
+    decide(200, 400)  # tracing allocates its own memory here
     before = _traced()
-    ask(400, 400 + decisions)
+    decide(400, 400 + decisions)
     grown = _traced() - before
     tracemalloc.stop()
     resident = _resident() - resident
@@ -117,7 +117,7 @@ def memory(step: Step) -> Section:
         ],
         ["the same, resident memory of the process (rough)", f"{resident / 1024:,.0f} KiB"],
         [
-            f"per arm, {many:,} arms seen, d = {d}, the names themselves not counted",
+            f"per arm, {many:,} arms updated, d = {d}, without the names themselves",
             f"{per_arm:.0f} B",
         ],
     ]
@@ -126,7 +126,7 @@ def memory(step: Step) -> Section:
         "g. Memory",
         [
             "Arrays double when they are full, so an arm takes up to twice its 12 d + 20 bytes "
-            f"({12 * d + 20} B at d = {d}), plus its place among the names."
+            f"({12 * d + 20} B at d = {d}), plus its entry in the index of names."
         ],
         [table(["what", "measured"], rows)],
         [Target("deciding among new names takes no memory", 1, per_name, False, "B per new name")],
@@ -140,7 +140,7 @@ def _traced() -> int:
 
 
 def _resident() -> int:
-    """Resident bytes of this process, 0 where the system does not say."""
+    """Return the resident bytes of this process, or 0 if the system does not tell."""
     statm = Path("/proc/self/statm")
     if not statm.exists():
         return 0

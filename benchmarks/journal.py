@@ -1,4 +1,4 @@
-"""Section k: what a journal costs, in memory and on the disk, beside the disk's own floor."""
+"""Section k: time of decisions and rewards with a journal, compared with bare commits to the disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = [f"arm {k}" for k in range(K)]
 
 
 def trained(journal: Any, **options: Any) -> tuple[rolin.Bandit, Callable[[], Any], Any]:
-    """Return a bandit that has played a while, something to ask it, and its rewards."""
+    """Return a trained bandit, a function that gives contexts, and one that gives rewards."""
     rng = np.random.default_rng(0)
     policy = rolin.RoLinTS(n_features=D, seed=0)
     theta, effects = rng.normal(size=D), dict(zip(NAMES, 0.5 * rng.normal(size=K), strict=True))
@@ -31,26 +31,26 @@ def trained(journal: Any, **options: Any) -> tuple[rolin.Bandit, Callable[[], An
         decision = policy.decide(rng.uniform(-1.0, 1.0, (K, D)), NAMES)
         mean = decision.context @ theta + effects[decision.arm]
         policy.update(decision.arm, decision.context, float(mean + rng.normal()))
-    questions = [rng.uniform(-1.0, 1.0, (K, D)) for _ in range(50)]
+    arrays = [rng.uniform(-1.0, 1.0, (K, D)) for _ in range(50)]
     turn = iter(range(10**9))
     return (
         rolin.Bandit(policy, journal=journal, snapshot_every=None, **options),
-        lambda: questions[next(turn) % 50],
+        lambda: arrays[next(turn) % 50],
         lambda decision: float(decision.context @ theta + effects[decision.arm]),
     )
 
 
 def alone(journal: Any, **options: Any) -> Task:
     """One caller: a decision, then its reward."""
-    bandit, ask, worth = trained(journal, **options)
+    bandit, contexts, reward = trained(journal, **options)
 
     def run(times: int) -> tuple[float, float]:
         deciding = rewarding = 0.0
         for _ in range(times):
             start = perf_counter()
-            decision = bandit.decide(ask(), NAMES)
+            decision = bandit.decide(contexts(), NAMES)
             middle = perf_counter()
-            bandit.reward(decision.id, worth(decision))
+            bandit.reward(decision.id, reward(decision))
             deciding += middle - start
             rewarding += perf_counter() - middle
         return deciding, rewarding
@@ -59,18 +59,18 @@ def alone(journal: Any, **options: Any) -> Task:
 
 
 def together(journal: Any, threads: int) -> Task:
-    """Several callers at once: the time until all have got their share of the decisions and rewards."""
-    bandit, ask, worth = trained(journal)
+    """Several callers at once: the time until all of them have made their decisions and rewards."""
+    bandit, contexts, reward = trained(journal)
 
     def run(times: int) -> tuple[float, float]:
         each = max(times // threads, 1)
 
         def decide_all(out: list[Any]) -> None:
-            out += [bandit.decide(ask(), NAMES) for _ in range(each)]
+            out += [bandit.decide(contexts(), NAMES) for _ in range(each)]
 
         def reward_all(decisions: list[Any]) -> None:
             for decision in decisions:
-                bandit.reward(decision.id, worth(decision))
+                bandit.reward(decision.id, reward(decision))
 
         made: list[list[Any]] = [[] for _ in range(threads)]
         spent = []
@@ -88,17 +88,17 @@ def together(journal: Any, threads: int) -> Task:
 
 
 def batches(journal: Any, size: int) -> Task:
-    """One caller who asks for many at once."""
-    bandit, ask, worth = trained(journal)
+    """One caller, with many decisions and rewards per call."""
+    bandit, contexts, reward = trained(journal)
 
     def run(times: int) -> tuple[float, float]:
         deciding = rewarding = 0.0
         for _ in range(0, times, size):
-            questions = [ask() for _ in range(size)]
+            batch = [contexts() for _ in range(size)]
             start = perf_counter()
-            decisions = bandit.decide_many(questions, NAMES)
+            decisions = bandit.decide_many(batch, NAMES)
             middle = perf_counter()
-            bandit.reward_many({d.id: worth(d) for d in decisions})
+            bandit.reward_many({d.id: reward(d) for d in decisions})
             deciding += middle - start
             rewarding += perf_counter() - middle
         scale = times / (-(-times // size) * size)
@@ -108,7 +108,7 @@ def batches(journal: Any, size: int) -> Task:
 
 
 def floor(folder: Path) -> Task:
-    """Nothing but a commit of as many bytes, by the same database with the same settings."""
+    """Only a commit of the same number of bytes, by the same database with the same settings."""
     db = sqlite3.connect(folder / "floor.db", isolation_level=None)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
@@ -128,7 +128,7 @@ def floor(folder: Path) -> Task:
 
 
 def starting(folder: Path) -> str:
-    """Say how long a journal of 5000 rewards takes to be folded, from the start and from a state."""
+    """Describe how long a start from a journal of 5000 rewards takes, without and with a snapshot."""
     with rolin.Bandit(rolin.RoLinTS(n_features=D, seed=0), journal=folder / "start.db") as bandit:
         rng = np.random.default_rng(0)
         for _ in range(50):
@@ -141,8 +141,8 @@ def starting(folder: Path) -> str:
         start = perf_counter()
         load_policy(bandit.journal)
         return (
-            f"5000 rewards are folded from the journal in {whole:.2f} s ({whole / 5000 * 1e6:.0f} µs each); from "
-            f"a state that was kept, starting takes {(perf_counter() - start) * 1e3:.0f} ms."
+            f"Folding 5000 rewards from the journal takes {whole:.2f} s ({whole / 5000 * 1e6:.0f} µs each); a start "
+            f"from a snapshot takes {(perf_counter() - start) * 1e3:.0f} ms."
         )
 
 
@@ -168,8 +168,8 @@ def journals(plan: Plan, step: Callable[[], None]) -> Section:
     return Section(
         f"k. Decisions with a journal, K = {K}, d = {D}",
         [
-            f"`Bandit` after {BEFORE} rewards, with the probability of every arm; µs per decision and per reward, and "
-            f"how many events that is per second. {text}"
+            f"`Bandit` after {BEFORE} rewards, with the probability of every arm: µs per decision and per reward, and "
+            f"events per second. {text}"
         ],
         [table(["journal", "decide", "reward", "events per second"], rows)],
         [],

@@ -1,4 +1,4 @@
-"""Section i: what learned scales, clicks and forgetting cost, beside fixed scales."""
+"""Section i: time of learned scales, binary rewards and forgetting, compared with fixed scales."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ K, D, ROUNDS = 50, 10, 3000
 LEARN: dict[str, Any] = {"noise_std": "learn", "arm_std": "learn", "coef_std": "learn"}
 
 
-def played(make: Callable[[], Any], binary: bool = False) -> Task:
+def rounds_of(make: Callable[[], Any], binary: bool = False) -> Task:
     """Play the first 3000 rounds of a policy: decide, then update."""
     rng = np.random.default_rng(0)
     contexts = rng.uniform(-1.0, 1.0, (ROUNDS, K, D))
     names = [f"arm {k}" for k in range(K)]
-    place = {name: k for k, name in enumerate(names)}
+    index = {name: k for k, name in enumerate(names)}
     rewards = (
         contexts @ rng.normal(size=D) + 0.5 * rng.normal(size=K) + rng.normal(size=(ROUNDS, 1))
     )
@@ -35,7 +35,7 @@ def played(make: Callable[[], Any], binary: bool = False) -> Task:
                 start = perf_counter()
                 decision = policy.decide(x, names)
                 middle = perf_counter()
-                policy.update(decision.arm, decision.context, row[place[decision.arm]])
+                policy.update(decision.arm, decision.context, row[index[decision.arm]])
                 deciding += middle - start
                 updating += perf_counter() - middle
         return deciding, updating
@@ -44,16 +44,16 @@ def played(make: Callable[[], Any], binary: bool = False) -> Task:
 
 
 def learning(plan: Plan, step: Callable[[], None]) -> Section:
-    """Time whole plays, in which every estimate and every rebuild is counted."""
+    """Time whole runs, including every estimate and every rebuild."""
     fixed = "fixed scales"
     tasks = {
-        fixed: played(lambda: rolin.RoLinTS(n_features=D, seed=0)),
-        "scales learned": played(lambda: rolin.RoLinTS(n_features=D, seed=0, **LEARN)),
-        "BayesRoLinTS": played(lambda: rolin.BayesRoLinTS(n_features=D, seed=0)),
-        "LogisticRoLinTS": played(lambda: rolin.LogisticRoLinTS(n_features=D, seed=0), True),
-        "half_life=10000": played(lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e4)),
-        "half_life=1000": played(lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e3)),
-        "half_life=100": played(lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e2)),
+        fixed: rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0)),
+        "scales learned": rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0, **LEARN)),
+        "BayesRoLinTS": rounds_of(lambda: rolin.BayesRoLinTS(n_features=D, seed=0)),
+        "LogisticRoLinTS": rounds_of(lambda: rolin.LogisticRoLinTS(n_features=D, seed=0), True),
+        "half_life=10000": rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e4)),
+        "half_life=1000": rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e3)),
+        "half_life=100": rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e2)),
     }
     found = interleave(tasks, plan, step)
     rows = [
@@ -67,7 +67,9 @@ def learning(plan: Plan, step: Callable[[], None]) -> Section:
     ]
     return Section(
         f"i. Learning and forgetting, K = {K}, d = {D}",
-        [f"The first {ROUNDS} rounds of a policy, with all estimates and rebuilds; µs per round."],
+        [
+            f"The first {ROUNDS} rounds of a policy, including all estimates and rebuilds; µs per round."
+        ],
         [table(["policy", "decide", "update", "both, over fixed scales"], rows)],
         [
             Target(

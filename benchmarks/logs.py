@@ -1,4 +1,4 @@
-"""Section m: logs folded into their evidence, beside reading the columns and one product."""
+"""Section m: fit of a log, compared with reading its columns and one matrix product."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CORES = len(os.sched_getaffinity(0))
 
 
 def write(folder: Path, d: int, k: int, *, lists: bool) -> None:
-    """Write a log of random numbers, in files with row groups."""
+    """Write a log of random numbers, in several files with row groups."""
     rng = np.random.default_rng(0)
     for i in range(FILES):
         n = ROWS // FILES
@@ -41,7 +41,7 @@ def write(folder: Path, d: int, k: int, *, lists: bool) -> None:
 
 
 def matrix(batch: Any) -> Any:
-    """Return the features of a batch, feature by feature."""
+    """Return the (d, n) features of a batch."""
     names = [name for name in batch.schema.names if name not in ("arm", "reward")]
     if names == ["x"]:
         return batch.column("x").flatten().to_numpy().reshape(batch.num_rows, -1).T
@@ -49,10 +49,10 @@ def matrix(batch: Any) -> Any:
 
 
 def product_by_threads(folder: Path) -> None:
-    """Read all columns and form X'X, a row group at a time, by as many threads as there are cores."""
+    """Read all columns and compute X'X, one row group at a time, with one thread per core."""
 
-    def piece(place: tuple[Path, int]) -> Any:
-        path, group = place
+    def product(partition: tuple[Path, int]) -> Any:
+        path, group = partition
         total: Any = 0.0
         for batch in pq.ParquetFile(path).iter_batches(
             batch_size=GROUP, row_groups=[group], use_threads=False
@@ -61,13 +61,13 @@ def product_by_threads(folder: Path) -> None:
             total = total + x @ x.T
         return total
 
-    places = [(p, g) for p in sorted(folder.iterdir()) for g in range(ROWS // FILES // GROUP)]
+    partitions = [(p, g) for p in sorted(folder.iterdir()) for g in range(ROWS // FILES // GROUP)]
     with threadpool_limits(1), ThreadPoolExecutor(CORES) as threads:
-        sum(threads.map(piece, places))
+        sum(threads.map(product, partitions))
 
 
 def product_of_dataset(folder: Path) -> None:
-    """Do the same as one writes it down: a loop over the batches of a data set."""
+    """Do the same in the simplest way: a loop over the batches of a data set."""
     total: Any = 0.0
     with threadpool_limits(CORES):
         for batch in ds.dataset(folder).to_batches():
@@ -79,7 +79,7 @@ CASES = ((16, 100, False), (64, 100, False), (64, 10_000, False), (64, 100_000, 
 
 
 def logs(plan: Plan, step: Callable[[], None]) -> Section:
-    """Time the fold of a log of a million rows."""
+    """Time the fit of a log of a million rows."""
     rows, targets, raw = [], [], {}
     for d, k, lists in CASES:
         with tempfile.TemporaryDirectory() as name:
@@ -108,11 +108,12 @@ def logs(plan: Plan, step: Callable[[], None]) -> Section:
     return Section(
         "A log of a million rows",
         [
-            f"Millions of rows a second, from Parquet in the page cache, with {CORES} cores: `rolin.fit`; reading the same "
-            "columns and forming X'X, a row group at a time, by as many threads (the fastest way that we know); the same as a "
-            "plain loop over a data set of pyarrow's. Medians over turns; the share is that of the second column."
+            f"Millions of rows per second, from Parquet in the page cache, with {CORES} cores, for `rolin.fit`, for reading "
+            "the same columns and computing X'X, one row group at a time, with one thread per core (the fastest way that we "
+            "know), and for the same as a simple loop over a pyarrow data set. Medians over turns. The share is the speed of "
+            "`rolin.fit` relative to the second column."
         ],
-        [table(["log", "rolin.fit", "read + X'X", "read + X'X, plain loop", "share"], rows)],
+        [table(["log", "rolin.fit", "read + X'X", "read + X'X, simple loop", "share"], rows)],
         targets,
         raw,
     )

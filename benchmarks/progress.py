@@ -1,4 +1,4 @@
-"""A progress bar on the error stream, so that the tables on the output stream stay clean."""
+"""A progress bar on the error stream, so that the output stream contains only the tables."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from contextlib import contextmanager
 try:
     from rich.console import Console
     from rich.progress import Progress
-except ImportError:  # plain lines do as well
+except ImportError:  # plain lines are printed instead
     Progress = None  # type: ignore[assignment, misc]  # tested for below
 
 
 @contextmanager
 def progress(title: str, steps: int) -> Iterator[Callable[[], None]]:
-    """Show how far a section of so many steps is; yields what to call after each of them."""
+    """Show the progress of a section; yield the function to call after each step."""
     if Progress is None or not sys.stderr.isatty():
         print(f"… {title}", file=sys.stderr, flush=True)
         yield lambda: None
         return
-    # Drawn only between steps: by itself it would be redrawn by a thread, inside the clock.
+    # The bar is drawn only between steps: a thread that redraws it would disturb the timing.
     bar = Progress(console=Console(stderr=True), transient=True, auto_refresh=False)
     with bar:
         task = bar.add_task(title, total=steps)

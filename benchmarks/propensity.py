@@ -1,4 +1,4 @@
-"""Section j: what the probability of every arm costs."""
+"""Section j: time of the probabilities of all arms."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rolin.policies.propensity import highest_of_normals
 D = 10
 
 
-def asked(n_arms: int, rounds: int, sampling: str = "marginal") -> Task:
-    """Ask a policy that has played the synthetic problem for so many rounds."""
+def trained(n_arms: int, rounds: int, sampling: str = "marginal") -> Task:
+    """Ask a policy for probabilities after this number of rounds of the synthetic problem."""
     rng = np.random.default_rng(0)
     policy = rolin.RoLinTS(n_features=D, sampling=sampling, seed=0)  # type: ignore[arg-type]
     theta, effects = rng.normal(size=D), 0.5 * rng.normal(size=n_arms)
@@ -24,19 +24,19 @@ def asked(n_arms: int, rounds: int, sampling: str = "marginal") -> Task:
         decision = policy.decide(rng.uniform(-1.0, 1.0, (n_arms, D)))
         mean = decision.context @ theta + effects[decision.arm]
         policy.update(decision.arm, decision.context, float(mean + rng.normal()))
-    questions = [rng.uniform(-1.0, 1.0, (n_arms, D)) for _ in range(20)]
+    arrays = [rng.uniform(-1.0, 1.0, (n_arms, D)) for _ in range(20)]
 
     def run(times: int) -> tuple[float]:
         start = perf_counter()
         for i in range(times):
-            policy.probabilities(questions[i % 20])
+            policy.probabilities(arrays[i % 20])
         return (perf_counter() - start,)
 
     return run
 
 
 def spread(n_arms: int) -> Task:
-    """Arms whose widths are spread over three decades, all near the best: the worst there is."""
+    """Arms with standard deviations over three decades, all of them near the best: the worst case."""
     rng = np.random.default_rng(0)
     std = 10.0 ** rng.uniform(-3.0, 0.0, n_arms)
     mean = 1.0 - 2.0 * std
@@ -51,12 +51,12 @@ def spread(n_arms: int) -> Task:
 
 
 def probabilities(plan: Plan, step: Callable[[], None]) -> Section:
-    """Time `policy.probabilities` on states that a simulation leads to, and the worst case."""
+    """Time `policy.probabilities` in states that occur in a simulation, and in the worst case."""
     tasks = {
-        "K = 50, after 3000 rounds": asked(50, 3000),
-        "K = 50, before any reward": asked(50, 0),
-        "K = 1000, after 3000 rounds": asked(1000, 3000),
-        "K = 50, joint, after 3000 rounds": asked(50, 3000, "joint"),
+        "K = 50, after 3000 rounds": trained(50, 3000),
+        "K = 50, before any reward": trained(50, 0),
+        "K = 1000, after 3000 rounds": trained(1000, 3000),
+        "K = 50, joint, after 3000 rounds": trained(50, 3000, "joint"),
         "K = 50, widths over three decades": spread(50),
         "K = 1000, widths over three decades": spread(1000),
     }
@@ -64,7 +64,9 @@ def probabilities(plan: Plan, step: Callable[[], None]) -> Section:
     names = list(tasks)
     return Section(
         f"j. Probability of every arm, d = {D}",
-        ["`policy.probabilities` of RoLinTS; the last two are integrals alone, of made-up arms."],
+        [
+            "`policy.probabilities` of RoLinTS; the last two rows are only the integrals, of invented arms."
+        ],
         [table(["what", "µs"], [[name, number(found[name].micro)] for name in names])],
         [
             Target(names[0], 200.0, found[names[0]].micro, at_least=False, unit="µs"),

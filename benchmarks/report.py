@@ -1,4 +1,4 @@
-"""Tables and targets: the same text for the terminal and for a Markdown file."""
+"""Tables and targets as Markdown, for the terminal and for a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Target:
-    """A number to hold, and the number that was measured."""
+    """A bound for a measured number."""
 
     what: str
     hold: float
@@ -21,7 +21,7 @@ class Target:
 
     @property
     def met(self) -> bool:
-        """Decided by the measured number and nothing else; NaN is not met."""
+        """Whether the measured number is within the bound; NaN is not."""
         if self.at_least:
             return self.measured >= self.hold
         return self.measured <= self.hold
@@ -46,10 +46,10 @@ class Section:
     tables: list[str] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
     raw: dict[str, object] = field(default_factory=dict)
-    """What was measured, for the JSON file."""
+    """All measurements, for the JSON file."""
 
     def text(self) -> str:
-        """Return the section as Markdown that can be read as it is."""
+        """Return the section as Markdown."""
         parts = [f"## {self.title}", *self.notes, *self.tables]
         if self.targets:
             parts.append(targets_table(self.targets))
@@ -57,12 +57,12 @@ class Section:
 
 
 def targets_table(targets: Iterable[Target]) -> str:
-    """Return target, measured, met? of each."""
+    """Return a table of targets: bound, measured number, and whether the target is met."""
     return table(["what", "target", "measured", "met?"], [t.row() for t in targets])
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an aligned Markdown table; columns of numbers are set to the right."""
+    """Return an aligned Markdown table; columns of numbers are right-aligned."""
     rows = [list(row) for row in rows]
     widths = [
         max(len(header[i]), 3, *(len(row[i]) for row in rows)) if rows else max(len(header[i]), 3)
@@ -85,7 +85,7 @@ def _numeric(cell: str) -> bool:
 
 
 def number(value: float) -> str:
-    """Return a number with three figures or so, grouped by thousands."""
+    """Return a number with about three significant digits and with thousands separators."""
     if not np.isfinite(value):
         return "nan"
     if abs(value) >= 100:

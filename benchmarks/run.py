@@ -1,9 +1,9 @@
-"""Time `rolin` beside its peers and beside the floor of the machine.
+"""Compare the speed of `rolin` with other libraries and with the floor of the machine.
 
     python benchmarks/run.py [--quick] [--only a c] [--out DIRECTORY] [--markdown PATH]
 
-Tables go to the output stream, and to a Markdown file if asked; every measured block goes to
-`results.json` in the output directory.
+Tables are printed, and also written to a Markdown file with --markdown. Every measured block is written
+to `results.json` in the output directory.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-# One thread each, which the libraries read when they are first imported: below.
+# One thread each. The libraries read these variables when they are imported, below.
 for _variable in ("OPENBLAS", "OMP", "MKL", "NUMBA"):
     os.environ[f"{_variable}_NUM_THREADS"] = "1"
 
-import catalogues  # noqa: E402  (after the number of threads)
+import catalogues  # noqa: E402  (after the variables are set)
 import compare  # noqa: E402  (the same)
 import features  # noqa: E402  (the same)
 import footprint  # noqa: E402  (the same)
@@ -41,31 +41,35 @@ _PACKAGES = (
 
 
 def main() -> None:
-    """Run the sections that were asked for."""
-    parser = argparse.ArgumentParser(description="Time rolin beside its peers.")
-    parser.add_argument("--quick", action="store_true", help="few repeats: rough numbers")
-    parser.add_argument("--only", nargs="+", choices="abcdefghijklmn", help="these sections only")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
+    """Run the requested sections."""
+    parser = argparse.ArgumentParser(description="Compare the speed of rolin with other libraries.")
+    parser.add_argument("--quick", action="store_true", help="few repetitions, for rough numbers")
+    parser.add_argument(
+        "--only", nargs="+", choices="abcdefghijklmn", help="run only these sections"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "out", help="folder for results.json"
+    )
     parser.add_argument("--markdown", type=Path, help="also write the report to this file")
     options = parser.parse_args()
 
-    texts, found = [environment(options.quick)], []
+    texts, measured = [environment(options.quick)], []
     print(texts[0], flush=True)
     for letter, title, steps, measure in sections(options.quick):
         if options.only and letter not in options.only:
             continue
         with progress(title, steps) as step:
             section = measure(step)
-        found.append(section)
+        measured.append(section)
         texts.append(section.text())
         print("\n" + texts[-1], flush=True)
-    targets = [target for section in found for target in section.targets]
+    targets = [target for section in measured for target in section.targets]
     texts.append("## All targets\n\n" + targets_table(targets))
     print("\n" + texts[-1])
     print(f"\n{sum(t.met for t in targets)} of {len(targets)} targets met.")
 
     options.out.mkdir(parents=True, exist_ok=True)
-    results = {section.title: section.raw for section in found}
+    results = {section.title: section.raw for section in measured}
     (options.out / "results.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
     if options.markdown is not None:
         options.markdown.parent.mkdir(parents=True, exist_ok=True)
@@ -76,13 +80,13 @@ Measure = Callable[[Callable[[], None]], Section]
 
 
 def sections(quick: bool) -> list[tuple[str, str, int, Measure]]:
-    """Return letter, title, number of steps and function of every section."""
+    """Return the letter, title, number of steps and function of every section."""
     plan = Plan(blocks=5, budget=2.0) if quick else Plan(blocks=100)
     few = Plan(blocks=5, budget=2.0) if quick else Plan(blocks=40, budget=10.0)
     some = Plan(blocks=3, budget=2.0) if quick else Plan(blocks=11, budget=30.0)
     sizes = [16, 64, 256, 1024]
     return [
-        # DESIGN's targets: 3 and 50 at K = 50, 8 and 40 at K = 1000
+        # targets: 3 and 50 times faster at K = 50, 8 and 40 times at K = 1000
         ("a", "a. K = 50", plan.blocks, lambda s: compare.side_by_side(50, 3, 50, plan, s)),
         ("a", "a. K = 1000", few.blocks, lambda s: compare.side_by_side(1000, 8, 40, few, s)),
         ("b", "b. other forms", plan.blocks, lambda s: compare.other_forms(plan, s)),
@@ -102,17 +106,19 @@ def sections(quick: bool) -> list[tuple[str, str, int, Measure]]:
 
 
 def environment(quick: bool) -> str:
-    """Say what was measured, and on what."""
+    """Return the heading of the report: versions, machine and method."""
     rows = [["Python", platform.python_version()], ["machine", _processor()]]
     for package in _PACKAGES:
         try:
             rows.append([package, version(package)])
         except PackageNotFoundError:
             rows.append([package, "from source" if package == "rolin" else "not installed"])
-    rows.append(["reading the clock", f"{clock_nanoseconds():.0f} ns, part of every timed call"])
+    rows.append(
+        ["reading the clock", f"{clock_nanoseconds():.0f} ns, included in every timed call"]
+    )
     rough = " This was a quick run: the numbers are rough." if quick else ""
     return (
-        "# Benchmarks\n\nMedians over blocks of rounds; contenders take turns, block by block, in "
+        "# Benchmarks\n\nMedians over blocks of rounds. Contenders take turns, block by block, in "
         f"one process with one thread.{rough}\n\n" + table(["what", "version"], rows)
     )
 

@@ -1,4 +1,4 @@
-"""Sections c and d: what update and decide cost, against the floor of the machine."""
+"""Sections c and d: time of update and of decide, compared with the floor of the machine."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _FEW, _MANY = 100, 100_000
 
 
 def updates(plan: Plan, step: Step) -> Section:
-    """Section c: update alone, few arms against many."""
+    """Section c: update alone, with few and with many arms."""
     section = Section(
         "c. Update alone",
         [
-            f"RoLinTS with {_FEW:,} and with {_MANY:,} arms already seen; the updated arms are "
-            "drawn at random from all of them, so that with many arms each one is a miss in every "
-            f"cache. `{_FEW} in play` has as many arms but updates few of them, without the misses. "
+            f"RoLinTS with {_FEW:,} and with {_MANY:,} arms that were updated before. The updated arms are "
+            "drawn at random from all of them, so that with many arms each update misses every "
+            f"cache. `{_FEW} in play` has as many arms but updates only {_FEW} of them, without cache misses. "
             "The floor is a d × d matrix-vector product by BLAS plus an empty compiled call "
             "with the same arguments."
         ],
@@ -61,7 +61,7 @@ def updates(plan: Plan, step: Step) -> Section:
 
 
 def _updates(n_arms: int, n_features: int) -> Callable[[int], Task]:
-    """Return what makes tasks of updates of the first so many of all arms."""
+    """Return a function that makes a task: updates of the first `in_play` arms."""
     rng = np.random.default_rng(0)
     policy = rolin.RoLinTS(n_features=n_features, seed=0)
     names = arm_names(n_arms)
@@ -69,7 +69,7 @@ def _updates(n_arms: int, n_features: int) -> Callable[[int], Task]:
         part = names[start : start + 10_000]
         contexts = rng.uniform(-1, 1, (len(part), n_features))
         policy.update_many(part, contexts, contexts[:, 0] + rng.standard_normal(len(part)))
-    # Contexts from a small pool: reading them is the caller's cost.
+    # Contexts from a small pool: loading them into memory is not what we time.
     pool = list(rng.uniform(-1, 1, (64, n_features)))
     update = policy.update
 
@@ -91,12 +91,12 @@ def _updates(n_arms: int, n_features: int) -> Callable[[int], Task]:
 
 
 def decisions(plan: Plan, step: Step) -> Section:
-    """Section d: decide alone, many arms or many features."""
+    """Section d: decide alone, with many arms or many features."""
     section = Section(
-        "d. Decide alone, against the floor",
+        "d. Decide alone, compared with the floor",
         [
-            "Named arms, all seen. Draws of the floor are from NumPy's default generator (PCG64); "
-            "those of rolin come from Philox, which can be keyed, and is shown beside."
+            "Named arms, all of them updated before. The draws of the floor come from the default generator of NumPy "
+            "(PCG64). Those of rolin come from Philox, which can be keyed; its time is in another column."
         ],
     )
     rows = []

@@ -1,4 +1,4 @@
-"""Section h: what a simulated round costs, beside merely drawing its numbers."""
+"""Section h: time of a simulated round, compared with drawing its random numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ K, D, BATCH = 50, 10, 64
 
 
 def simulated(make: Callable[..., rolin.Policy]) -> Task:
-    """Play rounds with one policy, through the public call."""
+    """Simulate one policy, through the public call."""
     world = rolin.environments.Synthetic(n_arms=K, n_features=D)
 
     def run(rounds: int) -> tuple[float]:
@@ -28,7 +28,7 @@ def simulated(make: Callable[..., rolin.Policy]) -> Task:
 
 
 def drawn(rounds: int) -> tuple[float]:
-    """Draw contexts, noise and samples of the same rounds, in batches, and do nothing with them."""
+    """Draw the contexts, noise and samples of the same rounds, in batches, and nothing else."""
     start = perf_counter()
     generator = np.random.default_rng(0)
     for first in range(0, rounds, BATCH):
@@ -46,7 +46,7 @@ def simulation(plan: Plan, step: Callable[[], None]) -> Section:
         "simulate RoLinTS": simulated(functools.partial(rolin.RoLinTS, n_features=D)),
         "simulate LinTS": simulated(functools.partial(rolin.LinTS, n_features=D)),
     }
-    # Blocks of a whole run, so that what a call costs once is spread as it is for a user.
+    # A block is a whole run, so that the fixed cost of a call is distributed as it is for a user.
     found = interleave(tasks, Plan(plan.blocks, block_seconds=0.05, budget=plan.budget), step)
     floor, *others = found
     rows = [
@@ -54,9 +54,7 @@ def simulation(plan: Plan, step: Callable[[], None]) -> Section:
     ]
     return Section(
         f"h. A simulated round, K = {K}, d = {D}",
-        [
-            "One policy, one process; runs of several thousand rounds through `rolin.simulation.runner`."
-        ],
+        ["One policy, one process; runs of several thousand rounds through `rolin.simulate`."],
         [table(["what", "µs per round", "ratio"], rows)],
         [
             Target(f"{name} over {floor}", 6.0, found[name].over(found[floor]), at_least=False)

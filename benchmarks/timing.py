@@ -1,9 +1,9 @@
-"""The clock: contenders take turns in short blocks, so that noise hits all of them alike.
+"""Timing: contenders take turns in short blocks, so that noise affects all of them alike.
 
-A block is many rounds of one contender. What is reported is the median over blocks of the time
-per round, so that a block spoilt by another process does not count, while costs that only some
-rounds have (growing an array, say) do. A ratio is the median over turns of the ratio within a
-turn: a machine that is slow for a while is slow for both.
+A block is many rounds of one contender. The reported time is the median over blocks of the time per
+round. A block that another process disturbs therefore does not count, but costs that only some rounds
+have, such as growing an array, do. A ratio is the median over turns of the ratio within a turn: a machine
+that is slow for a while is slow for both contenders.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 Task = Callable[[int], tuple[float, ...]]
-"""Does n rounds and returns the seconds they took in all, in one or more parts."""
+"""Plays n rounds and returns their total seconds, in one or more parts."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to measure."""
+    """How many blocks are measured, and for how long."""
 
     blocks: int
-    """Blocks of each contender."""
+    """Number of blocks of each contender."""
     block_seconds: float = 0.005
-    """A block is at least this long, or one round."""
+    """Minimum length of a block; a block has at least one round."""
     budget: float = 20.0
-    """Seconds of wall time after which a slow contender gets fewer blocks."""
+    """Seconds of wall time per contender; a contender that needs more gets fewer blocks."""
     least: int = 3
-    """Blocks of even the slowest."""
+    """Minimum number of blocks."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What was measured of one contender."""
+    """The measurements of one contender."""
 
     parts: NDArray[np.float64]
     """(blocks, parts): microseconds per round."""
     turns: NDArray[np.int64]
-    """(blocks,): in which turn each block was."""
+    """(blocks,): the turn of each block."""
     rounds: int
-    """Rounds in all blocks together."""
+    """Total number of rounds in all blocks."""
     shortened: bool
-    """Whether it was too slow for its full number of blocks."""
+    """Whether it was too slow for the full number of blocks."""
 
     @property
     def micro(self) -> float:
@@ -71,7 +71,7 @@ class Timing:
 
 
 def loop(call: Callable[[], object]) -> Task:
-    """Return a task that makes one and the same call again and again."""
+    """Return a task that repeats one call."""
 
     def run(rounds: int) -> tuple[float]:
         start = perf_counter_ns()
@@ -94,13 +94,13 @@ def interleave(
     turns: dict[str, list[int]] = {name: [] for name in tasks}
     for turn in range(plan.blocks):
         for name, task in tasks.items():
-            # A contender with fewer blocks has them spread over the whole run.
+            # The blocks of a slow contender are spread over all turns.
             if turn * blocks[name] // plan.blocks < len(found[name]):
                 continue
             gc.collect(0)
-            gc.disable()  # as timeit does: a collection would hit whoever is on
+            gc.disable()  # as timeit does: a collection would disturb one contender only
             try:
-                # Not counted: the one before has emptied the caches.
+                # Not counted: these rounds fill the caches again.
                 if extra := rounds[name] // 5:
                     task(extra)
                 spent = task(rounds[name])
@@ -121,16 +121,16 @@ def interleave(
 
 
 def _calibrate(task: Task, block_seconds: float) -> tuple[int, float]:
-    """Return how many rounds make a block, and the seconds of wall time that it takes."""
+    """Return the number of rounds in a block, and its seconds of wall time."""
     task(1)  # the first round compiles and allocates
     rounds = 1
     while True:
         start = perf_counter()
         timed = sum(task(rounds))
-        # Wall time also has what the task leaves outside its clock.
+        # Wall time includes what the task does not time.
         wall = perf_counter() - start
         if timed >= block_seconds / 2 and timed < 10 * block_seconds:
-            # Again, lest a moment of noise make all blocks of this contender too short.
+            # Repeated, because a moment of noise would make all blocks of this contender too short.
             timed = min(timed, sum(task(rounds)), sum(task(rounds)))
         if timed >= block_seconds / 2:
             scale = max(1, round(rounds * block_seconds / timed)) / rounds
@@ -139,7 +139,7 @@ def _calibrate(task: Task, block_seconds: float) -> tuple[int, float]:
 
 
 def clock_nanoseconds() -> float:
-    """Return what reading the clock costs; every timed call has it on top."""
+    """Return the time of reading the clock, which is included in every timed call."""
     reads = 20_000
     start = perf_counter_ns()
     for _ in range(reads):

@@ -1,6 +1,6 @@
-"""The studies behind the how-to pages: unknown scales, clicks, drift.
+"""The simulations behind the how-to guides: unknown scales, clicks, drift.
 
-Each plays policies against the same worlds, prints a table and saves a figure:
+Each study simulates several policies on the same problems, prints a table and saves a figure:
 
     python examples/how_to.py noise --runs 100 --out out
     python examples/how_to.py clicks
@@ -20,9 +20,9 @@ import numpy as np
 
 import rolin
 from rolin.environments import Clicks, Drifting, Synthetic
-from rolin.simulation.comparison import ratio_of
+from rolin.simulation.comparison import ratio_over_runs
 
-matplotlib.use("Agg")  # a file is wanted, not a window
+matplotlib.use("Agg")  # write files, do not open windows
 import matplotlib.pyplot as plt
 
 from rolin._support.plotting import STYLE
@@ -32,7 +32,7 @@ Policies = dict[str, Callable[..., Any]]
 
 @dataclass(frozen=True)
 class Study:
-    """What is played, and what the others are compared with."""
+    """The environments and policies of a study, and the policy that the others are compared with."""
 
     worlds: Mapping[str, Any]
     policies: Callable[[Any], Policies]
@@ -40,11 +40,11 @@ class Study:
     rounds: int = 3000
     runs: int = 100
     covered: tuple[str, ...] = field(default=())
-    """Policies whose 90 % intervals are checked after the last round."""
+    """Policies for which the coverage of 90 % intervals is measured after the last round."""
 
 
 def noise_policies(world: Synthetic) -> Policies:
-    """Guesses that are three times too large, learned or not, beside the truth."""
+    """Scales that are known, or guessed three times too large and then learned or not."""
     d = world.n_features
     guess: dict[str, Any] = {"arm_std": 0.75, "noise_std": 3.0, "coef_std": 3.0}
     learn: dict[str, Any] = {name: ("learn", value) for name, value in guess.items()}
@@ -59,9 +59,9 @@ def noise_policies(world: Synthetic) -> Policies:
 
 
 def click_policies(world: Clicks) -> Policies:
-    """Gaussian and logistic, with scales chosen by someone who knows the world, or learned."""
+    """Gaussian and logistic models, with scales that fit the environment, or learned ones."""
     d, rate = world.n_features, world.click_rate
-    slope = rate * (1.0 - rate)  # of the rate, by the logit; and the variance of a click
+    slope = rate * (1.0 - rate)  # derivative of the rate by the logit, and variance of a click
     known: dict[str, Any] = {"arm_std": world.arm_std * slope, "coef_std": world.coef_std * slope}
     learn: Any = "learn"
     return {
@@ -84,7 +84,7 @@ def click_policies(world: Clicks) -> Policies:
 
 
 def drift_policies(world: Drifting) -> Policies:
-    """One that remembers all, and some that forget, at the world's pace and at others."""
+    """Return a policy that forgets nothing, and policies with several half-lives."""
     d = world.n_features
     policies: Policies = {"remembers": lambda seed: rolin.RoLinTS(n_features=d, seed=seed)}
     for half_life in (15.0, 30.0, 60.0, 125.0, 250.0, 1000.0):
@@ -119,7 +119,7 @@ STUDIES = {
 
 
 def coverage(world: Any, make: Callable[[int], Any], rounds: int, run: int) -> float:
-    """Play once, and return how many of the 90 % intervals of all arms hold their mean rewards."""
+    """Play one run, and return the share of arms whose 90 % interval contains their mean reward."""
     policy, block = make(run), None
     for block in world.play(rounds, np.random.default_rng(run)):
         for x, rewards in zip(block.contexts, block.rewards, strict=True):
@@ -132,7 +132,7 @@ def coverage(world: Any, make: Callable[[int], Any], rounds: int, run: int) -> f
 
 
 def play(name: str, study: Study, runs: int, rounds: int, n_jobs: int, out: Path) -> str:
-    """Play a study, draw it, and return its table."""
+    """Run a study, write its table and figure, and return the table."""
     lines = [f"| {name} | policy | regret ± s.e. | of “{study.reference}” |"]
     lines += ["|---|---|---:|---:|"]
     if study.covered:
@@ -152,7 +152,7 @@ def play(name: str, study: Study, runs: int, rounds: int, n_jobs: int, out: Path
             reference = result.regret[study.reference][:, -1]
             for policy, regret in result.regret.items():
                 last = regret[:, -1]
-                ratio = ratio_of(last, reference)
+                ratio = ratio_over_runs(last, reference)
                 cells = [title, policy, f"{last.mean():.1f} ± {last.std(ddof=1) / runs**0.5:.1f}"]
                 cells.append(f"{ratio.value:.3f} ± {ratio.std_error:.3f}")
                 if policy in study.covered:
@@ -170,12 +170,14 @@ def play(name: str, study: Study, runs: int, rounds: int, n_jobs: int, out: Path
 
 
 def main() -> None:
-    """Read the options and play."""
+    """Read the options and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("study", choices=STUDIES)
-    parser.add_argument("--runs", type=int, default=None, help="runs of every world")
-    parser.add_argument("--rounds", type=int, default=None, help="rounds of every run")
-    parser.add_argument("--n-jobs", type=int, default=-1, help="processes; -1 for one per core")
+    parser.add_argument("--runs", type=int, default=None, help="runs in each environment")
+    parser.add_argument("--rounds", type=int, default=None, help="rounds in a run")
+    parser.add_argument(
+        "--n-jobs", type=int, default=-1, help="number of processes; -1 for all cores"
+    )
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for table and figure")
     given = parser.parse_args()
     study = STUDIES[given.study]

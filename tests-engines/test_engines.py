@@ -276,7 +276,7 @@ def test_the_commands_take_a_flag(engine: str, tmp_path: Path) -> None:
     size = ("--runs", 3, "--rounds", 40)
     for name, words in (
         ("reproduce", ("reproduce", "ucb")),
-        ("simulate", ("simulate", "RoLinTS", "Uniform", "--arms", 8)),
+        ("simulate", ("simulate", "RoLinTS", "Uniform", "--n-arms", 8)),
     ):
         one, many = tmp_path / f"{name}-one", tmp_path / f"{name}-many"
         command(*words, *size, "--n-jobs", 1, "--out", one)

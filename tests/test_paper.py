@@ -1,4 +1,4 @@
-"""The paper's experiments: declared as it says, checked by claims that can fail, resumable."""
+"""The experiments of the paper have its settings, check its claims, and can be resumed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from rolin.paper.runtime import _claims as run_time_claims
 from rolin.paper.synthetic import synthetic
 from rolin.paper.ucb import ucb
 
-# -- the experiments are what the paper says --------------------------------------------------
+# -- the experiments have the settings of the paper -------------------------------------------
 
 
 @pytest.mark.parametrize("make", [synthetic, perturbed, ucb, readings])
@@ -112,8 +112,8 @@ def result(regrets: dict[str, tuple[float, float]], growth: float = 1.0) -> roli
     return rolin.Result(settings, tuple(range(20)), found)
 
 
-def test_checks_can_say_yes_no_and_nothing() -> None:
-    """Every kind of check has numbers that confirm, refute and do not settle it."""
+def test_checks_can_hold_fail_and_be_inconclusive() -> None:
+    """Every kind of check has numbers that confirm it, refute it and leave it open."""
     clear = result({"a": (10, 1), "b": (20, 1)})
     assert claims.lower(clear, "", "a", "b").outcome is True
     assert claims.lower(clear, "", "b", "a").outcome is False
@@ -144,8 +144,8 @@ def test_checks_show_their_numbers() -> None:
     assert "100% of the runs" in check.evidence
 
 
-def test_verdicts_sum_up() -> None:
-    """A verdict tells what is refuted from what could not be told."""
+def test_verdicts_summarize_checks() -> None:
+    """A verdict distinguishes refuted checks from inconclusive ones."""
 
     def of(*outcomes: bool | None) -> str:
         return verdict([Check("", outcome, "") for outcome in outcomes])
@@ -165,7 +165,7 @@ def world(
     ours: str = "RoLinTS",
     linear: str = "LinTS",
 ) -> rolin.Result:
-    """One panel: regrets of our three, of the linear rival and the baselines, with their growths."""
+    """One panel: regrets of the three robust policies, the linear one and the baselines, with their growths."""
     regrets = {
         f"{ours}, s₀ = {s}": r for s, r in zip(("0.25", "0.5", "1"), numbers["ours"], strict=True)
     }
@@ -209,17 +209,17 @@ CONTRARY = (
 
 @pytest.mark.parametrize("names", [("RoLinTS", "LinTS"), ("RoLinUCB", "LinUCB")])
 def test_figure_1_has_claims_that_hold_and_fail(names: tuple[str, str]) -> None:
-    """In a world as the paper has it every claim holds; in a contrary one every claim fails."""
+    """With numbers as in the paper every claim holds; with contrary numbers every claim fails."""
     ours, linear = names
     found = synthetic().claims if ours == "RoLinTS" else ucb().claims[:-1]
-    told = panels(
+    as_printed = panels(
         *AS_PRINTED,
         growths=[(0.7, 0.7), (0.7, 1.0), (0.7, 1.0)],
         titles=TITLES,
         ours=ours,
         linear=linear,
     )
-    assert {claim.name: verdict(claim.check(told)) for claim in found} == {
+    assert {claim.name: verdict(claim.check(as_printed)) for claim in found} == {
         claim.name: "holds" for claim in found
     }
     contrary = panels(
@@ -235,13 +235,15 @@ def test_figure_1_has_claims_that_hold_and_fail(names: tuple[str, str]) -> None:
 
 
 def test_figure_2_has_claims_that_hold_and_fail() -> None:
-    """The same for the claims on MovieLens."""
+    """The same for the claims about MovieLens."""
     titles = ["1 % of training set", "2 % of training set", "5 % of training set"]
-    told = panels(
+    as_printed = panels(
         ((600, 550, 400), 900, 700, 9000), ((500, 450, 300), 700, 600, 8000),
         ((300, 250, 200), 500, 400, 7000), growths=[(0.9, 1.0)] * 3, titles=titles,
     )  # fmt: skip
-    assert {c.name: verdict(c.check(told)) for c in CLAIMS} == {c.name: "holds" for c in CLAIMS}
+    assert {c.name: verdict(c.check(as_printed)) for c in CLAIMS} == {
+        c.name: "holds" for c in CLAIMS
+    }
     contrary = panels(
         ((400, 450, 500), 300, 350, 200), ((500, 550, 600), 400, 450, 300),
         ((600, 650, 700), 500, 550, 400), growths=[(0.7, 0.7)] * 3, titles=titles,
@@ -252,8 +254,8 @@ def test_figure_2_has_claims_that_hold_and_fail() -> None:
 @pytest.mark.parametrize(
     ("factor", "expected"), [(1.1, "holds"), (0.7, "holds in part"), (1.5, "holds in part")]
 )
-def test_wrong_scales_have_to_cost_something_but_little(factor: float, expected: str) -> None:
-    """Regret with wrong scales has to be more, and at most a fifth more."""
+def test_wrong_scales_must_cost_a_little(factor: float, expected: str) -> None:
+    """Regret with wrong scales must be higher, by at most a fifth."""
     experiment = perturbed()
     regrets = {
         name: (100.0 * (1.0 if "true" in name else factor), 5.0) for name in experiment.policies
@@ -263,7 +265,7 @@ def test_wrong_scales_have_to_cost_something_but_little(factor: float, expected:
 
 
 def test_readings_and_run_times_have_claims_that_hold_and_fail() -> None:
-    """A reading fits the text, or does not; times grow as claimed, or do not."""
+    """Both outcomes are possible for other settings and for run times."""
     experiment = readings()
     name = "hLinUCB, zero, library's exploration"
     (claim,) = [claim for claim in experiment.claims if claim.name == name]
@@ -292,7 +294,7 @@ def test_readings_and_run_times_have_claims_that_hold_and_fail() -> None:
 
 
 def small(**settings: Any) -> Experiment:
-    """An experiment of a second."""
+    """Make an experiment that takes one second."""
     return Experiment(
         name="small",
         title="A small experiment",
@@ -320,8 +322,8 @@ def small(**settings: Any) -> Experiment:
     )  # fmt: skip
 
 
-def test_a_folder_holds_everything(tmp_path: Path) -> None:
-    """Figure, regrets, summary, claims, settings and versions, with the promised columns."""
+def test_a_folder_contains_all_results(tmp_path: Path) -> None:
+    """There are figure, regrets, summary, claims, settings and versions, with the documented columns."""
     folder = tmp_path / "a" / "b"
     report = reproduce(small(), folder, n_jobs=1, progress=False)
     assert {path.name for path in folder.iterdir()} == {
@@ -361,15 +363,15 @@ def test_a_folder_holds_everything(tmp_path: Path) -> None:
 
 
 def test_the_same_figure_is_the_same_file(tmp_path: Path) -> None:
-    """Run twice, everything is the same to the byte."""
+    """Two runs of an experiment write the same bytes."""
     for name in ("one", "two"):
         reproduce(small(), tmp_path / name, n_jobs=1, progress=False)
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
 
 
-def test_other_settings_are_refused(tmp_path: Path) -> None:
-    """A folder of another experiment, seed or option is named and not touched; more runs are added."""
+def test_other_settings_are_rejected(tmp_path: Path) -> None:
+    """A folder of another experiment, seed or option is named and left unchanged; more runs are added."""
     reproduce(small(kind="a"), tmp_path, runs=2, n_jobs=1, progress=False)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(ParameterError, match='kind was "a" and is now "b"'):
@@ -381,25 +383,31 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     assert set(more.summary.runs) == {4}
 
 
-def test_refused_experiments_leave_nothing(tmp_path: Path) -> None:
-    """A bad number is refused before the folder is made, so that a right one is welcome after."""
-    for options in ({"seed": -1}, {"n_points": 0}, {"runs": 0}, {"n_jobs": 0}):
+def test_rejected_experiments_write_nothing(tmp_path: Path) -> None:
+    """A bad option is rejected before the folder is created."""
+    for options in (
+        {"seed": -1},
+        {"n_points": 0},
+        {"runs": 0},
+        {"n_jobs": 0},
+        {"progress": "label"},
+    ):
         with pytest.raises(ParameterError):
             reproduce(small(), tmp_path / "out", **{"n_jobs": 1, "progress": False, **options})
     assert not (tmp_path / "out").exists()
 
 
 def test_files_of_others_are_not_overwritten(tmp_path: Path) -> None:
-    """A folder with such a file, but no settings, is somebody else's."""
+    """A folder with results but without settings is rejected."""
     (tmp_path / "regret.csv").write_text("mine")
-    with pytest.raises(ParameterError, match=r"regret\.csv is there"):
+    with pytest.raises(ParameterError, match=r"regret\.csv exists"):
         reproduce(small(), tmp_path, n_jobs=1, progress=False)
     assert [path.name for path in tmp_path.iterdir()] == ["regret.csv"]
     assert (tmp_path / "regret.csv").read_text() == "mine"
 
 
-def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
-    """A folder in the place of a result is a clear error, and the runs are kept."""
+def test_errors_of_writing_are_readable(tmp_path: Path) -> None:
+    """A folder with the name of a result is a clear error, and the completed runs stay."""
     reproduce(small(), tmp_path, runs=2, n_jobs=1, progress=False)
     (tmp_path / "regret.csv").unlink()
     (tmp_path / "regret.csv").mkdir()
@@ -408,18 +416,20 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     assert len(rolin.Result.load(tmp_path / "runs-1.jsonl").runs) == 3
 
 
-def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
-    """A file where the folder should be, or a folder under it, is a clear error."""
+def test_folders_that_cannot_be_written_are_rejected(tmp_path: Path) -> None:
+    """A file with the name of the folder, or of its parent, is a clear error."""
     (tmp_path / "file").write_text("mine")
-    for place in (tmp_path / "file", tmp_path / "file" / "under"):
+    for folder in (tmp_path / "file", tmp_path / "file" / "under"):
         with pytest.raises(ParameterError, match="cannot be written to"):
-            reproduce(small(), place, n_jobs=1, progress=False)
+            reproduce(small(), folder, n_jobs=1, progress=False)
     assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_run_times_are_measured(tmp_path: Path) -> None:
-    """A short Table 1 has every K, both times, and the paper's ratios beside ours."""
-    report = runtime(tmp_path, rounds=2, runs=1, progress=False)
+    """A short Table 1 has every K, both times, and the ratios of the paper beside ours."""
+    steps: list[int] = []
+    report = runtime(tmp_path, rounds=2, runs=1, progress=steps.append)
+    assert steps == [1] * len(PAPER)
     table = report.summary
     assert table.arms.tolist() == list(PAPER) == [16, 32, 64, 128, 256, 512, 1024]
     assert table.paper_ratio.iloc[-1] == pytest.approx(4275.4 / 5.2)
@@ -446,7 +456,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 def test_the_command_runs_an_experiment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A short Figure 1 prints its table and verdicts and fills its folder; run again, it is there."""
+    """A short Figure 1 prints its table and verdicts and writes its folder; a second call changes nothing."""
     arguments = (
         "reproduce",
         "synthetic",
@@ -488,7 +498,7 @@ def test_the_command_runs_movielens(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """From ratings to claims, with the noise estimated from the data beside the paper's."""
+    """It goes from ratings to claims, and prints the noise estimated from the data beside that of the paper."""
     data = ratings_file(tmp_path / "data", rng)
     arguments = (
         "reproduce", "movielens", "--data", data, "--runs", 2, "--rounds", 30, "--n-jobs", 1,
@@ -500,7 +510,7 @@ def test_the_command_runs_movielens(
     assert "is 0.759." in out
     assert "5 % of training set" in out
     assert len(json.loads((tmp_path / "out/summary.json").read_text())) == 3 * 6
-    # the same data, other options: not the same experiment
+    # other options are another experiment
     assert run(monkeypatch, *arguments[:-4], "--rank", 4, "--out", tmp_path / "out") == 2
     assert "rank was 3 and is now 4" in capsys.readouterr().err
 
@@ -517,7 +527,7 @@ def test_the_command_runs_movielens(
         (("reproduce", "synthetic", "--out", "{tmp}/file"), "cannot be written to"),
         (("reproduce", "synthetic", "--out", "{tmp}/" + 300 * "x"), "cannot be written to"),
         (("reproduce", "synthetic", "--rounds", "100000000000"), "rounds"),
-        (("reproduce", "synthetic", "--out", "{tmp}/odd"), "does not say what"),
+        (("reproduce", "synthetic", "--out", "{tmp}/odd"), "does not contain the settings"),
         (("reproduce", "movielens"), "--data DIR"),
         (("reproduce", "all"), "--data DIR"),
         (("reproduce", "movielens", "--data", "{tmp}/nowhere"), "nowhere"),
@@ -529,14 +539,14 @@ def test_the_command_runs_movielens(
         (("data", "movielens", "--name", "ml-9"), "--name"),
     ],
 )
-def test_bad_input_is_said_and_changes_nothing(
+def test_bad_input_is_named_and_changes_nothing(
     arguments: tuple[str, ...],
     message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Exit code 2, a message that names what is wrong, and not a file more than before."""
+    """The exit code is 2, the message names what is wrong, and no file is written."""
     (tmp_path / "file").write_text("mine")
     for name, line in (("broken", "1::2::three::4"), ("few", "1::2::3::4")):
         (tmp_path / name).mkdir()
@@ -552,8 +562,8 @@ def test_bad_input_is_said_and_changes_nothing(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_terminal_without_greek_is_no_obstacle(tmp_path: Path) -> None:
-    """What cannot be printed is replaced; a folder may be called anything."""
+def test_a_terminal_without_greek_letters_works(tmp_path: Path) -> None:
+    """Characters that cannot be printed are replaced; a folder may have any name."""
     folder = tmp_path / "br[/b]"
     run = subprocess.run(
         [sys.executable, "-c", "from rolin.cli import main; main()", "reproduce", "ucb", "--runs", "2",
@@ -564,10 +574,10 @@ def test_a_terminal_without_greek_is_no_obstacle(tmp_path: Path) -> None:
     assert f"numbers: {folder}" in run.stdout
 
 
-def test_without_its_packages_the_command_says_so(
+def test_the_command_names_a_missing_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A missing extra is one line, not a traceback."""
+    """The error is one line, not a traceback."""
     for name in [n for n in sys.modules if n.startswith("rolin.cli.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "typer", None)
@@ -576,8 +586,8 @@ def test_without_its_packages_the_command_says_so(
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_stopped_command_goes_on(tmp_path: Path, how: signal.Signals) -> None:
-    """Stopped by Ctrl-C or killed half-way, the same command finishes with the same numbers."""
+def test_an_interrupted_command_resumes(tmp_path: Path, how: signal.Signals) -> None:
+    """After Ctrl-C or a kill, the same command completes with the same numbers."""
     command = [
         sys.executable, "-c", "from rolin.cli import main; main()", "reproduce", "synthetic",
         "--runs", "12", "--rounds", "150", "--n-jobs", "2", "--out",
@@ -589,14 +599,14 @@ def test_a_stopped_command_goes_on(tmp_path: Path, how: signal.Signals) -> None:
     first = tmp_path / "stopped/runs-1.jsonl"
     patience = time.monotonic() + 60
     while not (first.exists() and first.read_bytes().count(b"\n") > 2):
-        assert stopped.poll() is None, "it ended before it could be stopped"
+        assert stopped.poll() is None, "it ended before it was interrupted"
         assert time.monotonic() < patience
         time.sleep(0.01)
     os.killpg(stopped.pid, how)
     out, _ = stopped.communicate(timeout=60)
     if how is signal.SIGINT:
         assert stopped.returncode == 130
-        assert "the same command goes on" in out
+        assert "Run the same command again to resume" in out
     assert not (tmp_path / "stopped/summary.json").exists()
     for folder in ("stopped", "whole"):
         subprocess.run([*command, tmp_path / folder], check=True, capture_output=True)

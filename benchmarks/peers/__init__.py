@@ -1,4 +1,4 @@
-"""The contenders, one file per library; a new one is a new file with a list CONTENDERS."""
+"""The contenders, one file per library. A new library is a new file with a list CONTENDERS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ORDER = {"rolin": 0, "reference": 1, "engine": 2, "Python": 3}
 
 
 def available() -> tuple[list[type[Contender]], dict[str, str]]:
-    """Return the contenders that can be run, and why others cannot."""
+    """Return the contenders that can be imported, and the error of each one that cannot."""
     found: list[type[Contender]] = []
     missing: dict[str, str] = {}
     for module in pkgutil.iter_modules(__path__):

@@ -1,4 +1,4 @@
-"""What every contender is asked to do, and what of it is timed."""
+"""The interface of all contenders: what a round consists of, and which parts are timed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 class Contender(ABC):
-    """A bandit library behind its public calls.
+    """A bandit library, used through its public calls.
 
     One round is `prepare`, `decide`, `index`, `label`, `update`, `finish`, in this order; only
     `decide` and `update` are inside the clock.
@@ -24,14 +24,14 @@ class Contender(ABC):
     n_features
         Number d of features.
     rng
-        For the seed, and for what a library leaves to its caller.
+        Source of the seed, and of random numbers that a library leaves to its caller.
     """
 
     name: ClassVar[str]
     models: ClassVar[str]
-    """What is modelled, in a few words: no ratio means anything without it."""
+    """The model in a few words; ratios of times cannot be interpreted without it."""
     peer: ClassVar[str] = "Python"
-    """"rolin", "Python", "engine" or "reference": which target it belongs to."""
+    """"rolin", "Python", "engine" or "reference": the group of contenders that a target refers to."""
 
     def __init__(self, names: list[str], n_features: int, rng: np.random.Generator) -> None:
         self.names = names
@@ -45,26 +45,26 @@ class Contender(ABC):
 
     @abstractmethod
     def warm(self, contexts: Floats, rewards: Floats) -> None:
-        """See every arm once, arm k with row k of the (K, d) contexts."""
+        """Update every arm once, arm k with row k of the (K, d) contexts; not timed."""
 
     def prepare(self, contexts: Floats) -> Any:
-        """Return a question in the library's own form; not timed."""
+        """Return the candidates in the form that the library takes; not timed."""
         return contexts
 
     @abstractmethod
-    def decide(self, question: Any) -> Any:
+    def decide(self, prepared: Any) -> Any:
         """Choose an arm; timed."""
 
     @abstractmethod
-    def index(self, question: Any, answer: Any) -> int:
+    def index(self, prepared: Any, answer: Any) -> int:
         """Return the index of the chosen arm; not timed."""
 
-    def label(self, question: Any, index: int, reward: float) -> None:  # noqa: B027  (may be empty)
-        """Write the reward where the library wants it; not timed."""
+    def label(self, prepared: Any, index: int, reward: float) -> None:  # noqa: B027  (may be empty)
+        """Store the reward in the prepared candidates if the library needs it there; not timed."""
 
     @abstractmethod
-    def update(self, question: Any, answer: Any, reward: float) -> None:
-        """Learn the reward; timed."""
+    def update(self, prepared: Any, answer: Any, reward: float) -> None:
+        """Learn from the reward; timed."""
 
-    def finish(self, question: Any) -> None:  # noqa: B027  (may be empty)
-        """Give back what `prepare` took; not timed."""
+    def finish(self, prepared: Any) -> None:  # noqa: B027  (may be empty)
+        """Release what `prepare` allocated; not timed."""

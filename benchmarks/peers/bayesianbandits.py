@@ -18,7 +18,7 @@ from scipy.sparse import csc_array
 
 from peers.base import Contender, Floats
 
-# arm_std / coef_std: as the value of the one-hot column, it gives the model of `rolin.RoLinTS`.
+# arm_std / coef_std: with this value in the one-hot column, the model is that of `rolin.RoLinTS`.
 _ONE_HOT = 0.5
 
 
@@ -34,7 +34,7 @@ class PerArm(Contender):
         self._agent = ContextualAgent(arms, ThompsonSampling(), random_seed=seed)
 
     def warm(self, contexts: Floats, rewards: Floats) -> None:
-        """See every arm once."""
+        """Update every arm once."""
         for i, name in enumerate(self.names):
             self._agent.select_for_update(name).update(contexts[i : i + 1], rewards[i : i + 1])
 
@@ -42,21 +42,21 @@ class PerArm(Contender):
         """Return a batch of one context."""
         return contexts[:1]
 
-    def decide(self, question: Floats) -> list[str]:
+    def decide(self, prepared: Floats) -> list[str]:
         """Pull."""
-        return self._agent.pull(question)
+        return self._agent.pull(prepared)
 
-    def index(self, question: Floats, answer: list[str]) -> int:
-        """Look the name up."""
+    def index(self, prepared: Floats, answer: list[str]) -> int:
+        """Return the index of the name."""
         return self.number[answer[0]]
 
-    def update(self, question: Floats, answer: list[str], reward: float) -> None:
+    def update(self, prepared: Floats, answer: list[str], reward: float) -> None:
         """Update the arm that was pulled last."""
-        self._agent.update(question, np.array([reward]))
+        self._agent.update(prepared, np.array([reward]))
 
 
 class _OneHot(ArmFeaturizer[str]):
-    """(x_k, one-hot arm) of each arm, from one row that holds the K contexts one after another."""
+    """Rows (x_k, one-hot arm) of each arm, from one row with the K contexts one after another."""
 
     def __init__(self, names: list[str], n_features: int) -> None:
         self.n_arms, self.d = len(names), n_features
@@ -72,7 +72,7 @@ class _OneHot(ArmFeaturizer[str]):
         return self.one_row(x, self.number[action_tokens[0]])
 
     def all_rows(self, x: Floats) -> Any:
-        """Only the contexts change."""
+        """Return the rows of all arms, of which only the contexts change."""
         self._rows[:, : self.d] = x
         return self._rows
 
@@ -85,7 +85,7 @@ class _OneHot(ArmFeaturizer[str]):
 
 
 class _SparseOneHot(_OneHot):
-    """The same in compressed columns, built from parts that never change."""
+    """The same rows as compressed sparse columns, with index arrays that never change."""
 
     def __init__(self, names: list[str], n_features: int) -> None:
         super().__init__(names, n_features)
@@ -97,7 +97,7 @@ class _SparseOneHot(_OneHot):
         self._ones = np.full(self.n_arms, _ONE_HOT)
 
     def all_rows(self, x: Floats) -> Any:
-        """Only the values of the contexts change."""
+        """Return the rows of all arms, of which only the contexts change."""
         values = np.concatenate([x.T.ravel(), self._ones])
         shape = (self.n_arms, self.d + self.n_arms)
         return csc_array((values, self._indices, self._starts), shape=shape)
@@ -127,7 +127,7 @@ class SharedDense(PerArm):
         )
 
     def warm(self, contexts: Floats, rewards: Floats) -> None:
-        """See every arm once, in one batch."""
+        """Update every arm once, in one batch."""
         rows = self._featurizer.transform(contexts.reshape(1, -1), action_tokens=self.names)
         self._learner.partial_fit(rows, rewards)
 
@@ -137,7 +137,7 @@ class SharedDense(PerArm):
 
 
 class SharedSparse(SharedDense):
-    """The same with sparse matrices, factored by SuperLU, which comes with SciPy."""
+    """The same with sparse matrices, factored by SuperLU, which is part of SciPy."""
 
     name = "bayesianbandits LipschitzContextualAgent, sparse"
     sparse = True

@@ -9,10 +9,10 @@ from peers.base import Contender, Floats
 
 
 class ContextualBandits(Contender):
-    """Thompson sampling, set up as was fastest in a trial.
+    """Thompson sampling with the settings that were fastest in a trial.
 
-    That is arms by number (names go through a data frame in every call), coefficients sampled
-    rather than intervals, and Sherman-Morrison updates. Its rewards are 0 or 1.
+    These are integer arms (names go through a data frame in every call), sampled coefficients instead
+    of intervals, and Sherman-Morrison updates. Rewards are 0 or 1.
     """
 
     name = "contextualbandits LinTS"
@@ -25,7 +25,7 @@ class ContextualBandits(Contender):
         )
 
     def warm(self, contexts: Floats, rewards: Floats) -> None:
-        """See every arm once."""
+        """Update every arm once."""
         numbers = np.arange(len(self.names))
         self._policy.partial_fit(contexts, numbers, (rewards > 0).astype(np.float64))
 
@@ -33,17 +33,17 @@ class ContextualBandits(Contender):
         """Return a batch of one context."""
         return contexts[:1]
 
-    def decide(self, question: Floats) -> np.ndarray:
+    def decide(self, prepared: Floats) -> np.ndarray:
         """Predict the best arm."""
-        return self._policy.predict(question)  # type: ignore[no-any-return]  # untyped
+        return self._policy.predict(prepared)  # type: ignore[no-any-return]  # untyped
 
-    def index(self, question: Floats, answer: np.ndarray) -> int:
-        """Return the number that it is already."""
+    def index(self, prepared: Floats, answer: np.ndarray) -> int:
+        """Return the answer, which is the index."""
         return int(answer[0])
 
-    def update(self, question: Floats, answer: np.ndarray, reward: float) -> None:
-        """Fit one row more."""
-        self._policy.partial_fit(question, answer, np.array([float(reward > 0)]))
+    def update(self, prepared: Floats, answer: np.ndarray, reward: float) -> None:
+        """Fit one more row."""
+        self._policy.partial_fit(prepared, answer, np.array([float(reward > 0)]))
 
 
 CONTENDERS = [ContextualBandits]

@@ -1,7 +1,7 @@
-"""The formulas of the paper as they are printed, in NumPy: M inverted in every round.
+"""The formulas of the paper as printed, in NumPy, with a matrix inversion in every round.
 
 Zhu & Kveton, *Robust Contextual Linear Bandits*, AISTATS 2023, Section 3.3. Sums over arms are
-matrix products, which is the fastest that NumPy can do them: O(d³ + K d²) per round.
+matrix products, the fastest way in NumPy: O(d³ + K d²) per round.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from peers.base import Contender, Floats
 
-# σ, σ₀ and λ: the defaults of `rolin.RoLinTS`, so that both do the same thing.
+# The defaults of `rolin.RoLinTS`, so that both compute the same.
 _NOISE, _ARM, _RIDGE = 1.0, 0.25, 1.0  # σ², σ₀², λ
 
 
@@ -24,7 +24,7 @@ class Formulas(Contender):
     peer = "reference"
 
     def build(self, n_features: int, seed: int) -> None:
-        """Start empty."""
+        """Allocate the statistics."""
         n_arms, d = len(self.names), n_features
         self._draws = np.random.default_rng(seed)
         self._gram = np.zeros((d, d))  # Σ X_i'X_i
@@ -34,13 +34,13 @@ class Formulas(Contender):
         self._r = np.zeros(n_arms)  # r̄_i
 
     def warm(self, contexts: Floats, rewards: Floats) -> None:
-        """See every arm once."""
+        """Update every arm once."""
         for k, reward in enumerate(rewards.tolist()):
             self.update(contexts, k, reward)
 
-    def decide(self, question: Floats) -> int:
+    def decide(self, prepared: Floats) -> int:
         """Invert M, then score all arms."""
-        x = question
+        x = prepared
         w = _ARM * self._count / (_ARM * self._count + _NOISE)
         weighted = (w * self._count)[:, None] * self._x  # (K, d): w n x̄
         precision = _RIDGE * np.eye(x.shape[1]) + (self._gram - weighted.T @ self._x) / _NOISE
@@ -53,13 +53,13 @@ class Formulas(Contender):
         draws = self._draws.standard_normal(len(x))
         return int(np.argmax(mean + np.sqrt(variance) * draws))
 
-    def index(self, question: Any, answer: int) -> int:
-        """Return the index that it is already."""
+    def index(self, prepared: Any, answer: int) -> int:
+        """Return the answer, which is the index."""
         return answer
 
-    def update(self, question: Floats, answer: int, reward: float) -> None:
-        """Move the statistics of the pulled arm, and the sums."""
-        x = question[answer]
+    def update(self, prepared: Floats, answer: int, reward: float) -> None:
+        """Update the statistics of the pulled arm, and the sums."""
+        x = prepared[answer]
         self._gram += np.outer(x, x)
         self._pulled += reward * x
         self._count[answer] += 1.0

@@ -20,24 +20,24 @@ class MABWiserTS(Contender):
         self._mab = MAB(self.names, self.rule, seed=seed)
 
     def warm(self, contexts: Floats, rewards: Floats) -> None:
-        """See every arm once."""
+        """Update every arm once."""
         self._mab.fit(np.array(self.names), rewards, contexts)
 
     def prepare(self, contexts: Floats) -> Floats:
         """Return a batch of one context."""
         return contexts[:1]
 
-    def decide(self, question: Floats) -> str:
+    def decide(self, prepared: Floats) -> str:
         """Predict the best arm."""
-        return self._mab.predict(question)  # type: ignore[no-any-return]  # untyped
+        return self._mab.predict(prepared)  # type: ignore[no-any-return]  # untyped
 
-    def index(self, question: Floats, answer: str) -> int:
-        """Look the name up."""
+    def index(self, prepared: Floats, answer: str) -> int:
+        """Return the index of the name."""
         return self.number[answer]
 
-    def update(self, question: Floats, answer: str, reward: float) -> None:
-        """Fit one row more."""
-        self._mab.partial_fit(np.array([answer]), np.array([reward]), question)
+    def update(self, prepared: Floats, answer: str, reward: float) -> None:
+        """Fit one more row."""
+        self._mab.partial_fit(np.array([answer]), np.array([reward]), prepared)
 
 
 class MABWiserUCB(MABWiserTS):

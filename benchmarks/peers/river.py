@@ -9,7 +9,7 @@ from peers.base import Contender, Floats
 
 
 class River(Contender):
-    """Upper confidence bounds. `burn_in` is left alone: in this version it is passed on wrongly."""
+    """Upper confidence bounds. `burn_in` has its default, because this version passes it on wrongly."""
 
     name = "river LinUCBDisjoint"
     models = "per arm, one shared context"
@@ -19,25 +19,25 @@ class River(Contender):
         self._policy = LinUCBDisjoint(seed=seed)
 
     def warm(self, contexts: Floats, rewards: Floats) -> None:
-        """See every arm once."""
+        """Update every arm once."""
         for name, context, reward in zip(self.names, contexts, rewards.tolist(), strict=True):
             self._policy.update(name, self._features(context), reward)
 
     def prepare(self, contexts: Floats) -> dict[int, float]:
-        """Return the context as the dictionary that river takes."""
+        """Return the context as a dictionary."""
         return self._features(contexts[0])
 
-    def decide(self, question: dict[int, float]) -> str:
+    def decide(self, prepared: dict[int, float]) -> str:
         """Pull."""
-        return self._policy.pull(self.names, question)  # type: ignore[no-any-return]  # untyped
+        return self._policy.pull(self.names, prepared)  # type: ignore[no-any-return]  # untyped
 
-    def index(self, question: dict[int, float], answer: str) -> int:
-        """Look the name up."""
+    def index(self, prepared: dict[int, float], answer: str) -> int:
+        """Return the index of the name."""
         return self.number[answer]
 
-    def update(self, question: dict[int, float], answer: str, reward: float) -> None:
-        """Learn one reward."""
-        self._policy.update(answer, question, reward)
+    def update(self, prepared: dict[int, float], answer: str, reward: float) -> None:
+        """Learn from one reward."""
+        self._policy.update(answer, prepared, reward)
 
     @staticmethod
     def _features(context: np.ndarray) -> dict[int, float]:

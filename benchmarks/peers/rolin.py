@@ -1,4 +1,4 @@
-"""`rolin` itself, and its own honest reference."""
+"""`rolin` itself, and its naive reference implementation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from peers.base import Contender, Floats
 
 
 class RolinMarginal(Contender):
-    """The base of comparison: the paper's Algorithm 1."""
+    """The baseline of all ratios: Algorithm 1 of the paper."""
 
     name = "rolin RoLinTS, marginal"
     models = "shared linear + arm effects"
@@ -20,18 +20,18 @@ class RolinMarginal(Contender):
         self.policy: rolin.LinearPolicy = rolin.RoLinTS(n_features=n_features, seed=seed)
 
     def warm(self, contexts: Floats, rewards: Floats) -> None:
-        """See every arm once."""
+        """Update every arm once."""
         self.policy.update_many(self.names, contexts, rewards)
 
-    def decide(self, question: Floats) -> rolin.Decision:
-        """Float64 array, the same named arms in every call."""
-        return self.policy.decide(question, self.names)
+    def decide(self, prepared: Floats) -> rolin.Decision:
+        """Decide from a float64 array, with the same named arms in every call."""
+        return self.policy.decide(prepared, self.names)
 
-    def index(self, question: Any, answer: rolin.Decision) -> int:
-        """Look the name up."""
+    def index(self, prepared: Any, answer: rolin.Decision) -> int:
+        """Return the index of the name."""
         return self.number[answer.arm]  # type: ignore[index]  # names are strings here
 
-    def update(self, question: Any, answer: rolin.Decision, reward: float) -> None:
+    def update(self, prepared: Any, answer: rolin.Decision, reward: float) -> None:
         """Learn from the decision."""
         self.policy.update(answer.arm, answer.context, reward)
 
@@ -68,7 +68,7 @@ class RolinLinTS(RolinMarginal):
 
 
 class RolinNaive(RolinMarginal):
-    """The same model inverted whole in every round."""
+    """The same model with one (d + K)-dimensional inversion in every round."""
 
     name = "rolin NaiveRoLinTS"
     models = "shared linear + arm effects, O((d + K)³)"

@@ -12,13 +12,13 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line: errors of ours are one line and exit code 2."""
+    """Run the command line; an expected error is printed on one line, with exit code 2."""
     from rolin._support.optional import needs
     from rolin.errors import RolinError
 
-    signal.signal(signal.SIGTERM, _stop)  # as Ctrl-C, so that workers end too
+    signal.signal(signal.SIGTERM, _interrupt)  # like Ctrl-C, so that workers end too
     for stream in (sys.stdout, sys.stderr):
-        # A terminal without Greek letters shows a question mark, not a traceback.
+        # A terminal without Greek letters shows a question mark instead of a traceback.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
@@ -26,18 +26,18 @@ def main() -> None:
             from rolin.cli.app import app
         app()
     except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
+        print("Interrupted.", file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except MemoryError as error:
-        print(f"rolin: not enough memory for that: {error}", file=sys.stderr)
+        print(f"rolin: not enough memory: {error}", file=sys.stderr)
         sys.exit(2)
-    except (RolinError, OSError) as error:  # the disk is full, a folder cannot be written to
+    except (RolinError, OSError) as error:  # OSError: for example, the disk is full
         print(f"rolin: {error}", file=sys.stderr)
         sys.exit(2)
 
 
-def _stop(_number: int, _frame: FrameType | None) -> None:
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The commands, and what they share."""
+"""All commands, in the order in which `rolin --help` lists them."""
 
 from __future__ import annotations
 
@@ -8,27 +8,30 @@ import typer
 
 import rolin
 from rolin.cli import data, diagnose, evaluate, fit, journal, reproduce, simulate
+from rolin.cli.shared import in_order
 
 __all__ = ["app"]
 
+_SIMULATION, _LOGS, _PAPER = "Simulation", "Logs and journals", "The paper"
+
 app = typer.Typer(
     name="rolin",
-    help="Robust contextual linear bandits.",
+    cls=in_order("simulate", "diagnose", "fit", "evaluate", "journal", "reproduce", "data"),
     no_args_is_help=True,
-    pretty_exceptions_enable=False,  # errors of ours are one line, others are bugs and need it all
+    pretty_exceptions_enable=False,  # expected errors are one line; any other is a bug and shows a traceback
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(reproduce.app, name="reproduce")
-app.add_typer(journal.app, name="journal")
-app.add_typer(data.app, name="data")
-app.command("diagnose")(diagnose.run)
-app.command("evaluate")(evaluate.run)
-app.command("fit")(fit.run)
-app.command("simulate")(simulate.run)
+app.command("simulate", rich_help_panel=_SIMULATION)(simulate.run)
+app.command("diagnose", rich_help_panel=_LOGS)(diagnose.run)
+app.command("fit", rich_help_panel=_LOGS)(fit.run)
+app.command("evaluate", rich_help_panel=_LOGS)(evaluate.run)
+app.add_typer(journal.app, name="journal", rich_help_panel=_LOGS)
+app.add_typer(reproduce.app, name="reproduce", rich_help_panel=_PAPER)
+app.add_typer(data.app, name="data", rich_help_panel=_PAPER)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(rolin.__version__)
         raise typer.Exit
 
@@ -39,4 +42,7 @@ def _main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Robust contextual linear bandits."""
+    """Robust contextual linear bandits.
+
+    Try: rolin simulate RoLinTS LinTS Uniform
+    """

@@ -1,4 +1,4 @@
-"""Policies by name, feature maps from files, and rewards that are missing, as the commands take them."""
+"""Convert arguments of commands: names of policies, files of feature maps, treatment of missing rewards."""
 
 from __future__ import annotations
 
@@ -14,17 +14,29 @@ __all__ = ["missing_of", "new_policy", "read_map"]
 
 
 def read_map(path: Path) -> BaseFeatureMap:
-    """Return the feature map of a file."""
+    """Return the feature map in a file."""
     if not path.is_file():
         raise DataError(f"there is no feature map {path}")
     return load(path)
 
 
 def new_policy(name: str, n_features: int, **options: Any) -> Policy[Any]:
-    """Return a policy of that name, with default settings; scales that it can learn are learned."""
+    """Return a new policy with default settings, except that it learns the scales that it can learn.
+
+    Parameters
+    ----------
+    name
+        Name of the class, such as `RoLinTS`.
+    n_features
+        Number of features.
+    options
+        Other options of the policy.
+    """
     policies: dict[str, Any] = dict(find())
     if name not in policies:
-        raise DataError(f"there is no policy {name}, only {', '.join(sorted(policies))}")
+        raise DataError(
+            f"there is no policy {name!r}, expected one of {', '.join(sorted(policies))}"
+        )
     known = options_of(policies[name]) or []
     if "learn_by" in known:
         options |= {scale: "learn" for scale in ("noise_std", "arm_std") if scale in known}
@@ -33,7 +45,7 @@ def new_policy(name: str, n_features: int, **options: Any) -> Policy[Any]:
 
 
 def missing_of(text: str) -> Any:
-    """Return what to do with rows that have no reward."""
+    """Return the value of `missing=` for the text of `--missing`."""
     if text in ("refuse", "drop"):
         return text
     try:

@@ -1,4 +1,4 @@
-"""`rolin reproduce`: the experiments of the paper."""
+"""`rolin reproduce`: run the experiments of the paper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rolin.cli.shared import Address, Jobs, OnEngine, Seed, Where, summary_table
+from rolin.cli.shared import Address, Jobs, OnEngine, Seed, Workers, in_order, summary_table
 from rolin.paper.claims import verdict
 from rolin.paper.experiment import Experiment
 from rolin.paper.movielens import movielens
@@ -25,65 +25,83 @@ from rolin.paper.ucb import ucb
 __all__ = ["app"]
 
 app = typer.Typer(
-    no_args_is_help=True, help="Run the experiments of the paper, and check its claims."
+    cls=in_order(
+        *("synthetic", "movielens", "runtime", "perturbed", "ucb"),
+        *("readings", "movielens-readings", "all"),
+    ),
+    no_args_is_help=True,
+    help="Run the experiments of the paper and check its claims.",
 )
 
 Runs = Annotated[
-    int | None, typer.Option(min=1, help="Runs; by default the paper's, where it says how many.")
+    int | None,
+    typer.Option(min=1, help="Number of runs; by default that of the paper, if it states one."),
 ]
-Rounds = Annotated[int | None, typer.Option(min=1, help="Rounds; by default those of the paper.")]
-Out = Annotated[Path | None, typer.Option(help="Folder to write to; by default out/EXPERIMENT.")]
+Rounds = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of rounds in a run; by default that of the paper."),
+]
+Out = Annotated[Path | None, typer.Option(help="Output folder; by default out/EXPERIMENT.")]
 Contexts = Annotated[
     Literal["fresh", "fixed"],
-    typer.Option(help="Draw features anew in every round, or once for a run."),
+    typer.Option(help="Draw the contexts in every round, or once per run."),
 ]
 Sampling = Annotated[
     Literal["marginal", "joint"],
-    typer.Option(help="Draw arms independently, as in the paper, or together."),
+    typer.Option(help="Sample arms independently, as in the paper, or jointly."),
 ]
 Data = Annotated[
     Path | None,
-    typer.Option(help="Folder with the ratings; `rolin data movielens` fetches them."),
+    typer.Option(help="Folder with the ratings. Required; `rolin data movielens` downloads it."),
 ]
 Rank = Annotated[int, typer.Option(min=1, help="Number of features of a movie.")]
-Ridge = Annotated[float, typer.Option(help="Penalty of the factorisation.")]
-Centre = Annotated[bool, typer.Option(help="Subtract the mean of the ratings first.")]
-Weighted = Annotated[bool, typer.Option(help="Let the penalty grow with the number of ratings.")]
+Ridge = Annotated[float, typer.Option(help="Ridge penalty of the factorization.")]
+Center = Annotated[
+    bool, typer.Option("--center", help="Subtract the mean rating before the factorization.")
+]
+Weighted = Annotated[
+    bool,
+    typer.Option(
+        "--weighted", help="Multiply the penalty of a user or movie by its number of ratings."
+    ),
+]
 
 console = Console()
 
 
 def _run(
-    experiment: Experiment, runs: int | None, seed: int, where: Where, out: Path | None
+    experiment: Experiment, runs: int | None, seed: int, workers: Workers, out: Path | None
 ) -> None:
     folder = out or Path("out") / experiment.name
     try:
-        report = reproduce(experiment, folder, runs=runs, seed=seed, **where)
+        report = reproduce(experiment, folder, runs=runs, seed=seed, **workers)
     except KeyboardInterrupt:
-        typer.echo(f"Stopped. Finished runs are in {folder}; the same command goes on from them.")
+        typer.echo(
+            f"Interrupted. Completed runs are in {folder}. Run the same command again to resume."
+        )
         raise typer.Exit(130) from None
     _show(report)
 
 
 def _show(report: Report) -> None:
-    """Print what was found."""
+    """Print the summary and the verdicts."""
     console.print(summary_table(report.title, report.summary))
-    verdicts = Table(title="What the paper says")
+    verdicts = Table(title="Claims of the paper")
     for name in ("claim", "verdict", "holds in"):
         verdicts.add_column(name)
-    colours = {"holds": "green", "fails": "red", "holds in part": "yellow"}
+    colors = {"holds": "green", "fails": "red", "holds in part": "yellow"}
     for claim, checks in report.verdicts:
         word = verdict(checks)
         held = sum(check.outcome is True for check in checks)
         verdicts.add_row(
-            claim.name, f"[{colours.get(word, 'dim')}]{word}", f"{held} of {len(checks)} checks"
+            claim.name, f"[{colors.get(word, 'dim')}]{word}", f"{held} of {len(checks)} checks"
         )
     console.print(verdicts)
     typer.echo(f"All results, and the claims with their numbers: {report.folder}")
 
 
 def _command(make: Callable[..., Experiment]) -> Callable[..., None]:
-    """Return the command of an experiment on the synthetic problems."""
+    """Return the command of an experiment with synthetic problems."""
 
     def command(
         runs: Runs = None,
@@ -113,12 +131,12 @@ for _make in SYNTHETIC:
 
 
 def _movielens(make: Callable[..., Experiment], data: Path | None, **options: object) -> Experiment:
-    """Return an experiment that needs ratings."""
+    """Return an experiment that needs the ratings."""
     if data is None:
         raise typer.BadParameter(
-            "the ratings are needed: --data DIR (`rolin data movielens` fetches them)"
+            "this experiment needs the ratings: --data DIR (`rolin data movielens` downloads them)"
         )
-    with console.status("factorising the ratings"):
+    with console.status("factorizing the ratings"):
         experiment = make(data, **options)
     for note in experiment.notes:
         typer.echo(note)
@@ -138,12 +156,12 @@ def _movielens_command(
     sampling: Sampling = "marginal",
     rank: Rank = 10,
     ridge: Ridge = 1.0,
-    centre: Centre = False,
+    center: Center = False,
     weighted: Weighted = False,
 ) -> None:
     experiment = _movielens(
         movielens, data, rounds=rounds, sampling=sampling, seed=seed,
-        rank=rank, ridge=ridge, centre=centre, weighted=weighted,
+        rank=rank, ridge=ridge, center=center, weighted=weighted,
     )  # fmt: skip
     _run(experiment, runs, seed, {"n_jobs": n_jobs, "engine": engine, "address": address}, out)
 
@@ -171,7 +189,7 @@ def _runtime_command(
     seed: Seed = 0,
     out: Out = None,
 ) -> None:
-    """Table 1: the time of RoLinTS and of its naive implementation, by the number of arms."""
+    """Table 1: run time of RoLinTS and of its naive implementation, by the number of arms."""
     _show(runtime(out or Path("out") / "runtime", rounds=rounds, runs=runs, seed=seed))
 
 
@@ -189,21 +207,21 @@ def _all_command(
     sampling: Sampling = "marginal",
     rank: Rank = 10,
     ridge: Ridge = 1.0,
-    centre: Centre = False,
+    center: Center = False,
     weighted: Weighted = False,
 ) -> None:
-    """Everything, into a folder each."""
-    # What can be wrong shows now, not after an hour.
+    """All experiments, each in its own folder."""
+    # All experiments are made first, so that bad options show now and not after an hour.
     experiments = [
         _movielens(
             movielens, data, rounds=rounds, sampling=sampling, seed=seed,
-            rank=rank, ridge=ridge, centre=centre, weighted=weighted,
+            rank=rank, ridge=ridge, center=center, weighted=weighted,
         ),
         _movielens(movielens_readings, data, rounds=rounds, sampling=sampling, seed=seed),
     ]  # fmt: skip
     experiments += [make(rounds=rounds, contexts=contexts, sampling=sampling) for make in SYNTHETIC]
     folder = out or Path("out")
-    where: Where = {"n_jobs": n_jobs, "engine": engine, "address": address}
+    workers: Workers = {"n_jobs": n_jobs, "engine": engine, "address": address}
     for experiment in experiments:
-        _run(experiment, runs, seed, where, folder / experiment.name)
+        _run(experiment, runs, seed, workers, folder / experiment.name)
     _runtime_command(runs=runs, rounds=rounds, seed=seed, out=folder / "runtime")

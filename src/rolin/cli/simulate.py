@@ -1,4 +1,4 @@
-"""`rolin simulate`: policies by name, played on problems of which the answer is known."""
+"""`rolin simulate`: compare policies, given by name, in a simulated environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rolin.simulation.runner import simulate
 
 __all__ = ["run"]
 
-_WORLDS = {
+_ENVIRONMENTS = {
     "synthetic": environments.Synthetic,
     "clicks": environments.Clicks,
     "drifting": environments.Drifting,
@@ -28,41 +28,49 @@ def run(
     policies: Annotated[
         list[str], typer.Argument(help="Names of policies, such as RoLinTS LinTS Uniform.")
     ],
-    world: Annotated[
-        Literal["synthetic", "clicks", "drifting"], typer.Option(help="What they are played on.")
+    environment: Annotated[
+        Literal["synthetic", "clicks", "drifting"],
+        typer.Option(
+            metavar="NAME",
+            help="synthetic (Gaussian rewards), clicks (binary rewards) or drifting (arm effects that change).",
+        ),
     ] = "synthetic",
-    arms: Annotated[int, typer.Option(min=1, help="Number of arms.")] = 50,
-    features: Annotated[int, typer.Option(min=0, help="Number of features of an arm.")] = 10,
+    n_arms: Annotated[int, typer.Option(min=1, help="Number of arms.")] = 50,
+    n_features: Annotated[int, typer.Option(min=0, help="Number of features of an arm.")] = 10,
     arm_std: Annotated[
-        float, typer.Option(min=0.0, help="How much arms differ by what no feature shows.")
+        float,
+        typer.Option(
+            min=0.0, help="Standard deviation of the arm effects, which the features do not show."
+        ),
     ] = 0.5,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of a run.")] = 1000,
-    runs: Annotated[int, typer.Option(min=1, help="Runs.")] = 20,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of rounds in a run.")] = 1000,
+    runs: Annotated[int, typer.Option(min=1, help="Number of runs.")] = 20,
     seed: Seed = 0,
     n_jobs: Jobs = -1,
     engine: OnEngine = None,
     address: Address = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the runs and a figure; finished runs are not played again."),
+        typer.Option(
+            help="Folder for the runs and a figure. The same command with the same folder resumes."
+        ),
     ] = None,
 ) -> None:
-    """Let policies play the same problems, and compare their regret.
+    """Simulate policies on the same problems and compare their regret.
 
-    Scales that a policy can learn are learned; everything else is as by default.
+    Each policy learns the scales that it can learn; all other settings are defaults.
     """
-    made: Any = _WORLDS[world]
-    problem = made(n_arms=arms, n_features=features, arm_std=arm_std)
-    players = {name: functools.partial(new_policy, name, features) for name in policies}
-    if len(players) < len(policies):
-        raise DataError("a policy is named twice")
+    world: Any = _ENVIRONMENTS[environment]
+    repeated = {name for name in policies if policies.count(name) > 1}
+    if repeated:
+        raise DataError(f"{', '.join(sorted(repeated))} is given twice, expected each policy once")
     if out is not None:
         if out.exists() and not out.is_dir():
             raise DataError(f"--out {out} is a file, expected a folder")
         out.mkdir(parents=True, exist_ok=True)
     result = simulate(
-        players,
-        problem,
+        {name: functools.partial(new_policy, name, n_features) for name in policies},
+        world(n_arms=n_arms, n_features=n_features, arm_std=arm_std),
         rounds=rounds,
         runs=runs,
         seed=seed,
@@ -71,7 +79,7 @@ def run(
         address=address,
         checkpoint=None if out is None else out / "runs.jsonl",
     )
-    title = f"Regret after {rounds} rounds of {len(result.runs)} runs, {world}"
+    title = f"Regret after {rounds} rounds, {len(result.runs)} runs, {environment} environment"
     Console().print(summary_table(title, result.summary()))
     if out is not None:
         figure: Any = result.plot().figure

@@ -1,4 +1,4 @@
-"""The experiments of Zhu & Kveton, *Robust Contextual Linear Bandits*, AISTATS 2023, one file each."""
+"""The experiments of *Robust Contextual Linear Bandits* (Zhu & Kveton, AISTATS 2023), one file each."""
 
 from __future__ import annotations
 

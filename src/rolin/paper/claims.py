@@ -1,8 +1,8 @@
-"""What the paper says of its results, as claims that a simulation can confirm or refute.
+"""Statements of the paper about its results, which a simulation confirms or refutes.
 
-A claim is a sentence and a function from results to checks. A check compares two numbers and says
-yes, no, or that the runs cannot tell; what counts as "similar" or "slightly" stands here, once.
-All intervals are at 95 %, from paired runs.
+A claim is a sentence of the paper and a function from results to checks. A check compares two numbers.
+Its outcome is yes, no, or inconclusive. This module also defines what "similar" and "slightly" mean.
+All intervals have a confidence level of 95 % and come from paired runs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rolin.simulation.comparison import Estimate, rounded
+from rolin.simulation.comparison import RunEstimate, format_interval
 from rolin.simulation.result import Result
 
 __all__ = [
@@ -30,42 +30,44 @@ __all__ = [
 ]
 
 Results = Mapping[str, Result]
-"""Result of every environment, by its title."""
+"""The result of every environment, by the title of the environment."""
 
-# Growth (last quarter over third) from which regret counts as linear: halfway between a straight
-# line, 1, and the square root of the rounds, 0.84.
+# Growth (`Result.growth`) above which regret counts as linear: halfway between linear regret, 1, and
+# the square root of the rounds, 0.84.
 LINEAR = 0.92
-# Regrets within a fifth of each other count as similar, and a fifth more as slightly more.
+# Two regrets are similar if their ratio lies between 1/SIMILAR and SIMILAR; a regret is slightly higher
+# than another if it is at most SIMILAR times the other.
 SIMILAR = 1.2
 
 
 @dataclass(frozen=True)
 class Check:
-    """One comparison of numbers."""
+    """The comparison of two numbers."""
 
     where: str
-    """Environment and policy."""
+    """The environment and the policies that are compared."""
     outcome: bool | None
-    """Whether it holds; `None` if the runs cannot tell."""
+    """Whether the claim holds here; `None` if the runs are inconclusive."""
     evidence: str
-    """The numbers."""
+    """The numbers, as text."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, and how it is checked."""
+    """A sentence of the paper, and the checks that confirm or refute it."""
 
     name: str
     """A short name."""
     source: str
-    """Section."""
+    """The section of the paper."""
     says: str
-    """What the paper says."""
+    """The sentence."""
     check: Callable[[Results], Sequence[Check]]
+    """Compares the numbers of the results."""
 
 
 def verdict(checks: Sequence[Check]) -> str:
-    """Sum up the checks of a claim in a word or two."""
+    """Summarize the checks of a claim in a few words."""
     outcomes = {check.outcome for check in checks}
     if True in outcomes:
         if False in outcomes:
@@ -76,15 +78,15 @@ def verdict(checks: Sequence[Check]) -> str:
     return "cannot be told"
 
 
-def above(estimate: Estimate, threshold: float) -> bool | None:
-    """Whether an estimate is above a threshold, if its interval says so."""
+def above(estimate: RunEstimate, threshold: float) -> bool | None:
+    """Return whether an estimate is above a threshold; `None` if its interval contains the threshold."""
     if estimate.low > threshold:
         return True
     return False if estimate.high < threshold else None
 
 
-def within(estimate: Estimate, low: float, high: float) -> bool | None:
-    """Whether an estimate lies between two numbers, if its interval says so."""
+def within(estimate: RunEstimate, low: float, high: float) -> bool | None:
+    """Return whether an estimate lies between two numbers; `None` if its interval is inconclusive."""
     if estimate.low > low and estimate.high < high:
         return True
     return False if estimate.high < low or estimate.low > high else None
@@ -99,72 +101,68 @@ def lower(result: Result, where: str, first: str, second: str) -> Check:
         f"{where}: {first} against {second}",
         None if outcome is None else not outcome,
         f"regrets {result.final(first)} and {result.final(second)}, difference "
-        f"{difference} ({_interval(difference)}), less in {comparison.wins:.0%} of the runs",
+        f"{difference} ({format_interval(difference)}), less in {comparison.wins:.0%} of the runs",
     )
 
 
 def not_lower(result: Result, where: str, first: str, second: str) -> Check:
-    """Check that the first policy has more regret than the second, or at least not less."""
+    """Check that the first policy does not have less regret than the second."""
     check = lower(result, where, first, second)
     return replace(check, outcome=None if check.outcome is None else not check.outcome)
 
 
 def at_least(result: Result, where: str, first: str, second: str, factor: float) -> Check:
-    """Check that the first policy has at least so many times the regret of the second."""
+    """Check that the first policy has at least `factor` times the regret of the second."""
     ratio = result.compare(first, second).ratio
     return Check(
         f"{where}: {first} over {second}",
         above(ratio, factor),
-        f"ratio {ratio} ({_interval(ratio)}), claimed ≥ {factor:g}",
+        f"ratio {ratio} ({format_interval(ratio)}), claimed ≥ {factor:g}",
     )
 
 
 def at_most(result: Result, where: str, first: str, second: str, factor: float) -> Check:
-    """Check that the first policy has at most so many times the regret of the second."""
+    """Check that the first policy has at most `factor` times the regret of the second."""
     ratio = result.compare(first, second).ratio
     outcome = above(ratio, factor)
     return Check(
         f"{where}: {first} over {second}",
         None if outcome is None else not outcome,
-        f"ratio {ratio} ({_interval(ratio)}), claimed ≤ {factor:g}",
+        f"ratio {ratio} ({format_interval(ratio)}), claimed ≤ {factor:g}",
     )
 
 
 def similar(result: Result, where: str, first: str, second: str) -> Check:
-    """Check that two policies have about the same regret."""
+    """Check that two policies have similar regret."""
     ratio = result.compare(first, second).ratio
     return Check(
         f"{where}: {first} over {second}",
         within(ratio, 1 / SIMILAR, SIMILAR),
-        f"ratio {ratio} ({_interval(ratio)}), similar is {1 / SIMILAR:.2f} to {SIMILAR:g}",
+        f"ratio {ratio} ({format_interval(ratio)}), similar is {1 / SIMILAR:.2f} to {SIMILAR:g}",
     )
 
 
 def sublinear(result: Result, where: str, policy: str) -> Check:
-    """Check that regret grows less than linearly."""
+    """Check that the regret of a policy grows less than linearly."""
     growth = result.growth(policy)
     outcome = above(growth, LINEAR)
     return Check(
         f"{where}: {policy}",
         None if outcome is None else not outcome,
-        f"last quarter over third {growth} ({_interval(growth)}), sublinear is < {LINEAR}",
+        f"last quarter over third {growth} ({format_interval(growth)}), sublinear is < {LINEAR}",
     )
 
 
 def worst(result: Result, where: str, policy: str) -> list[Check]:
-    """Check that every other policy has less regret."""
+    """Check that every other policy has less regret than this one."""
     return [lower(result, where, other, policy) for other in result.policies if other != policy]
 
 
 def linear(result: Result, where: str, policy: str) -> Check:
-    """Check that regret grows linearly."""
+    """Check that the regret of a policy grows linearly."""
     growth = result.growth(policy)
     return Check(
         f"{where}: {policy}",
         above(growth, LINEAR),
-        f"last quarter over third {growth} ({_interval(growth)}), linear is > {LINEAR}",
+        f"last quarter over third {growth} ({format_interval(growth)}), linear is > {LINEAR}",
     )
-
-
-def _interval(estimate: Estimate) -> str:
-    return f"{rounded(estimate.low)} to {rounded(estimate.high)}"

@@ -1,4 +1,4 @@
-"""An experiment of the paper, as data."""
+"""The definition of an experiment of the paper."""
 
 from __future__ import annotations
 
@@ -8,33 +8,36 @@ from typing import Any
 
 from rolin.environments.base import Environment
 from rolin.paper.claims import Claim
-from rolin.simulation.runner import MakePolicy
+from rolin.simulation.play import MakePolicy
 
 __all__ = ["Experiment"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Policies that play in several environments, and what the paper says came of it."""
+    """Policies that are simulated in several environments, and the claims of the paper about the results."""
 
     name: str
-    """What the command calls it."""
+    """Name of the command, as in `rolin reproduce NAME`."""
     title: str
     """Title of the figure."""
     source: str
-    """Where it is in the paper."""
+    """Section and figure of the paper."""
     environments: Mapping[str, Environment]
-    """A panel of the figure each, by its title."""
+    """By title: each environment is one panel of the figure."""
     policies: Mapping[str, MakePolicy]
-    """What plays, by name."""
+    """By name: functions that make the policies."""
     rounds: int
+    """Number of rounds in a run."""
     runs: int
+    """Default number of runs."""
     claims: tuple[Claim, ...]
+    """Statements of the paper to check."""
     settings: Mapping[str, Any]
-    """The options that made it, for the record: a run with other ones cannot be resumed."""
-    undrawn: frozenset[str] = frozenset()
-    """Policies that play for a claim, and are not in the paper's figure."""
+    """The options of the experiment. Runs with other options cannot be resumed."""
+    not_drawn: frozenset[str] = frozenset()
+    """Policies that a claim needs but the figure does not show."""
     notes: tuple[str, ...] = ()
-    """What else there is to report, such as numbers estimated from data."""
-    least_runs: int = 2
-    """Runs below which verdicts are not to be trusted."""
+    """Other facts to report, such as numbers estimated from data."""
+    min_runs: int = 2
+    """Number of runs below which the verdicts are not reliable."""

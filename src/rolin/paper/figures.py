@@ -1,4 +1,4 @@
-"""The figures of the paper: one panel per environment, made for print."""
+"""The figures of the experiments: one panel per environment."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rolin.simulation.result import Result
 
 __all__ = ["draw", "save"]
 
-# A policy with this many times the median policy's regret may leave its panel at the top.
+# A policy with more than this many times the median regret is cut off at the top of its panel.
 _FAR_ABOVE = 5.0
-# Panels in a row.
+# Number of panels in a row.
 _COLUMNS = 3
 
 
 def draw(experiment: Experiment, results: Mapping[str, Result]) -> Figure:
-    """Draw an experiment, with bands of two standard errors."""
+    """Draw the regrets of an experiment, with bands of two standard errors."""
     with matplotlib.rc_context(STYLE):
         rows = -(-len(results) // _COLUMNS)
         columns = min(len(results), _COLUMNS)
@@ -33,17 +33,17 @@ def draw(experiment: Experiment, results: Mapping[str, Result]) -> Figure:
         for ax in panels[len(results) :]:
             ax.set_axis_off()
         for ax, (title, result) in zip(panels, results.items(), strict=False):
-            drawn = {n: r for n, r in result.regret.items() if n not in experiment.undrawn}
-            shown = Result(result.settings, result.runs, drawn)
-            finals = {name: float(regret[:, -1].mean()) for name, regret in drawn.items()}
+            regrets = {n: r for n, r in result.regret.items() if n not in experiment.not_drawn}
+            finals = {name: float(regret[:, -1].mean()) for name, regret in regrets.items()}
             limit = _FAR_ABOVE * float(np.median(list(finals.values())))
             top = 1.2 * max(f for f in finals.values() if f <= limit)
-            draw_regret(shown, ax, scale="linear", bound=False, band=2.0)
+            drawn = Result(result.settings, result.runs, regrets)
+            draw_regret(drawn, ax, scale="linear", bound=False, band=2.0)
             ax.set(ylim=(0, top), title=title)
             ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-            gone = [f"{name}: {final:.0f} ↑" for name, final in finals.items() if final > limit]
+            above = [f"{name}: {final:.0f} ↑" for name, final in finals.items() if final > limit]
             ax.text(
-                0.98, 0.985, "\n".join(gone), transform=ax.transAxes, ha="right",
+                0.98, 0.985, "\n".join(above), transform=ax.transAxes, ha="right",
                 va="top", fontsize=7.5,
             )  # fmt: skip
             ax.get_legend().remove()
@@ -59,6 +59,6 @@ def _caption(results: Mapping[str, Result]) -> str:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure; the same figure gives the same file."""
+    """Write a figure to a file. The same figure always gives the same bytes."""
     with matplotlib.rc_context(STYLE):
         figure.savefig(path, dpi=200, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -1,4 +1,4 @@
-"""The folder of an experiment: what was asked, what was found, and how to go on."""
+"""The output folder of an experiment: its settings, its results, and the runs to resume from."""
 
 from __future__ import annotations
 
@@ -18,32 +18,34 @@ from rolin.simulation.run_file import difference
 __all__ = ["Folder"]
 
 SETTINGS = "settings.json"
+# Files that an experiment writes besides its settings.
+_RESULTS = ("claims.md", "figure.*", "regret.csv", "runs-*.jsonl", "runtime.csv", "summary.json")
 
 
 class Folder:
-    """A place to write to, which holds one experiment and nothing else of the same names.
+    """The output folder of one experiment.
 
     Parameters
     ----------
     path
-        The folder; made if it is not there.
+        The folder; created if it does not exist.
     settings
-        What is asked for. A folder with other settings, or with such files but no settings, is
-        refused and not touched.
+        The settings of the experiment. A folder with other settings, or with results but without
+        settings, is rejected and left unchanged.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
-        self.path, self._asked = path, dict(settings)
+        self.path, self._settings = path, dict(settings)
         self._versions: list[dict[str, str]] = []
-        there = path / SETTINGS
+        file = path / SETTINGS
         try:
-            is_there = there.exists()
+            exists = file.exists()
         except OSError as error:
             raise ParameterError(f"{path} cannot be written to: {error.strerror}") from error
-        if is_there:
+        if exists:
             try:
-                record = json.loads(there.read_text(encoding="utf-8"))
-                text = difference(record["asked"], self._asked)
+                record = json.loads(file.read_text(encoding="utf-8"))
+                text = difference(record["asked"], self._settings)
                 self._versions = list(record["versions"])
             except (
                 OSError,
@@ -53,36 +55,32 @@ class Folder:
                 AttributeError,
                 RecursionError,
             ) as error:
-                raise DataError(f"{there} does not say what {path} holds: {error}") from error
+                raise DataError(
+                    f"{file} does not contain the settings of an experiment: {error}"
+                ) from error
             if text:
                 raise ParameterError(
-                    f"{path} holds results of other settings: {text}. Nothing was changed; take the "
-                    "old settings, or another folder with --out"
+                    f"{path} contains results of other settings: {text}. Nothing was changed; use the old "
+                    "settings, or another folder with --out"
                 )
         else:
-            self._make()
+            self._create()
         if _versions() not in self._versions:
             self._versions.append(_versions())
-        if not is_there:
+        if not exists:
             self.write_settings()
 
-    def _make(self) -> None:
+    def _create(self) -> None:
+        """Create the folder; reject one that contains results of unknown settings."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if not os.access(self.path, os.W_OK | os.X_OK):
                 raise PermissionError(0, "no permission to write")
-            for pattern in (
-                "claims.md",
-                "figure.*",
-                "regret.csv",
-                "runs-*.jsonl",
-                "runtime.csv",
-                "summary.json",
-            ):
+            for pattern in _RESULTS:
                 for foreign in self.path.glob(pattern):
                     raise ParameterError(
-                        f"{foreign} is there, but no {SETTINGS} that says what it is of. Nothing was "
-                        "changed; take another folder with --out"
+                        f"{foreign} exists, but there is no {SETTINGS} beside it with its settings. Nothing "
+                        "was changed; use another folder with --out"
                     )
         except OSError as error:
             raise ParameterError(
@@ -90,7 +88,7 @@ class Folder:
             ) from error
 
     def write(self, name: str, content: object) -> None:
-        """Write a text, or anything else as JSON."""
+        """Write a file: a string as it is, anything else as JSON."""
         text = (
             content
             if isinstance(content, str)
@@ -100,13 +98,13 @@ class Folder:
             path.write_text(text, encoding="utf-8")
 
     def write_settings(self, **more: object) -> None:
-        """Write what was asked, the versions of all sessions that worked on it, and more."""
-        self.write(SETTINGS, {"asked": self._asked, **more, "versions": self._versions})
+        """Write the settings, more information, and the package versions of all runs."""
+        self.write(SETTINGS, {"asked": self._settings, **more, "versions": self._versions})
 
     @contextmanager
     def file(self, name: str) -> Iterator[Path]:
-        """Give a place to write a file to, which takes its name when it is whole."""
-        # A name of its own; the ending tells some writers the format.
+        """Give a temporary path to write to, which is renamed to `name` when the block ends."""
+        # A random name; it keeps the ending, from which some writers infer the format.
         part = self.path / f".{secrets.token_hex(4)}-{name}"
         try:
             try:
@@ -121,7 +119,7 @@ class Folder:
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions that results may depend on."""
+    """Return the versions of everything that the results may depend on."""
     packages = ("rolin", "numpy", "scipy", "numba", "joblib", "pandas", "matplotlib")
     return {
         "python": platform.python_version(),

@@ -1,4 +1,4 @@
-"""Figure 2: movies whose features are estimated from too few ratings."""
+"""Figure 2: recommend movies whose features are estimated from few ratings."""
 
 from __future__ import annotations
 
@@ -42,27 +42,29 @@ def movielens(
     sampling: Sampling = "marginal",
     rank: int = 10,
     ridge: float = 1.0,
-    centre: bool = False,
+    center: bool = False,
     weighted: bool = False,
     seed: int = 0,
 ) -> Experiment:
-    """Figure 2: movies whose features are estimated from few ratings."""
+    """Figure 2: recommend movies whose features are estimated from few ratings (MovieLens)."""
     rounds = ROUNDS if rounds is None else rounds
     ratings = read_ratings(data)
-    options = {"rank": rank, "ridge": ridge, "centre": centre, "weighted": weighted, "seed": seed}
+    # "centre" is the key in the settings of earlier runs.
+    options = {"rank": rank, "ridge": ridge, "centre": center, "weighted": weighted, "seed": seed}
     made = movielens_environments(
         ratings, SHARES, n_arms=N_ARMS, noise_std=NOISE_STD,
-        rank=rank, ridge=ridge, centre=centre, weighted=weighted, seed=seed,
+        rank=rank, ridge=ridge, centre=center, weighted=weighted, seed=seed,
     )  # fmt: skip
     noise = movielens_noise(
-        ratings, rank=rank, ridge=ridge, centre=centre, weighted=weighted, seed=seed
+        ratings, rank=rank, ridge=ridge, centre=center, weighted=weighted, seed=seed
     )
     note = (
-        f"Noise of a rating, estimated: {noise.whole:.3f} as what a factorisation of all ratings leaves "
-        f"of them, {noise.in_sample:.3f} of the test half as fitted to it, {noise.held_out:.3f} of the "
-        f"test half as predicted from the training half. The paper's, and the simulation's, is {NOISE_STD}. "
-        "(The paper does not say what it was estimated with. The default ridge was chosen, of some eighty "
-        "settings, because the first of these numbers then agrees: that is no evidence.)"
+        f"Noise of a rating, estimated: {noise.whole:.3f} from the residuals of a factorization of all "
+        f"ratings, {noise.in_sample:.3f} from those of the test half fitted to itself, {noise.held_out:.3f} "
+        "from those of the test half predicted from the training half. The noise in the paper and in the "
+        f"simulation is {NOISE_STD}. (The paper does not describe its estimate. We chose the default ridge, "
+        "from about eighty settings, so that the first number agrees with the paper; the agreement is "
+        "therefore no evidence.)"
     )
     agent: dict[str, Any] = {"n_features": rank, "noise_std": NOISE_STD, "sampling": sampling}
     return Experiment(
@@ -80,20 +82,20 @@ def movielens(
         claims=CLAIMS,
         settings={**options, "sampling": sampling, "ratings": digest(ratings)},
         notes=(note,),
-        least_runs=300,
+        min_runs=300,
     )
 
 
 def digest(ratings: Ratings) -> str:
-    """Return what tells one set of ratings from another."""
-    found = hashlib.blake2b(digest_size=8)
+    """Return the number of ratings and a hash of them, which tells data sets apart."""
+    digest_of = hashlib.blake2b(digest_size=8)
     for array in (ratings.users, ratings.items, ratings.values):
-        found.update(array.tobytes())
-    return f"{len(ratings)} ratings, {found.hexdigest()}"
+        digest_of.update(array.tobytes())
+    return f"{len(ratings)} ratings, {digest_of.hexdigest()}"
 
 
 def _improves(results: Results, name: str) -> list[Check]:
-    """Check that more ratings mean less regret; the panels have the same users, movies and noise."""
+    """Check that more ratings give less regret; all panels have the same users, movies and noise."""
     checks = []
     for few, many in pairwise(PANELS):
         difference = compare(

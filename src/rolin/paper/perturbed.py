@@ -1,4 +1,4 @@
-"""Appendix C, first figure: RoLinTS with wrong λ and σ."""
+"""Appendix C, first figure: RoLinTS with wrong values of λ and σ."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ SOURCE = "Appendix C"
 
 
 def unperturbed(arm_std: float) -> str:
-    """Return the name of RoLinTS with this s₀, where λ and σ are what the environment has."""
+    """Return the name of RoLinTS with this value of s₀ and the λ and σ of the environment."""
     return f"RoLinTS, s₀ = {arm_std:g}, true λ and σ"
 
 
 @dataclass(frozen=True)
 class Perturbed:
-    """Makes a RoLinTS whose λ and σ are wrong by factors of up to three, drawn from the seed."""
+    """Makes a RoLinTS whose λ and σ are wrong by factors of up to three. The factors depend on the seed."""
 
     arm_std: float
     sampling: Sampling
 
     def __call__(self, *, seed: int) -> rolin.RoLinTS:
-        """Multiply or divide each by its own u ~ U[1, 3]; one seed, one pair for every s₀."""
-        # A stream of its own: the policy draws from Philox keyed by the same seed.
+        """Multiply or divide λ and σ, each by its own u ~ U[1, 3]. A seed gives every s₀ the same pair."""
+        # A separate stream: the policy uses the same seed as the key of Philox.
         generator = np.random.default_rng([seed, 3])
         u = generator.uniform(1.0, 3.0, size=2)
         precision, noise = np.where(generator.random(2) < 0.5, u, 1.0 / u)
         return rolin.RoLinTS(
             n_features=N_FEATURES,
             arm_std=self.arm_std,
-            coef_std=float(precision**-0.5),  # λ = coef_std⁻², and λ = 1 is right
+            coef_std=float(precision**-0.5),  # λ = coef_std⁻²; the true λ is 1
             noise_std=float(noise),
             sampling=self.sampling,
             seed=seed,
@@ -63,7 +63,7 @@ class Perturbed:
 def perturbed(
     *, rounds: int | None = None, contexts: Contexts = "fresh", sampling: Sampling = "marginal"
 ) -> Experiment:
-    """Appendix C, first figure: RoLinTS with λ and σ wrong by up to three fold."""
+    """Appendix C, first figure: RoLinTS with λ and σ wrong by factors of up to three."""
     rounds = ROUNDS if rounds is None else rounds
     right = thompson(sampling)
     slight = Claim(
@@ -90,7 +90,7 @@ def perturbed(
             **baselines(),
             **{unperturbed(s): right[rolin_ts(s)] for s in AGENT_STDS},
         },
-        undrawn=frozenset(unperturbed(s) for s in AGENT_STDS),
+        not_drawn=frozenset(unperturbed(s) for s in AGENT_STDS),
         rounds=rounds,
         runs=RUNS,
         claims=(slight, *trends(ROLIN_TS, LIN_TS, f"{SOURCE} (“all trends are similar”)")),

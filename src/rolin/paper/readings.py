@@ -1,4 +1,4 @@
-"""Figure 1 under other settings of the baselines, which the paper leaves open."""
+"""Figure 1 with other settings of the baselines, which the paper does not state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rolin.paper.synthetic import (
     environments,
     thompson,
 )
-from rolin.simulation.runner import MakePolicy
+from rolin.simulation.play import MakePolicy
 
 __all__ = ["readings"]
 
@@ -33,7 +33,7 @@ __all__ = ["readings"]
 def readings(
     *, rounds: int | None = None, contexts: Contexts = "fresh", sampling: Sampling = "marginal"
 ) -> Experiment:
-    """Figure 1 with other settings of hLinUCB and Safe-FALCON, which the paper leaves open."""
+    """Figure 1 with other settings of hLinUCB and Safe-FALCON, which the paper does not state."""
     rounds = ROUNDS if rounds is None else rounds
     bold = math.sqrt(2.0 * math.log(rounds))
     explorations: dict[str, dict[str, Any]] = {
@@ -86,8 +86,8 @@ def readings(
         source="settings that Section 6.1 leaves open",
         environments=environments(contexts),
         policies={**thompson(sampling), **hidden, **safe},
-        # A figure has room for one exploration of each start.
-        undrawn=frozenset(
+        # The figure has room for one exploration setting of each kind of initial hidden features.
+        not_drawn=frozenset(
             {*thompson(sampling), *hidden, *safe}
             - {
                 LIN_TS,
@@ -103,6 +103,7 @@ def readings(
 
 
 def _fits_the_text(name: str, results: Results) -> list[Check]:
+    """Check everything that the paper says about hLinUCB."""
     return [
         *(claims.lower(results[WELL], WELL, name, other) for other in [LIN_TS, *ROLIN_TS]),
         *(claims.similar(results[p], p, name, LIN_TS) for p in MISSPECIFIED),
@@ -111,4 +112,5 @@ def _fits_the_text(name: str, results: Results) -> list[Check]:
 
 
 def _conservative(name: str, results: Results) -> list[Check]:
+    """Check that Safe-FALCON has ten times the regret of RoLinTS."""
     return [claims.at_least(results[p], p, name, ours, 10.0) for p in PANELS for ours in ROLIN_TS]

@@ -1,4 +1,4 @@
-"""Run an experiment of the paper into a folder."""
+"""Run an experiment of the paper and write its results to a folder."""
 
 from __future__ import annotations
 
@@ -13,28 +13,33 @@ import pandas as pd
 
 from rolin._support.checks import count_of
 from rolin._support.parallel import Engine, check_engine, check_n_jobs, connected
+from rolin._support.progress import Progress, check_progress, reporter
 from rolin.paper import figures
 from rolin.paper.claims import Check, Claim, verdict
 from rolin.paper.experiment import Experiment
 from rolin.paper.folder import Folder
 from rolin.simulation.result import Result
-from rolin.simulation.runner import MOST, simulate
+from rolin.simulation.run_file import completed_runs
+from rolin.simulation.runner import MAX_COUNT, simulate
 
 __all__ = ["Report", "claims_page", "records", "reproduce"]
 
-# Exceptions to a claim that its verdict names one by one.
+# Number of exceptions to a claim up to which its verdict names each of them.
 _SHOWN = 4
 
 
 @dataclass(frozen=True)
 class Report:
-    """What an experiment found."""
+    """The results of an experiment."""
 
     title: str
+    """Title of the figure or table."""
     folder: Path
+    """The folder with all files."""
     summary: pd.DataFrame
     """One row per environment and policy."""
     verdicts: Sequence[tuple[Claim, Sequence[Check]]]
+    """Every claim with its checks."""
 
 
 def reproduce(
@@ -47,33 +52,59 @@ def reproduce(
     engine: Engine | None = None,
     address: str | None = None,
     n_points: int = 100,
-    progress: bool = True,
+    progress: Progress = True,
 ) -> Report:
     """Run an experiment, and write figure, regrets, summary, claims and settings to a folder.
 
-    Run again after it was stopped, it goes on from the last finished run; run again with more runs,
-    it adds those.
+    The same call resumes an interrupted experiment after its last completed run. A call with more runs
+    adds the new ones.
+
+    Parameters
+    ----------
+    experiment
+        The experiment.
+    folder
+        Output folder; created if it does not exist.
+    runs
+        Number of runs; by default that of the experiment.
+    seed
+        A non-negative integer.
+    n_jobs
+        Number of processes; `None` means 1, -1 means all cores.
+    engine
+        `"dask"` or `"ray"` to run on a cluster; by default processes of this machine.
+    address
+        Address of the cluster; by default a new one on this machine.
+    n_points
+        Number of evenly spaced rounds after which the regret is recorded.
+    progress
+        `True` shows a progress bar for each environment, `False` shows nothing. A function is called with
+        the number of runs that were completed since its last call.
     """
-    runs = experiment.runs if runs is None else count_of("runs", runs, least=1, most=MOST)
-    # All that can be refused is, before anything is written.
+    runs = experiment.runs if runs is None else count_of("runs", runs, least=1, most=MAX_COUNT)
+    # Everything is checked before anything is written.
     check_n_jobs(n_jobs)
     check_engine(engine, address)
+    check_progress(progress)
     seed, n_points = count_of("seed", seed), count_of("n_points", n_points, least=1)
-    count_of("rounds", experiment.rounds, least=1, most=MOST)
+    count_of("rounds", experiment.rounds, least=1, most=MAX_COUNT)
     for make in experiment.policies.values():
         make(seed=seed)
-    asked = {
+    settings = {
         "experiment": experiment.name,
         "rounds": experiment.rounds,
         "seed": seed,
         "checkpoints": n_points,
         **experiment.settings,
     }
-    place = Folder(folder, asked)
+    output = Folder(folder, settings)
     results = {}
-    with connected(engine, address, n_jobs):
+    with connected(engine, address, 1 if n_jobs is None else n_jobs):
         for i, (title, environment) in enumerate(experiment.environments.items(), start=1):
-            with warnings.catch_warnings():
+            checkpoint = folder / f"runs-{i}.jsonl"
+            label = f"{experiment.name}, {title}"
+            done = sum(run < runs for run in completed_runs(checkpoint))
+            with warnings.catch_warnings(), reporter(progress, label, runs, done) as advance:
                 warnings.filterwarnings("ignore", "interrupted:")
                 results[title] = simulate(
                     experiment.policies,
@@ -85,18 +116,21 @@ def reproduce(
                     engine=engine,
                     address=address,
                     n_points=n_points,
-                    progress=f"{experiment.name}, {title}" if progress else False,
-                    checkpoint=folder / f"runs-{i}.jsonl",
+                    progress=advance,
+                    checkpoint=checkpoint,
                 )
             if len(results[title].runs) < runs:
                 raise KeyboardInterrupt
-    return _write(experiment, place, results, asked)
+    return _write(experiment, output, results, settings)
 
 
 def _write(
-    experiment: Experiment, place: Folder, results: Mapping[str, Result], asked: Mapping[str, Any]
+    experiment: Experiment,
+    output: Folder,
+    results: Mapping[str, Result],
+    settings: Mapping[str, Any],
 ) -> Report:
-    """Write all files but the runs themselves."""
+    """Write all files except the runs themselves."""
     head = {"experiment": experiment.name}
     frames, summaries = [], []
     for title, result in results.items():
@@ -104,7 +138,7 @@ def _write(
         summaries.append(result.summary().assign(**head, environment=title))
     regret, summary = pd.concat(frames), pd.concat(summaries, ignore_index=True)
     regret = regret[["experiment", "environment", "policy", "run", "round", "regret"]]
-    with place.file("regret.csv") as path:
+    with output.file("regret.csv") as path:
         regret.to_csv(path, index=False, float_format="%.10g")
     summary = summary.rename(
         columns={
@@ -114,33 +148,33 @@ def _write(
     )
     columns = ["experiment", "environment", "policy"]
     summary = summary[[*columns, *(c for c in summary.columns if c not in columns)]]
-    place.write("summary.json", records(summary))
+    output.write("summary.json", records(summary))
     verdicts = [(claim, claim.check(results)) for claim in experiment.claims]
     runs = max(len(result.runs) for result in results.values())
     notes = list(experiment.notes)
-    if runs < experiment.least_runs:
-        notes.append(
-            f"**Only {runs} runs, of at least {experiment.least_runs} that these verdicts need.**"
-        )
-    settings = ", ".join(f"{name} {value}" for name, value in asked.items() if name != "experiment")
-    heading = f"{experiment.source}: {runs} runs, {settings}"
-    place.write("claims.md", claims_page(heading, verdicts, notes))
+    if runs < experiment.min_runs:
+        notes.append(f"**Only {runs} runs; these verdicts need at least {experiment.min_runs}.**")
+    options = ", ".join(
+        f"{name} {value}" for name, value in settings.items() if name != "experiment"
+    )
+    heading = f"{experiment.source}: {runs} runs, {options}"
+    output.write("claims.md", claims_page(heading, verdicts, notes))
     figure = figures.draw(experiment, results)
     for ending in ("png", "svg"):
-        with place.file(f"figure.{ending}") as path:
+        with output.file(f"figure.{ending}") as path:
             figures.save(figure, path)
     first = next(iter(results.values()))
-    place.write_settings(
+    output.write_settings(
         runs=runs,
         policies=first.settings["policies"],
         environments={title: r.settings["environment"] for title, r in results.items()},
         notes=notes,
     )
-    return Report(experiment.title, place.path, summary, verdicts)
+    return Report(experiment.title, output.path, summary, verdicts)
 
 
 def records(summary: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return rows for JSON, which has no NaN."""
+    """Return the rows of a frame for JSON, with `None` for NaN, which JSON does not have."""
     return [
         {name: None if isinstance(v, float) and np.isnan(v) else v for name, v in row.items()}
         for row in summary.to_dict("records")
@@ -150,7 +184,7 @@ def records(summary: pd.DataFrame) -> list[dict[str, Any]]:
 def claims_page(
     heading: str, verdicts: Sequence[tuple[Claim, Sequence[Check]]], notes: Sequence[str]
 ) -> str:
-    """Return the ledger of claims as Markdown: the verdicts, then the numbers behind them."""
+    """Return the claims as Markdown: a table of verdicts, then a table of the numbers of every check."""
     marks = {True: "yes", False: "no", None: "cannot be told"}
     lines = [heading, "", "| claim | the paper says | verdict | except |", "|---|---|---|---|"]
     for claim, checks in verdicts:
@@ -170,7 +204,7 @@ def claims_page(
 
 
 def _exceptions(checks: Sequence[Check]) -> str:
-    """Return where a claim does not hold, and where the runs cannot tell."""
+    """Return the checks in which a claim does not hold, and those that are inconclusive."""
     parts = []
     for words, outcome in (("not", False), ("cannot be told", None)):
         where = [check.where for check in checks if check.outcome is outcome]

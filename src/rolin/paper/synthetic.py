@@ -1,4 +1,4 @@
-"""Figure 1: robust linear bandits drawn from their prior, and what the other figures share with it."""
+"""Figure 1: synthetic problems drawn from the prior; also the parts that other experiments share."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rolin.model.draws import Sampling
 from rolin.paper import claims
 from rolin.paper.claims import Check, Claim, Results
 from rolin.paper.experiment import Experiment
-from rolin.simulation.comparison import mean_of, rounded
-from rolin.simulation.runner import MakePolicy
+from rolin.simulation.comparison import format_interval, mean_over_runs
+from rolin.simulation.play import MakePolicy
 
 __all__ = [
     "AGENT_STDS",
@@ -45,12 +45,12 @@ SECTION = "Section 6.1"
 
 
 def rolin_ts(arm_std: float) -> str:
-    """Return the name of RoLinTS with this s₀."""
+    """Return the name of RoLinTS with this value of s₀."""
     return f"RoLinTS, s₀ = {arm_std:g}"
 
 
 def panel(arm_std: float) -> str:
-    """Return the title of a panel."""
+    """Return the title of the panel with this value of σ₀."""
     return f"σ₀ = {arm_std:g}"
 
 
@@ -61,7 +61,7 @@ WELL, MOST = panel(0.0), panel(0.5)
 
 
 def environments(contexts: Contexts) -> dict[str, Synthetic]:
-    """Return the three problems."""
+    """Return the three environments, by the title of their panel."""
     return {
         panel(std): Synthetic(n_arms=N_ARMS, n_features=N_FEATURES, arm_std=std, contexts=contexts)
         for std in TRUE_STDS
@@ -69,19 +69,20 @@ def environments(contexts: Contexts) -> dict[str, Synthetic]:
 
 
 def baselines(n_arms: int = N_ARMS, n_features: int = N_FEATURES) -> dict[str, MakePolicy]:
-    """Return the baselines that the paper compares with, besides LinTS.
+    """Return the baselines of the paper, except LinTS.
 
-    The paper gives neither hLinUCB's exploration, ridge and start, nor Safe-FALCON's confidence and
-    first epoch: these are the defaults of hLinUCB's authors, and 0.05 and 2.
+    The paper does not state the exploration, ridge and initial hidden features of hLinUCB: these are the
+    defaults of its authors. Nor does it state the confidence and first epoch of Safe-FALCON: these are
+    0.05 and 2.
     """
     return {
-        H_LIN_UCB: partial(rolin.HLinUCB, n_features=n_features, n_hidden=n_arms),
+        H_LIN_UCB: partial(rolin.HLinUCB, n_features=n_features, n_hidden=n_arms, initial="zero"),
         SAFE_FALCON: partial(rolin.SafeFALCON, n_features=n_features, n_arms=n_arms),
     }
 
 
 def thompson(sampling: Sampling) -> dict[str, MakePolicy]:
-    """Return RoLinTS with its three s₀, and LinTS."""
+    """Return RoLinTS with three values of s₀, and LinTS."""
     ours: dict[str, MakePolicy] = {
         rolin_ts(s): partial(rolin.RoLinTS, n_features=N_FEATURES, arm_std=s, sampling=sampling)
         for s in AGENT_STDS
@@ -89,11 +90,11 @@ def thompson(sampling: Sampling) -> dict[str, MakePolicy]:
     return {**ours, LIN_TS: partial(rolin.LinTS, n_features=N_FEATURES, sampling=sampling)}
 
 
-# -- what the paper says of Figure 1, and of anything that has "similar trends" ----------------
+# -- claims about Figure 1, and about all figures with "similar trends" ------------------------
 
 
 def trends(ours: list[str], linear: str, source: str) -> tuple[Claim, ...]:
-    """Return the claims on a figure like Figure 1, with our policies and their linear rival."""
+    """Return the claims about a figure like Figure 1, for the robust policies and their linear baseline."""
 
     def each(
         check: Callable[..., Check], panels: list[str], *args: object
@@ -188,20 +189,20 @@ def trends(ours: list[str], linear: str, source: str) -> tuple[Claim, ...]:
 
 
 def growing_gaps(results: Results, linear: str, ours: str) -> list[Check]:
-    """Check that the linear policy's excess regret grows from panel to panel.
+    """Check that the excess regret of the linear policy grows from panel to panel.
 
-    Run i of every panel has the same coefficients, contexts and noise, so the rise is paired too.
+    Run i has the same coefficients, contexts and noise in every panel, so the growth is paired too.
     """
     gaps = [results[p].regret[linear][:, -1] - results[p].regret[ours][:, -1] for p in PANELS]
     checks = []
     for (before, less), (after, more) in pairwise(zip(PANELS, gaps, strict=True)):
-        rise = mean_of(more - less)
+        rise = mean_over_runs(more - less)
         checks.append(
             Check(
                 f"{linear} minus {ours}, {before} to {after}",
                 claims.above(rise, 0.0),
-                f"gaps {mean_of(less)} and {mean_of(more)}, rise {rise} "
-                f"({rounded(rise.low)} to {rounded(rise.high)})",
+                f"gaps {mean_over_runs(less)} and {mean_over_runs(more)}, rise {rise} "
+                f"({format_interval(rise)})",
             )
         )
     return checks
@@ -213,7 +214,7 @@ def growing_gaps(results: Results, linear: str, ours: str) -> list[Check]:
 def synthetic(
     *, rounds: int | None = None, contexts: Contexts = "fresh", sampling: Sampling = "marginal"
 ) -> Experiment:
-    """Figure 1: RoLinTS beside LinTS, hLinUCB and Safe-FALCON in three synthetic problems."""
+    """Figure 1: RoLinTS, LinTS, hLinUCB and Safe-FALCON in three synthetic problems."""
     rounds = ROUNDS if rounds is None else rounds
     return Experiment(
         name="synthetic",

@@ -32,14 +32,14 @@ SOURCE = "Appendix C"
 
 
 def rolin_ucb(arm_std: float) -> str:
-    """Return the name of RoLinUCB with this s₀."""
+    """Return the name of RoLinUCB with this value of s₀."""
     return f"RoLinUCB, s₀ = {arm_std:g}"
 
 
 def ucb(
     *, rounds: int | None = None, contexts: Contexts = "fresh", sampling: Sampling = "marginal"
 ) -> Experiment:
-    """Appendix C, second figure: RoLinUCB and LinUCB."""
+    """Appendix C, second figure: RoLinUCB and LinUCB in the problems of Figure 1."""
     rounds = ROUNDS if rounds is None else rounds
     ours = [rolin_ucb(s) for s in AGENT_STDS]
     make = partial(rolin.RoLinUCB, n_features=N_FEATURES, horizon=rounds)
@@ -63,7 +63,7 @@ def ucb(
             **baselines(),
             **thompson(sampling),
         },
-        undrawn=frozenset([*ROLIN_TS, LIN_TS]),
+        not_drawn=frozenset([*ROLIN_TS, LIN_TS]),
         rounds=rounds,
         runs=RUNS,
         claims=(

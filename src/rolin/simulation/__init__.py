@@ -1,7 +1,7 @@
-"""Policies against simulated worlds: the same problems and the same luck for all of them."""
+"""Simulate policies in environments: in each run, all policies face the same problem and the same noise."""
 
-from rolin.simulation.comparison import Comparison, Estimate
+from rolin.simulation.comparison import Comparison, RunEstimate
 from rolin.simulation.result import Result
 from rolin.simulation.runner import simulate
 
-__all__ = ["Comparison", "Estimate", "Result", "simulate"]
+__all__ = ["Comparison", "Result", "RunEstimate", "simulate"]

@@ -1,4 +1,4 @@
-"""Means, ratios and paired differences, with their uncertainty."""
+"""Means, ratios and paired differences over runs, with their uncertainty."""
 
 from __future__ import annotations
 
@@ -8,21 +8,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin._support.checks import number_of
-from rolin.errors import InputError, ParameterError
+from rolin._support.checks import level_of
+from rolin.errors import InputError
 
-__all__ = ["Comparison", "Estimate", "compare", "mean_of", "ratio_of", "rounded"]
+__all__ = [
+    "Comparison",
+    "RunEstimate",
+    "compare",
+    "format_interval",
+    "format_number",
+    "mean_over_runs",
+    "ratio_over_runs",
+]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A number that runs gave, with its standard error and an interval."""
+class RunEstimate:
+    """A number estimated from runs, with its standard error and a confidence interval."""
 
     value: float
     std_error: float
-    """Standard error; NaN from a single run."""
+    """Standard error; NaN if there is only one run."""
     low: float
     """Lower end of the interval."""
     high: float
@@ -30,81 +38,97 @@ class Estimate:
 
     def __str__(self) -> str:
         """Return value ± standard error."""
-        return f"{rounded(self.value)} ± {rounded(self.std_error, 2)}"
+        return f"{format_number(self.value)} ± {format_number(self.std_error, 2)}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """Two policies that met the same problems, noise and random numbers."""
+    """Paired comparison of two policies that played the same problems with the same noise and seeds."""
 
-    difference: Estimate
-    """Mean of the first minus mean of the second."""
-    ratio: Estimate
-    """Mean of the first over mean of the second."""
+    difference: RunEstimate
+    """Mean regret of the first policy minus mean regret of the second."""
+    ratio: RunEstimate
+    """Mean regret of the first policy divided by mean regret of the second."""
     wins: float
-    """Share of the runs in which the first had less regret (ties count half)."""
+    """Share of the runs in which the first policy had less regret; a tie counts as half a win."""
+
+    def __repr__(self) -> str:
+        """Return the estimates with their standard errors, on one line."""
+        return f"Comparison(difference={self.difference}, ratio={self.ratio}, wins={self.wins:.0%})"
+
+    def __str__(self) -> str:
+        """Return the estimates with their standard errors and intervals, on one line."""
+        return (
+            f"difference {self.difference} ({format_interval(self.difference)}), ratio {self.ratio} "
+            f"({format_interval(self.ratio)}), less regret in {self.wins:.0%} of the runs"
+        )
 
 
 def compare(first: Floats, second: Floats, level: float = 0.95) -> Comparison:
-    """Compare two sets of paired runs.
+    """Compare the regrets of two policies in the same runs.
 
     Parameters
     ----------
     first
-        (R,) regrets.
+        (R,) regrets of one policy.
     second
-        (R,) regrets of the same runs.
+        (R,) regrets of the other policy in the same runs.
     level
-        Probability with which the intervals hold the truth.
+        Confidence level of the intervals.
     """
-    won = np.mean(first < second) + 0.5 * np.mean(first == second)
-    return Comparison(mean_of(first - second, level), ratio_of(first, second, level), float(won))
+    wins = np.mean(first < second) + 0.5 * np.mean(first == second)
+    return Comparison(
+        mean_over_runs(first - second, level), ratio_over_runs(first, second, level), float(wins)
+    )
 
 
-def mean_of(values: Floats, level: float = 0.95) -> Estimate:
-    """Return the mean of runs, with Student's interval."""
+def mean_over_runs(values: Floats, level: float = 0.95) -> RunEstimate:
+    """Return the mean of (R,) values, one per run, with Student's interval."""
     n = _count(values)
     std_error = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
-    return _interval(float(values.mean()), std_error, n, level)
+    return _with_interval(float(values.mean()), std_error, n, level)
 
 
-def ratio_of(above: Floats, below: Floats, level: float = 0.95) -> Estimate:
-    """Return the ratio of two means of paired runs, by the delta method.
+def ratio_over_runs(numerator: Floats, denominator: Floats, level: float = 0.95) -> RunEstimate:
+    """Return the ratio of two means of paired runs, with an interval by the delta method.
 
-    With a = mean(above), b = mean(below) and the residuals e = above - (a/b) below, which have mean
-    zero, the standard error of a/b is that of mean(e) over |b|.
+    Let a = mean(numerator), b = mean(denominator) and e = numerator - (a/b) denominator. The
+    residuals e have mean zero, and the standard error of a/b is that of mean(e) divided by |b|.
     """
-    n, mean = _count(above), float(below.mean())
+    n, mean = _count(numerator), float(denominator.mean())
     if mean == 0.0:
-        return Estimate(math.nan, math.nan, math.nan, math.nan)
-    ratio = float(above.mean()) / mean
-    rest = above - ratio * below
-    std_error = float(rest.std(ddof=1)) / math.sqrt(n) / abs(mean) if n > 1 else math.nan
-    return _interval(ratio, std_error, n, level)
+        return RunEstimate(math.nan, math.nan, math.nan, math.nan)
+    ratio = float(numerator.mean()) / mean
+    residuals = numerator - ratio * denominator
+    std_error = float(residuals.std(ddof=1)) / math.sqrt(n) / abs(mean) if n > 1 else math.nan
+    return _with_interval(ratio, std_error, n, level)
 
 
-def rounded(value: float, digits: int = 3) -> str:
-    """Return a number with so many digits, or more where they stand before the point.
+def format_number(value: float, digits: int = 3) -> str:
+    """Return a number with this many significant digits, and never fewer than its integer part has.
 
-    >>> rounded(1234.5), rounded(12.345), rounded(0.012345)
+    >>> format_number(1234.5), format_number(12.345), format_number(0.012345)
     ('1234', '12.3', '0.0123')
     """
     return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
+def format_interval(estimate: RunEstimate) -> str:
+    """Return both ends of an interval, rounded."""
+    return f"{format_number(estimate.low)} to {format_number(estimate.high)}"
+
+
 def _count(runs: Floats) -> int:
     if not len(runs):
-        raise InputError("no runs were given, expected at least one")
+        raise InputError("the result has no runs, expected at least one")
     return len(runs)
 
 
-def _interval(value: float, std_error: float, n: int, level: float) -> Estimate:
-    level = number_of("level", level, ParameterError)
-    if not 0.0 < level < 1.0:
-        raise ParameterError(f"level={level!r}, expected a number between 0 and 1")
+def _with_interval(value: float, std_error: float, n: int, level: float) -> RunEstimate:
+    level = level_of(level)
     if n == 1:
-        return Estimate(value, math.nan, math.nan, math.nan)
-    from scipy.special import stdtrit  # 0.1 s to import, and only simulations need it
+        return RunEstimate(value, math.nan, math.nan, math.nan)
+    from scipy.special import stdtrit  # takes 0.1 s to import, and only simulations need it
 
     margin = float(stdtrit(n - 1, 0.5 + level / 2)) * std_error
-    return Estimate(value, std_error, value - margin, value + margin)
+    return RunEstimate(value, std_error, value - margin, value + margin)

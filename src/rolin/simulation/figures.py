@@ -1,4 +1,4 @@
-"""Regret curves."""
+"""Plots of regret against rounds."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def draw_regret(result: Result, ax: Axes | None, *, scale: str, bound: bool, ban
             _, ax = plt.subplots(figsize=(4.8, 3.4), layout="constrained")
     rounds = result.recorded_rounds
     top = 0.0
-    for place, (name, regret) in enumerate(result.regret.items()):
+    for i, (name, regret) in enumerate(result.regret.items()):
         mean = regret.mean(axis=0)
-        look = look_of(place)
+        look = look_of(i)
         ax.plot(rounds, mean, label=name, **look)
         spread = np.zeros_like(mean)
         if len(regret) > 1:

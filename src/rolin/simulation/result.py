@@ -1,4 +1,4 @@
-"""What a simulation found: the regret of every policy in every run."""
+"""The result of a simulation: the regret of every policy in every run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +17,14 @@ from numpy.typing import NDArray
 from rolin._support.checks import number_of
 from rolin._support.optional import needs
 from rolin.errors import InputError, ParameterError
-from rolin.simulation.comparison import Comparison, Estimate, compare, mean_of, ratio_of
+from rolin.simulation.comparison import (
+    Comparison,
+    RunEstimate,
+    compare,
+    format_number,
+    mean_over_runs,
+    ratio_over_runs,
+)
 from rolin.simulation.run_file import RunFile, read_runs
 
 if TYPE_CHECKING:
@@ -26,22 +34,32 @@ if TYPE_CHECKING:
 __all__ = ["Result"]
 
 Floats = NDArray[np.float64]
+# Policies that `repr` names; a result with more of them says how many there are.
+_NAMED = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
-    """Regrets of paired runs: in one run, all policies met the same problem and the same noise."""
+    """Regrets of paired runs: in each run, all policies faced the same problem and the same noise."""
 
     settings: dict[str, Any]
-    """What was played: policies, environment, rounds, seed, checkpoints, and the bound if known."""
+    """What was simulated: policies, environment, rounds, seed, recorded rounds, and the bound if known."""
     runs: tuple[int, ...]
-    """Numbers of the runs, in order."""
+    """Numbers of the runs, in ascending order."""
     regret: Mapping[str, Floats]
-    """(R, C) for every policy: regret of every run up to every recorded round."""
+    """(R, C) for every policy: cumulative regret of each run at each recorded round."""
 
     @classmethod
     def of(cls, settings: dict[str, Any], runs: Mapping[int, Mapping[str, Floats]]) -> Result:
-        """Put runs together, in the order of their numbers."""
+        """Combine single runs, in the order of their numbers.
+
+        Parameters
+        ----------
+        settings
+            What was simulated.
+        runs
+            By the number of the run and the name of the policy: (C,) regret at the recorded rounds.
+        """
         order = sorted(runs)
         names = list(settings["policies"])
         size = len(settings["checkpoints"])
@@ -50,6 +68,26 @@ class Result:
         }
         return cls(settings, tuple(order), regret)
 
+    def __repr__(self) -> str:
+        """Return the policies and the size of the simulation, on one line."""
+        names = self.policies
+        policies = f"{names}" if len(names) <= _NAMED else f"<{len(names)} policies>"
+        return f"Result(policies={policies}, runs={len(self.runs)}, rounds={self.rounds})"
+
+    def _repr_html_(self) -> str:
+        """Return the summary as an HTML table, for notebooks."""
+        caption = escape(f"{len(self.runs)} runs of {self.rounds} rounds")
+        if not self.runs:
+            return f"<p>{escape(repr(self))}</p>"
+        headings = ("policy", "mean regret", "median", "growth")
+        rows = ["".join(f"<th>{heading}</th>" for heading in headings)]
+        for name in self.policies:
+            median = format_number(float(np.median(self.regret[name][:, -1])))
+            cells = (name, str(self.final(name)), median, str(self.growth(name)))
+            rows.append("".join(f"<td>{escape(cell)}</td>" for cell in cells))
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><caption>{caption}</caption>{body}</table>"
+
     @property
     def policies(self) -> list[str]:
         """Names of the policies."""
@@ -57,61 +95,80 @@ class Result:
 
     @property
     def recorded_rounds(self) -> NDArray[np.int64]:
-        """(C,) rounds after which the regret was noted."""
+        """(C,) rounds after which the regret was recorded."""
         return np.array(self.settings["checkpoints"], dtype=np.int64)
 
     @property
     def rounds(self) -> int:
-        """Number of rounds of a run."""
+        """Number of rounds in a run."""
         return int(self.settings["rounds"])
 
     @property
     def bound(self) -> Floats | None:
-        """(C,) Theorem 1's bound at the recorded rounds, where the environment knows one."""
+        """(C,) bound of Theorem 1 at the recorded rounds; `None` if the environment has none."""
         bound = self.settings.get("bound")
         return None if bound is None else np.array(bound)
 
-    def final(self, policy: str, *, level: float = 0.95) -> Estimate:
-        """Return the mean regret of all rounds."""
-        return mean_of(self._of(policy)[:, -1], level)
+    def final(self, policy: str, *, level: float = 0.95) -> RunEstimate:
+        """Return the mean regret of a policy after all rounds.
+
+        Parameters
+        ----------
+        policy
+            Name of the policy.
+        level
+            Confidence level of the interval.
+        """
+        return mean_over_runs(self._regret_of(policy)[:, -1], level)
 
     def compare(self, first: str, second: str, *, level: float = 0.95) -> Comparison:
-        """Compare the regrets of two policies, run by run.
+        """Compare the final regrets of two policies, run by run.
 
         Parameters
         ----------
         first
-            Name of a policy.
+            Name of one policy.
         second
-            Name of another.
+            Name of the other policy.
         level
-            Probability with which the intervals hold the truth.
+            Confidence level of the intervals.
         """
-        return compare(self._of(first)[:, -1], self._of(second)[:, -1], level)
+        return compare(self._regret_of(first)[:, -1], self._regret_of(second)[:, -1], level)
 
-    def growth(self, policy: str, *, level: float = 0.95) -> Estimate:
-        """Return the mean regret of the last quarter of the rounds over that of the third.
+    def growth(self, policy: str, *, level: float = 0.95) -> RunEstimate:
+        """Return the mean regret of the last quarter of the rounds divided by that of the third quarter.
 
-        1 for regret that grows linearly, 0.84 for the square root of the rounds, 0.71 for their
-        logarithm; NaN with fewer than four rounds.
+        It is 1 if regret grows linearly, 0.84 if it grows like the square root of the rounds, and 0.71
+        if it grows like their logarithm. It is NaN with fewer than four rounds.
+
+        Parameters
+        ----------
+        policy
+            Name of the policy.
+        level
+            Confidence level of the interval.
         """
-        regret, at = self._of(policy), self.recorded_rounds.tolist()
-        ends = [self.rounds // 2, 3 * self.rounds // 4, self.rounds]
-        if not set(ends) <= set(at) or not 0 < ends[0] < ends[1]:
-            return Estimate(math.nan, math.nan, math.nan, math.nan)
-        half, most, whole = (regret[:, at.index(end)] for end in ends)
-        # per round: the quarters differ in length where four does not divide the rounds
-        return ratio_of(
-            (whole - most) / (ends[2] - ends[1]), (most - half) / (ends[1] - ends[0]), level
+        regret, recorded = self._regret_of(policy), self.recorded_rounds.tolist()
+        half, three_quarters, end = self.rounds // 2, 3 * self.rounds // 4, self.rounds
+        if not {half, three_quarters, end} <= set(recorded) or not 0 < half < three_quarters:
+            return RunEstimate(math.nan, math.nan, math.nan, math.nan)
+        at_half, at_three_quarters, at_end = (
+            regret[:, recorded.index(t)] for t in (half, three_quarters, end)
+        )
+        # Per round: the quarters differ in length if the number of rounds is not a multiple of four.
+        return ratio_over_runs(
+            (at_end - at_three_quarters) / (end - three_quarters),
+            (at_three_quarters - at_half) / (three_quarters - half),
+            level,
         )
 
-    def _of(self, policy: str) -> Floats:
+    def _regret_of(self, policy: str) -> Floats:
         if policy not in self.regret:
-            raise ParameterError(f"policy {policy!r} was not played, only {self.policies}")
+            raise ParameterError(f"policy={policy!r}, expected one of {self.policies}")
         return self.regret[policy]
 
     def summary(self) -> pd.DataFrame:
-        """Return one row per policy: mean, standard error and median of the regret, and its growth."""
+        """Return one row per policy: mean, standard error and median of the final regret, and its growth."""
         with needs("sim"):
             import pandas as pd
         rows = []
@@ -153,17 +210,17 @@ class Result:
         bound: bool = True,
         band: float = 2.0,
     ) -> Axes:
-        """Draw the mean regret of every policy against the rounds.
+        """Plot the mean regret of every policy against the rounds.
 
         Parameters
         ----------
         ax
-            Where to draw; by default a new figure.
+            Axes to draw on; by default those of a new figure.
         scale
-            Of both axes.
+            Scale of both axes.
         bound
-            Draw Theorem 1's bound, if the environment knows it. It is loose: where it lies above
-            the figure, its value is written instead.
+            Draw the bound of Theorem 1 if the environment has one. The bound is loose: if it lies above
+            the figure, the legend gives its value instead.
         band
             Half-width of the bands around the means, in standard errors.
         """
@@ -175,12 +232,12 @@ class Result:
         if not 0.0 <= band < math.inf:
             raise ParameterError(f"band={band!r}, expected a number of at least 0")
         if not self.runs:
-            raise InputError("there are no runs to draw")
+            raise InputError("the result has no runs to plot, expected at least one")
         return draw_regret(self, ax, scale=scale, bound=bound, band=band)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to one file of JSON lines."""
-        target = Path(os.path.realpath(path))  # through a link, to the file it stands for
+        """Write the result to a file of JSON lines, replacing the file if it exists."""
+        target = Path(os.path.realpath(path))  # a link stays, and the file it points to is replaced
         if target.is_dir():
             raise ParameterError(f"{path} is a folder, expected the name of a file")
         part = target.with_name(f".{target.name}.part")
@@ -196,5 +253,5 @@ class Result:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Result:
-        """Read what `save` wrote, or what `simulate` kept, finished or not."""
+        """Read a file that `save` wrote, or the checkpoint of a `simulate`, completed or not."""
         return cls.of(*read_runs(path))

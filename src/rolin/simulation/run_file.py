@@ -1,9 +1,9 @@
-"""Finished runs of a simulation in one file, written as they finish.
+"""The file in which a simulation stores each completed run.
 
-A line of JSON says what was played, and one more line per run how it went. A run is there whole or
-not at all: a line that was cut short is dropped when the file is read, so a simulation that was
-stopped at any instant goes on from its last finished run. Numbers are written so that they are read
-back exactly.
+The first line is JSON with the settings of the simulation. Each further line is JSON with one run. A
+line that was cut short is dropped when the file is read, so a run is stored completely or not at all,
+and a simulation can resume after an interruption at any moment. Numbers are read back exactly as they
+were written.
 """
 
 from __future__ import annotations
@@ -13,63 +13,64 @@ import os
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rolin.errors import DataError, ParameterError
 
-__all__ = ["RunFile", "difference", "read_runs"]
+__all__ = ["RunFile", "completed_runs", "difference", "read_runs"]
 
 Floats = NDArray[np.float64]
 Regrets = dict[str, Floats]
-"""Regret of every policy at the checkpoints of one run."""
+"""By the name of the policy: (C,) regret of one run at the recorded rounds."""
 
 FORMAT = "rolin-runs"
 VERSION = 1
-"""Of the file, and of how a seed becomes a run: runs of another version are not added to."""
+"""Version of the file and of the way in which a seed determines a run. Versions are never mixed in a file."""
 _START = f'{{"format": "{FORMAT}", "version": '.encode()
 
 
 class RunFile:
-    """A file to add runs to.
+    """A file of runs that is open for appending.
 
     Parameters
     ----------
     path
-        The file; made if it is not there.
+        The file; created if it does not exist.
     settings
-        What is played. If the file holds runs of anything else, it is refused and not touched.
+        What is simulated. A file with runs of other settings is rejected and left unchanged.
     """
 
     def __init__(self, path: str | PathLike[str], settings: Mapping[str, Any]) -> None:
         self.runs: dict[int, Regrets] = {}
-        """The runs that were in the file."""
+        """The runs that the file contained when it was opened."""
         target = self._path = Path(path)
         try:
-            # Unlike "a", writes go where they are told; unlike "w", nothing is lost on opening.
+            # Mode "a" would ignore the seek below, and mode "w" would erase the file.
             self._file: IO[bytes] = os.fdopen(os.open(target, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
         except OSError as error:
             raise ParameterError(f"{path} cannot be written: {error.strerror}") from error
         try:
             _lock(self._file, target)
-            found, self.runs, end = _parsed(target, self._file.read())
-            if found is not None and (text := difference(found, settings)):
+            stored = _parse(target, self._file.read())
+            self.runs = stored.runs
+            if stored.settings is not None and (text := difference(stored.settings, settings)):
                 raise ParameterError(
-                    f"{path} holds runs of other settings: {text}. Nothing was changed; take the old "
-                    "settings or another place"
+                    f"{path} contains runs of other settings: {text}. The file was not changed; use the "
+                    "old settings or another file"
                 )
         except BaseException:
             self._file.close()
             raise
-        self._file.seek(end)
+        self._file.seek(stored.end)
         self._file.truncate()
-        if found is None:
+        if stored.settings is None:
             self._write({"format": FORMAT, "version": VERSION, "settings": dict(settings)})
 
     def add(self, run: int, regrets: Regrets) -> None:
-        """Write a finished run."""
+        """Append a completed run."""
         self._write({"run": run, "regret": {name: r.tolist() for name, r in regrets.items()}})
 
     def _write(self, line: dict[str, Any]) -> None:
@@ -80,7 +81,7 @@ class RunFile:
             raise self._unwritable(error) from error
 
     def close(self) -> None:
-        """Make sure that all is on the disk."""
+        """Flush everything to the disk and close the file."""
         try:
             with self._file:
                 os.fsync(self._file.fileno())
@@ -92,27 +93,42 @@ class RunFile:
 
 
 def read_runs(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[int, Regrets]]:
-    """Return what was played, and the finished runs by number."""
+    """Return the settings of a simulation, and its completed runs by number."""
     target = Path(path)
     if not target.is_file():
         raise DataError(f"there is no file {path}")
-    settings, runs, _ = _parsed(target, target.read_bytes())
-    if settings is None:
+    stored = _parse(target, target.read_bytes())
+    if stored.settings is None:
         raise DataError(f"{path} is empty, or was cut short in its first line")
-    return settings, runs
+    return stored.settings, stored.runs
 
 
-def _parsed(path: Path, content: bytes) -> tuple[dict[str, Any] | None, dict[int, Regrets], int]:
-    """Return settings, runs, and where the last whole line ends; no settings if nothing is whole."""
+def completed_runs(path: Path) -> set[int]:
+    """Return the numbers of the runs in a file; none if the file does not exist yet."""
+    return set(_parse(path, path.read_bytes()).runs) if path.is_file() else set()
+
+
+class _Stored(NamedTuple):
+    """The content of a file of runs."""
+
+    settings: dict[str, Any] | None
+    """What was simulated; `None` if the file has no complete line."""
+    runs: dict[int, Regrets]
+    end: int
+    """Number of bytes up to the end of the last complete line."""
+
+
+def _parse(path: Path, content: bytes) -> _Stored:
+    """Return the content of a file, without a last line that was cut short."""
     end = content.rfind(b"\n") + 1
     if not end and (content.startswith(_START) or _START.startswith(content)):
-        return None, {}, 0
+        return _Stored(None, {}, 0)
     lines = content[:end].splitlines() or [content]
     number = 1  # of the line that is being read
     try:
         header = json.loads(lines[0])
         if header["format"] != FORMAT or header["version"] != VERSION:
-            raise ValueError("another format or version")
+            raise ValueError(f"expected format {FORMAT!r}, version {VERSION}")
         settings = header["settings"]
         names, size = settings["policies"], len(settings["checkpoints"])
         if type(settings["rounds"]) is not int or not isinstance(settings["environment"], str):
@@ -123,31 +139,36 @@ def _parsed(path: Path, content: bytes) -> tuple[dict[str, Any] | None, dict[int
             record = json.loads(line)
             run = record["run"]
             if type(run) is not int or run < 0 or run in runs:
-                raise ValueError(f"run {run!r}, expected a whole number that was not there yet")
+                raise ValueError(
+                    f"run {run!r}, expected a non-negative integer that is not repeated"
+                )
             regrets = {name: np.array(record["regret"][name]) for name in names}
             for r in regrets.values():
                 if r.shape != (size,) or r.dtype.kind not in "if" or not np.isfinite(r).all():
-                    raise ValueError(f"expected {size} finite numbers per policy")
+                    raise ValueError(f"expected {size} finite numbers for each policy")
             runs[run] = {name: r.astype(np.float64) for name, r in regrets.items()}
     except (
         IndexError, KeyError, TypeError, ValueError, AttributeError, RecursionError
     ) as error:  # fmt: skip
         raise DataError(f"{path}, line {number}, is not a run of a simulation: {error}") from error
-    return header["settings"], runs, end
+    return _Stored(settings, runs, end)
 
 
-def difference(found: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """Return the first thing in which two sets of settings differ, or nothing."""
-    asked = json.loads(json.dumps(dict(asked)))  # tuples are lists in the file
-    for name in {**found, **asked}:
-        if found.get(name) != asked.get(name):
-            was, now = (json.dumps(s.get(name), ensure_ascii=False)[:200] for s in (found, asked))
+def difference(stored: Mapping[str, Any], requested: Mapping[str, Any]) -> str:
+    """Describe the first setting in which two sets of settings differ; empty if they are equal."""
+    requested = json.loads(json.dumps(dict(requested)))  # tuples are lists in the file
+    for name in {**stored, **requested}:
+        if stored.get(name) != requested.get(name):
+            was, now = (
+                json.dumps(settings.get(name), ensure_ascii=False)[:200]
+                for settings in (stored, requested)
+            )
             return f"{name} was {was} and is now {now}"
     return ""
 
 
 def _lock(file: IO[bytes], path: Path) -> None:
-    """Keep other processes from writing to the same file, where the system can."""
+    """Lock the file against other processes, if the system supports it."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -1,4 +1,4 @@
-"""Run the code of docs/features.md on the real data, and keep what it prints.
+"""Run the code of docs/how-to/features.md on the real data, and keep what it prints.
 
     python examples/features.py --data DATA --out docs/how-to/runs
 
@@ -20,9 +20,9 @@ import matplotlib
 
 matplotlib.use("Agg")  # a file is wanted, not a window
 
-PAGE = Path(__file__).parent.parent / "docs/features.md"
+PAGE = Path(__file__).parent.parent / "docs/how-to/features.md"
 _BLOCK = re.compile(
-    r'^```python\n(.*?)^```(?:\n+^```text\n--8<-- "([\w.-]+)"\n^```)?', re.MULTILINE | re.DOTALL
+    r"^```python\n(.*?)^```(?:\n+<!-- begin: how-to/runs/([\w.-]+) -->)?", re.MULTILINE | re.DOTALL
 )
 
 
@@ -50,7 +50,7 @@ def run(data: Path, out: Path) -> list[str]:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description="Run docs/features.md on the real data.")
+    parser = argparse.ArgumentParser(description="Run docs/how-to/features.md on the real data.")
     parser.add_argument("--data", type=Path, required=True, help="folder with ml-1m and obd")
     parser.add_argument("--out", type=Path, default=Path("out"), help="where to keep outputs")
     options = parser.parse_args()

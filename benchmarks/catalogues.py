@@ -85,7 +85,7 @@ def catalogues(plan: Plan, step: Callable[[], None]) -> Section:
                 ["arms × features", "rule", "X @ theta", "floor", "decide", "of a batch", "top 10", "over the floor"],
                 rows,
             ),
-            table(["arms × features", "rule", "bytes of features", "bytes beside them, an arm"], memory),
+            table(["arms × features", "rule", "bytes of features", "bytes beside them per arm"], memory),
         ],
         targets,
         raw,

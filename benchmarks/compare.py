@@ -110,7 +110,7 @@ def side_by_side(n_arms: int, engine: float, python: float, plan: Plan, step: St
         [
             table(header, rows),
             table(
-                ["the floor of this machine", "µs", "ratio"],
+                ["lower bounds on this machine", "µs", "ratio"],
                 [
                     [name, number(times[name].micro), number(times[name].over(base))]
                     for name in least
@@ -140,7 +140,7 @@ def other_forms(plan: Plan, step: Step) -> Section:
         world = World(1000 if form is _Changing else 50, 10)
         contender = form(arm_names(len(world.means[0])), 10, np.random.default_rng(1))
         tasks[form.name] = rounds_of(contender, world)
-    many = "decide_many, 100 questions, each (decide only)"
+    many = "decide_many, 100 decisions, each (decide only)"
     tasks[many] = _many_questions(100)
     times = interleave(tasks, plan, step)
     base = times[RolinMarginal.name]

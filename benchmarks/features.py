@@ -220,7 +220,7 @@ def of_a_bandit(plan: Plan, step: Callable[[], None]) -> tuple[str, dict[str, An
         f"Bandit, {K} arms, d = {features.n_features}",
         "decide, µs",
         "reward, µs",
-        "KiB kept",
+        "KiB stored",
     ]
     return table(header, rows), {name: t.parts.tolist() for name, t in found.items()}
 

@@ -1,4 +1,4 @@
-"""Run the code of docs/features.md on real data, and store its output.
+"""Run the code of docs/how-to/features.md on real data, and store its output.
 
     python examples/features.py --data DATA --out docs/how-to/runs
 
@@ -21,9 +21,9 @@ import matplotlib
 
 matplotlib.use("Agg")  # write files, do not open windows
 
-PAGE = Path(__file__).parent.parent / "docs/features.md"
+PAGE = Path(__file__).parent.parent / "docs/how-to/features.md"
 _BLOCK = re.compile(
-    r'^```python\n(.*?)^```(?:\n+^```text\n--8<-- "([\w.-]+)"\n^```)?', re.MULTILINE | re.DOTALL
+    r"^```python\n(.*?)^```(?:\n+<!-- begin: how-to/runs/([\w.-]+) -->)?", re.MULTILINE | re.DOTALL
 )
 
 
@@ -51,7 +51,7 @@ def run(data: Path, out: Path) -> list[str]:
 
 def main() -> None:
     """Read the options and run."""
-    parser = argparse.ArgumentParser(description="Run docs/features.md on real data.")
+    parser = argparse.ArgumentParser(description="Run docs/how-to/features.md on real data.")
     parser.add_argument("--data", type=Path, required=True, help="folder with ml-1m and obd")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the outputs")
     options = parser.parse_args()

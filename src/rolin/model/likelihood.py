@@ -11,7 +11,7 @@ and with A brought to three diagonals, every other number costs O(d):
     -2 log p = N log 2πσ² + Σ_i log(1 + H_i ρ) + log det(I + κA) + Q/σ² - Σ log h,
     Q = s - b'(A + I/κ)⁻¹b
 
-(docs/maths.md, "Evidence"). So the search is over ρ, with a cheap one inside it.
+(docs/explanation/maths.md, "Evidence"). So the search is over ρ, with a cheap one inside it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RANK = 1e-10
 # the noise) that is log-normal around the guess, within a factor of e, give or take; and an arm_std
 # (in units of its guess, both relative to the noise) of density t^a/(1 + t²). It is half-Cauchy but
 # for the power, with which the mode is never zero: an arm_std of zero would end the exploration of
-# arms, hence also the data that could tell that it is not zero (docs/maths.md, "Evidence").
+# arms, hence also the data that could tell that it is not zero (docs/explanation/maths.md, "Evidence").
 _NOISE_COUNT = 1.0
 _NEVER_ZERO = 0.25
 # A guess of the noise that is more than ten times all that rewards show is taken for that much:

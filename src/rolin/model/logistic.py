@@ -1,7 +1,7 @@
-"""Yes/no rewards: coefficients and arm effects on the logit scale, learned online in O(d²).
+"""Binary rewards: coefficients and arm effects on the logit scale, learned online in O(d²).
 
 Each outcome becomes one weighted Gaussian observation of the logit, a *site*: the one that moves the
-arm's normal distribution as the outcome does, in mean and variance (docs/maths.md, "Yes/no
+arm's normal distribution as the outcome does, in mean and variance (docs/explanation/maths.md, "Yes/no
 rewards"). So the machinery of the Gaussian model serves, with a noise of 1. A site depends on what was
 known at its time: the same outcomes in the same order give the same state, in another order nearly so.
 """

@@ -2,7 +2,7 @@
 
 Everything is in units of the noise: coef_std/noise_std is given, arm_std/noise_std is one of a few
 numbers t_g, and the noise itself has a scaled inverse χ² prior. Given t_g, the squared errors Q_g of
-all predictions say what is known of it (docs/maths.md, "Scales integrated out"):
+all predictions say what is known of it (docs/explanation/maths.md, "Scales integrated out"):
 
     σ² | data, g ~ (ν₀ guess² + Q_g)/χ²_ν,   ν = ν₀ + N,
     p(g | data) ∝ p(g) exp(-D_g/2) (ν₀ guess² + Q_g)^(-ν/2)

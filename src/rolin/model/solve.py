@@ -2,7 +2,7 @@
 
     M = Λ + σ⁻²[C + Σ_i H_i (1 - w_i) x̄_i x̄_i'],    b = Λm + σ⁻²[g + Σ_i H_i (1 - w_i) x̄_i r̄_i]
 
-(docs/maths.md, "Additive evidence"). The part between the arms is never added to the rest:
+(docs/explanation/maths.md, "Additive evidence"). The part between the arms is never added to the rest:
 with features offset by a million, its rounding would swallow the information about their
 slopes. All is stacked as the rows of a least-squares problem instead, and reduced by QR to a
 triangle R with R'R = M.
@@ -75,7 +75,7 @@ def _rebuild(scales: Scales, moments: Moments) -> Rebuilt:
     r = triangle[:size, :size]
     coef = _solve(r, triangle[:size, size])
 
-    # -2 log p(r), docs/maths.md, "Evidence": the determinants, then the quadratic form at its
+    # -2 log p(r), docs/explanation/maths.md, "Evidence": the determinants, then the quadratic form at its
     # minimum θ̂, as a sum of squares, since a difference would cancel.
     theta, apart = coef[:d], moments.mean_reward - moments.mean_context @ coef[:d]
     if scales.has_intercept:

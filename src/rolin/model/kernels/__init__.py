@@ -24,7 +24,7 @@ of collinear features left an error of 1.6e-9 in a posterior rebuilt from them, 
 offset by 10⁶ an error of 3.3e-9 in the running one. It costs O(d) per observation: scatter is
 added up plainly for a while and carried over with compensation then.
 
-Symbols are those of the paper and of `docs/maths.md`.
+Symbols are those of the paper and of `docs/explanation/maths.md`.
 """
 
 from rolin.model.kernels.layout import (

@@ -1,4 +1,4 @@
-"""Yes/no rewards: each outcome as a weighted Gaussian observation of the logit.
+"""Binary rewards: each outcome as a weighted Gaussian observation of the logit.
 
 Integrals are taken by the trapezoid rule, which for smooth functions that vanish at both ends errs by
 less than any power of the step.
@@ -121,7 +121,7 @@ def _site(mean: float, variance: float, yes: bool, weight: float) -> tuple[float
 
     The outcome makes N(m, v) the product N(η; m, v) σ(±η)^weight. With Z its integral, g and -c the
     derivatives of log Z, it has mean m + v g and variance v' = v (1 - v c), which an observation
-    r = m + g/c of precision h = c v/v' gives as well (docs/maths.md, "Yes/no rewards"). Under the
+    r = m + g/c of precision h = c v/v' gives as well (docs/explanation/maths.md, "Binary rewards"). Under the
     product, with p = σ(±η): g is the mean of ±weight (1 - p), and c the mean of weight p (1 - p) less the
     variance of weight (1 - p). So nothing cancels where an outcome was all but certain.
     """

@@ -18,7 +18,7 @@ def weigh(
     guess_count: float,  # ν₀
     out: Floats,  # (3, G), written: weights, their running sums, and the noise s
 ) -> float:
-    """Return ν, having written how likely each model is, and its noise (docs/maths.md)."""
+    """Return ν, having written how likely each model is, and its noise (docs/explanation/maths.md)."""
     n = numbers.shape[0]
     freedom = guess_count + float(numbers[0, COUNT])
     highest = -math.inf

@@ -184,7 +184,7 @@ def observe(
 ) -> bool:
     """Fold one weighted observation into the state, or return False and change nothing.
 
-    The exact positive rank-one step (docs/maths.md, "One pull"), with the arm's values as
+    The exact positive rank-one step (docs/explanation/maths.md, "One pull"), with the arm's values as
     they were before it:
 
         u = x - w x̄,  y = r - w r̄,  c = σ²/h + s₀²(1 - w),  M += u u'/c,  b += u y/c

@@ -226,7 +226,7 @@ def score_joint(
 ) -> int:
     """Draw θ = θ̂ + T'z, then every arm's effect given θ, and return `best_of`. O(K d + D²).
 
-    v_i | θ ~ N(w (r̄ - x̄'θ), s₀²(1 - w)), independent over the arms (docs/maths.md).
+    v_i | θ ~ N(w (r̄ - x̄'θ), s₀²(1 - w)), independent over the arms (docs/explanation/maths.md).
     """
     n_arms, d = contexts.shape
     size = factor.shape[0]

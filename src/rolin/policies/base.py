@@ -107,6 +107,32 @@ class Policy(ABC, Generic[Model]):
         """Return the random numbers of a decision, from their start."""
         return self._random.at(key)
 
+    def normals(self, key: Key, n: int) -> Floats:
+        """Return the first n standard normal numbers of a decision.
+
+        They are those of `generator(key).standard_normal(n)`, computed faster.
+
+        Parameters
+        ----------
+        key
+            The key of the decision.
+        n
+            How many numbers to return.
+        """
+        return self._random.normals(key, n)
+
+    def count_decisions(self, n: int) -> None:
+        """Count decisions that were made outside of `decide`, such as by a `Catalogue`.
+
+        They had the keys `n_decisions`, `n_decisions + 1`, …; the next call to `decide` takes the key after them.
+
+        Parameters
+        ----------
+        n
+            The number of decisions.
+        """
+        self._decisions += count_of("n", n)
+
     # -- deciding ----------------------------------------------------------------------------
 
     def decide(

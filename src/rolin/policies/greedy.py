@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
-from rolin.policies.linear import LinearPolicy
+from rolin.policies.linear import LinearPolicy, Rule
 
 __all__ = ["Greedy"]
 
@@ -18,6 +18,8 @@ class Greedy(LinearPolicy):
 
     Its options are those of [`LinearPolicy`][rolin.LinearPolicy]; the seed only breaks ties.
     """
+
+    rule: Rule = "mean"
 
     def draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
         """Return zeros: an arm is scored by its mean."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,9 +24,11 @@ from rolin.policies.base import Policy, options_of
 from rolin.policies.candidates import Candidates
 from rolin.policies.keyed_random import Key
 
-__all__ = ["LinearPolicy"]
+__all__ = ["LinearPolicy", "Rule"]
 
 Floats = NDArray[np.float64]
+Rule = Literal["mean", "bound", "marginal", "joint", "draws", "own"]
+"""How a policy turns the posterior into scores; see `LinearPolicy.rule`."""
 # What is begun with when a scale is to be learned and no guess is given.
 _GUESS = {"noise_std": 1.0, "arm_std": 0.5, "coef_std": 1.0}
 
@@ -68,6 +70,32 @@ class LinearPolicy(Policy[Posterior]):
     call `decide` with a `key` and `predict` at once. Everything else that changes a policy, decisions
     without a key included, needs a lock around it.
     """
+
+    rule: Rule = "draws"
+    """How arms are scored. It tells other code, such as a `Catalogue`, how to compute the same scores.
+
+    - `"mean"`: the posterior mean. Nothing is drawn.
+    - `"bound"`: mean + width · std, with the same width for all arms. Nothing is drawn.
+    - `"marginal"`: mean + z · std, with independent standard normal draws z = `draws(n_arms, key)`.
+    - `"joint"`: one draw of the coefficients, then one draw of every arm's effect given the coefficients.
+      With n = `posterior.size`, the first n of `normals(key, n + n_arms)` draw the coefficients and the others the
+      effects.
+    - `"draws"`: mean + draw · std, with any numbers from `draws(n_arms, key)`. The default of a new policy.
+    - `"own"`: a rule of its own, which only `score` knows.
+
+    A class that overrides `score` has the rule `"own"`. So has one that overrides `draws` of a policy that has
+    declared its rule. A class may declare another rule by setting `rule` itself.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Set the rule to `"own"` if the class overrides what the inherited rule describes."""
+        super().__init_subclass__(**options)
+        declared = _first_with("rule", cls)
+        changed = _first_with("score", cls) < declared or (
+            _first_with("draws", cls) < declared and cls.__mro__[declared] is not LinearPolicy
+        )
+        if changed:
+            cls.rule = "own"
 
     def __init__(
         self,
@@ -219,3 +247,8 @@ class LinearPolicy(Policy[Posterior]):
             settings |= {name: ("learn", getattr(model.guess, name)) for name in model.learn}
         known = options_of(type(self))
         return {name: value for name, value in settings.items() if known is None or name in known}
+
+
+def _first_with(name: str, policy: type) -> int:
+    """Return the position of the first class in the method resolution order that defines a name."""
+    return next(i for i, parent in enumerate(policy.__mro__) if name in vars(parent))

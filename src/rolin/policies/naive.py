@@ -41,6 +41,8 @@ class NaiveRoLinTS(RoLinTS):
     Its options are those of [`RoLinTS`][rolin.RoLinTS]; it neither learns scales nor forgets by itself.
     """
 
+    rule = "own"  # its posterior is dense, so the formulas of the other rules do not apply
+
     def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
         return DensePosterior(scales, n_features)
 

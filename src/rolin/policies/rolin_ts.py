@@ -15,7 +15,7 @@ from rolin.model.scales import CoefScale, Numbers, Scale
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
-from rolin.policies.linear import LinearPolicy
+from rolin.policies.linear import LinearPolicy, Rule
 from rolin.policies.propensity import highest_of_normals
 
 __all__ = ["RoLinTS"]
@@ -73,6 +73,8 @@ class RoLinTS(LinearPolicy):
     >>> mean, std = policy.predict({"red": [1.0, 0.2], "blue": [0.3, 0.9]})
     """
 
+    rule: Rule = "marginal"  # or "joint", by the option `sampling`
+
     def __init__(
         self,
         *,
@@ -102,6 +104,8 @@ class RoLinTS(LinearPolicy):
         )
         check_sampling(sampling)
         self.sampling = sampling
+        if self.rule == "marginal":
+            self.rule = sampling
         self._takes_sparse = sampling == "joint"
 
     @property

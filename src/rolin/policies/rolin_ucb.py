@@ -15,7 +15,7 @@ from rolin.model.scales import CoefScale, Numbers, Scale
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
-from rolin.policies.linear import LinearPolicy
+from rolin.policies.linear import LinearPolicy, Rule
 
 __all__ = ["RoLinUCB"]
 
@@ -61,6 +61,8 @@ class RoLinUCB(LinearPolicy):
     >>> policy.decide({"red": [1.0, 0.2], "blue": [0.3, 0.3]}).arm
     'red'
     """
+
+    rule: Rule = "bound"
 
     def __init__(
         self,

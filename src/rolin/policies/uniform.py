@@ -12,7 +12,7 @@ from rolin.model.draws import Scores
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
-from rolin.policies.linear import LinearPolicy
+from rolin.policies.linear import LinearPolicy, Rule
 
 __all__ = ["Uniform"]
 
@@ -22,6 +22,8 @@ class Uniform(LinearPolicy):
 
     Its options are those of [`LinearPolicy`][rolin.LinearPolicy].
     """
+
+    rule: Rule = "own"
 
     def draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
         """Return uniform random numbers."""

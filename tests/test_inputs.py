@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import rolin
@@ -73,6 +75,9 @@ def test_ucb_takes_a_horizon_or_a_width() -> None:
     [
         (lambda p: p.decide(np.ones((5, 3))), "contexts has shape (5, 3), expected (K, 2)"),
         (lambda p: p.decide([[1.0, 2.0], [1.0]]), "contexts is not an array of numbers"),
+        (lambda p: p.decide(["red", "blue"]), "contexts holds the text 'red', expected numbers: one vector of features per arm. Pass names of arms as keys, {'red': […], …}, or as arms=['red', …]"),
+        (lambda p: p.decide(np.array(["red", "blue"])), "contexts is not an array of numbers: its type is <U4"),
+        (lambda p: p.decide_many(pd.DataFrame(np.ones((2, 2)))), "contexts is one question, expected a (B, K, d)"),
         (lambda p: p.decide({"a": [1.0]}), "the context of arm 'a' has shape (1,), expected (2,)"),
         (lambda p: p.decide({"a": [1.0, "x"]}), "the context of arm 'a' is not an array of numbers"),
         (lambda p: p.decide({"a": [1.0, 2.0]}, ["a"]), "arms was given beside a mapping"),
@@ -195,3 +200,44 @@ def test_a_policy_may_take_any_option() -> None:
             super().__init__(**options)
 
     assert Mine(n_features=2, seed=1).settings == rolin.RoLinTS(n_features=2, seed=1).settings
+
+
+def test_options_are_passed_by_name() -> None:
+    """An option that is passed by position is refused with the call that was meant."""
+    for make in rolin.policies.find().values():
+        with pytest.raises(errors.UnknownOption, match=r"passes options by position") as caught:
+            make(2)
+        assert f"{make.__name__}(n_features=2, …)" in str(caught.value)
+        assert isinstance(caught.value, TypeError)
+
+    class Positional(rolin.RoLinTS):
+        def __init__(self, n_features: int) -> None:
+            super().__init__(n_features=n_features)
+
+    assert Positional(2).n_features == 2
+
+
+def test_a_frames_index_names_the_arms() -> None:
+    """Without `arms`, the index of a pandas frame names the arms; polars numbers its rows."""
+    x = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]])
+    names = ["red", "blue", "gray"]
+    frame = pd.DataFrame(x, index=names)
+    for make in (rolin.RoLinTS, rolin.BayesRoLinTS):
+        policy = make(n_features=2, seed=0)
+        for _ in range(5):
+            policy.update("gray", x[2], 3.0)
+        expected = policy.decide(x, names, key=1)
+        assert policy.decide(frame, key=1).ranking == expected.ranking
+        assert policy.decide(frame, key=1, exclude=["gray"]).arm in ("red", "blue")
+        np.testing.assert_array_equal(policy.predict(frame), policy.predict(x, names))
+        np.testing.assert_array_equal(policy.probabilities(frame), policy.probabilities(x, names))
+        given = policy.predict(frame, arms=["a", "b", "c"])
+        np.testing.assert_array_equal(given, policy.predict(x, ["a", "b", "c"]))
+        many = policy.decide_many([frame, frame])
+        assert {decision.arm for decision in many} <= set(names)
+        numbered: list[Any] = [pd.DataFrame(x), pl.DataFrame(x), pd.DataFrame(x, index=range(5, 8))]
+        for table in numbered:
+            np.testing.assert_array_equal(policy.predict(table), policy.predict(x))
+            assert policy.decide(table, key=1).arm in (0, 1, 2)
+    bandit = rolin.Bandit(rolin.RoLinTS(n_features=2, seed=0))
+    assert bandit.decide(frame).offered == tuple(names)

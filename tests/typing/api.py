@@ -34,6 +34,8 @@ def later() -> rolin.Result:
     """Files and simulations, which take a while."""
     loaded: rolin.RoLinTS = rolin.load("state", rolin.RoLinTS, seed=1)
     any_kind = rolin.load("state")
+    started: rolin.RoLinTS = rolin.RoLinTS.from_fit("fit", seed=1)
+    started.update("red", loaded.posterior.coefficients.mean, 1.0)
     any_kind.update("red", loaded.posterior.coefficients.mean, 1.0)
     return rolin.simulate(
         {"Greedy": lambda seed: rolin.Greedy(n_features=10, seed=seed)},

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rolin.errors import ArmError, ParameterError
 
-__all__ = ["ArmIndex", "Name", "Named", "PastArm", "canonical"]
+__all__ = ["ArmIndex", "Name", "Named", "PastArm", "canonical", "index_names"]
 
 Name = Any
 """A string or an integer; in memory, any hashable."""
@@ -71,6 +71,17 @@ def canonical(name: Name) -> Name:
     if isinstance(name, (float, np.floating)):
         return int(name) if float(name).is_integer() else float(name)
     return name
+
+
+def index_names(table: object) -> list[Name] | None:
+    """Return the index of a pandas data frame as names of arms.
+
+    Return `None` for anything else, and for a data frame whose index only numbers its rows.
+    """
+    if not (hasattr(table, "columns") and hasattr(table, "iloc") and hasattr(table, "index")):
+        return None
+    index: Any = table.index
+    return None if type(index).__name__ == "RangeIndex" else list(index.tolist())
 
 
 class ArmIndex:

@@ -65,6 +65,8 @@ class BayesRoLinTS(Policy[Mixture]):
     1.0
     """
 
+    _unset_scales = "estimate"
+
     def __init__(
         self,
         *,

@@ -20,9 +20,11 @@ from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
 from rolin.model.scales import CoefScale, Numbers, Scale, Scales, guess_of
 from rolin.model.summaries import Prediction
-from rolin.policies.base import Policy, options_of
+from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.keyed_random import Key
+from rolin.policies.options import options_of
+from rolin.policies.warm_start import UnsetScales
 
 __all__ = ["LinearPolicy", "Rule"]
 
@@ -139,6 +141,8 @@ class LinearPolicy(Policy[Posterior]):
     def _new_adaptive(self, scales: Scales, n_features: int, **options: Any) -> Posterior:
         """Return what learns its scales, or forgets."""
         return Adaptive(scales, n_features, **options)
+
+    _unset_scales: UnsetScales | None = "learn"
 
     @abstractmethod
     def draws(self, n_arms: int, key: Key) -> Floats:

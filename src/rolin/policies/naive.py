@@ -24,6 +24,7 @@ from rolin.model.sparse import SparseContexts
 from rolin.model.summaries import ArmEffects, Coefficients
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
+from rolin.policies.options import with_shared_options
 from rolin.policies.rolin_ts import RoLinTS
 
 __all__ = ["DensePosterior", "NaiveRoLinTS"]
@@ -33,14 +34,19 @@ Floats = NDArray[np.float64]
 _UNRANKED = -1
 
 
+@with_shared_options
 class NaiveRoLinTS(RoLinTS):
-    """What `RoLinTS` does, at O((d + K)³) a decision; with marginal sampling, the same decisions.
+    """`RoLinTS` by dense matrices, in O((d + K)³) per decision; for checks and timings, not for use.
 
-    For checking and for timing, not for use.
+    With marginal sampling it makes the same decisions as `RoLinTS`. It does not learn scales and has no half-life.
 
-    Its options are those of [`RoLinTS`][rolin.RoLinTS]; it neither learns scales nor forgets by itself.
+    Parameters
+    ----------
+    **options
+        The options of [`RoLinTS`][rolin.RoLinTS].
     """
 
+    _unset_scales = "estimate"
     rule = "own"  # its posterior is dense, so the formulas of the other rules do not apply
 
     def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:

@@ -22,6 +22,8 @@ MAKERS["NaiveRoLinTS, joint"] = functools.partial(policies.find()["NaiveRoLinTS"
 MAKERS["RoLinTS, intercept"] = functools.partial(
     policies.find()["RoLinTS"], intercept_std=2.0, intercept_mean=0.5, coef_std=[0.5, 1.0, 2.0]
 )
+for initial in ("zero", "one-hot", "normal"):
+    MAKERS[f"HLinUCB, {initial}"] = functools.partial(policies.find()["HLinUCB"], initial=initial)
 MAKERS["RoLinUCB, horizon"] = functools.partial(policies.find()["RoLinUCB"], horizon=1000)
 MAKERS["NaiveRoLinTS, no arm effects"] = functools.partial(
     policies.find()["NaiveRoLinTS"], arm_std=0.0

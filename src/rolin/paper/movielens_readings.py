@@ -41,7 +41,7 @@ FITS: dict[str, dict[str, Any]] = {
 # How hLinUCB starts and explores, beside the default of its authors.
 _BOLD: dict[str, Any] = {"width": 1.0, "hidden_width": 1.0, "ridge": 1.0, "hidden_ridge": 1.0}
 STARTS: dict[str, dict[str, Any]] = {
-    "hLinUCB, zero, width 1, ridge 1": _BOLD,
+    "hLinUCB, zero, width 1, ridge 1": {**_BOLD, "initial": "zero"},
     "hLinUCB, uniform, width 1, ridge 1": {**_BOLD, "initial": "uniform"},
 }
 

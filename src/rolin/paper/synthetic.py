@@ -75,7 +75,7 @@ def baselines(n_arms: int = N_ARMS, n_features: int = N_FEATURES) -> dict[str, M
     first epoch: these are the defaults of hLinUCB's authors, and 0.05 and 2.
     """
     return {
-        H_LIN_UCB: partial(rolin.HLinUCB, n_features=n_features, n_hidden=n_arms),
+        H_LIN_UCB: partial(rolin.HLinUCB, n_features=n_features, n_hidden=n_arms, initial="zero"),
         SAFE_FALCON: partial(rolin.SafeFALCON, n_features=n_features, n_arms=n_arms),
     }
 

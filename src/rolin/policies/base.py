@@ -428,6 +428,12 @@ class Policy(ABC, Generic[Model]):
 
     binary = False
     """Whether rewards must be 0 or 1."""
+
+    @property
+    def new_arms_are_equal(self) -> bool:
+        """Whether arms without rewards score the same, on average, in the same context."""
+        return True
+
     exact = True
     """Whether the posterior is exact under the model, or an approximation."""
 

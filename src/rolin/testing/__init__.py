@@ -60,12 +60,13 @@ def checks_for(make: MakePolicy) -> list[Check]:
         deciding.names_have_one_form,
         deciding.excluded_arms_are_not_chosen,
         deciding.rankings_are_whole,
-        deciding.ties_are_broken_at_random,
         deciding.an_empty_question_is_refused,
         deciding.bad_questions_change_nothing,
         deciding.inputs_stay_as_they_are,
         learning.bad_updates_change_nothing,
     ]
+    if getattr(policy, "new_arms_are_equal", True):
+        checks += [deciding.ties_are_broken_at_random]
     if hasattr(policy, "decide_many"):
         checks += [deciding.many_decisions_are_single_ones]
     if hasattr(policy, "update_many"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, Literal, SupportsFloat, get_args
+from typing import Any, Literal, NamedTuple, SupportsFloat, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,7 @@ from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key, KeyedGenerator, fresh_seed
 
-__all__ = ["HLinUCB", "HiddenFeatures"]
+__all__ = ["HLinUCB", "HiddenFeatures", "HiddenPrediction"]
 
 Floats = NDArray[np.float64]
 Initial = Literal["zero", "uniform", "normal", "one-hot"]
@@ -121,7 +121,7 @@ class HLinUCB(Policy["HiddenFeatures"]):
         }
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
-        """Return upper confidence bounds in the coefficients and in the hidden features."""
+        """Return the sums of mean and both widths."""
         x, names, rows = candidates
         model = self._model
         mean, std, hidden_std = model.read(x, names, rows)
@@ -144,6 +144,17 @@ class HLinUCB(Policy["HiddenFeatures"]):
     def new_arms_are_equal(self) -> bool:
         """Whether arms without rewards score the same in the same context; random hidden features differ."""
         return self._model.initial in ("zero", "one-hot")
+
+
+class HiddenPrediction(NamedTuple):
+    """The mean rewards of K arms, and their two kinds of uncertainty."""
+
+    mean: Floats
+    """(K,): z'θ."""
+    std: Floats
+    """(K,): √(z'A⁻¹z), from the coefficients."""
+    hidden_std: Floats
+    """(K,): √(θ_h'C⁻¹θ_h), from the hidden features."""
 
 
 class HiddenFeatures(Learner):
@@ -204,8 +215,8 @@ class HiddenFeatures(Learner):
 
     def read(
         self, contexts: Floats, names: Iterable[Name], rows: NDArray[np.int64]
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return mean, √(z'A⁻¹z) and √(θ_h'C⁻¹θ_h) of each arm."""
+    ) -> HiddenPrediction:
+        """Return the predictions of arms, given their contexts, names and rows."""
         v = self._hidden[rows]
         if self.initial != "zero" and not rows.all():
             for k, name in enumerate(names):
@@ -218,11 +229,11 @@ class HiddenFeatures(Learner):
             mean = z @ self._coef
             std = np.sqrt(np.maximum(variance, 0.0))
         if not theta.any():
-            return mean, std, np.zeros(len(rows))
+            return HiddenPrediction(mean, std, np.zeros(len(rows)))
         n = len(self._index) + 1  # one product for all arms is faster than selecting the asked ones
         product = (self._hidden_inverse[:n].reshape(-1, self.n_hidden) @ theta).reshape(n, -1)
         hidden_std: Floats = np.sqrt(np.maximum(product @ theta, 0.0))
-        return mean, std, hidden_std[rows]
+        return HiddenPrediction(mean, std, hidden_std[rows])
 
     def _start(self, name: Name) -> Floats:
         """Return the initial hidden features of an arm; they depend on its name, so that reading changes nothing."""

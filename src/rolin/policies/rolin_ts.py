@@ -76,7 +76,7 @@ class RoLinTS(LinearPolicy):
         return self._random.normals(key, n_arms)
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
-        """Draw the mean reward of every arm."""
+        """Draw the mean reward of every candidate."""
         x, _, rows = candidates
         posterior = self._model
         if self.sampling == "marginal":  # what the base class does, with two calls fewer
@@ -85,7 +85,7 @@ class RoLinTS(LinearPolicy):
         return posterior.score_joint(x, rows, draws)
 
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
-        """Integrate over the draws; see `probabilities`."""
+        """Return the probability of each candidate, integrated over the draws; see `probabilities`."""
         x, _, rows = candidates
         if self.sampling == "marginal":
             _, table = self._model.score(x, rows, np.zeros(len(x)))

@@ -37,7 +37,7 @@ class Uniform(LinearPolicy):
         return self._random.at(key).random(n_arms)
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
-        """Score the arms by uniform random numbers alone."""
+        """Score the candidates by uniform random numbers."""
         x = candidates.contexts
         if not np.isfinite(x).all():
             raise first_not_finite("contexts", x)

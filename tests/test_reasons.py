@@ -211,7 +211,9 @@ def test_maps_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=f"n_features={D}, and .* makes vectors of 40"):
         Bandit(policy, feature_map=HashedFeatures(40))
     with Bandit(policy, feature_map=FEATURES, journal=path) as bandit:
-        with pytest.raises(ParameterError, match="does not extend: create the new map by with_fields"):
+        with pytest.raises(
+            ParameterError, match="does not extend: create the new map by with_fields"
+        ):
             bandit.change_feature_map(HashedFeatures(D))
         with pytest.raises(ParameterError, match="expected a feature map"):
             bandit.change_feature_map(DictVectorizer())  # type: ignore[arg-type]  # on purpose

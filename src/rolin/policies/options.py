@@ -110,7 +110,7 @@ def parameter_docs(policy: type) -> dict[str, str]:
 
 
 def _signature(init: Any, parent: inspect.Signature) -> inspect.Signature:
-    """Return a signature with the shared options in place of `**options`."""
+    """Return a signature with the shared options instead of `**options`."""
     own = dict(inspect.signature(init).parameters)
     shared, *_ = get_args(get_type_hints(init)[own.popitem()[0]])
     inherited = {

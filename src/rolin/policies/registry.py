@@ -59,7 +59,7 @@ def load(
     kind
         The expected class, such as `rolin.RoLinTS`; by default any.
     seed
-        A new seed in place of the saved one. Servers that start from the same file need different seeds,
+        A new seed instead of the saved one. Servers that start from the same file need different seeds,
         otherwise they draw the same random numbers.
 
     Raises

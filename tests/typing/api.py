@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +30,22 @@ logged: rolin.LoggedDecision = bandit.decide({"red": [1.0, 0.2]}, id="visit-1", 
 bandit.reward(logged.id, 1.0)
 propensity: float | None = logged.propensity
 log: rolin.offline.Log = rolin.offline.read(bandit)
+
+joint = rolin.LinTS(n_features=2, sampling="joint", noise_std="learn", half_life=50.0)
+rolin.LinTS(n_features=2, arm_std=0.5)  # type: ignore[call-arg]  # it has no arm effects
+rolin.RoLinTS(n_features=2, arm_sdt=0.5)  # type: ignore[call-arg]  # a typo
+rolin.RoLinUCB(n_features=2, half_life="long")  # type: ignore[arg-type]  # not a number
+rolin.RoLinTS(2)  # type: ignore[call-arg]  # options are passed by name
+AnyPolicy = TypeVar("AnyPolicy", bound=rolin.Policy[Any])
+
+
+def same(policy: AnyPolicy) -> AnyPolicy:
+    """Generic code keeps the class of a policy."""
+    return policy
+
+
+scales: rolin.Scales = same(policy).scales
+rule: str = same(joint).rule
 
 
 def later() -> rolin.Result:

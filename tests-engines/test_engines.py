@@ -293,7 +293,7 @@ def test_the_command_folds_on_a_cluster_of_its_own(
     out = tmp_path / "state"
     done = command("fit", log, "--out", out, "--engine", engine, "--n-jobs", 2)
     assert "12,000 rewards of 50 arms, 5 features" in done.stdout
-    assert_same(rolin.load(out, rolin.LinearPolicy).moments, local, 1e-12)
+    assert_same(rolin.RoLinTS.from_fit(out).moments, local, 1e-12)
 
 
 def free_port() -> int:

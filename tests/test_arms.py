@@ -137,9 +137,11 @@ def test_nothing_grows_with_the_square_of_the_arms(sampling: str) -> None:
 
 def test_an_unknown_arm_cannot_be_removed_from_an_index() -> None:
     """An index made from names and removals must make sense."""
-    with pytest.raises(errors.ArmError, match="arm 'b' is removed, but was never there"):
+    with pytest.raises(
+        errors.ArmError, match="arm 'b' is listed as removed, but is not among the arms"
+    ):
         ArmIndex(["a"], ["b"])
-    with pytest.raises(errors.ArmError, match="arm 'a' is named twice"):
+    with pytest.raises(errors.ArmError, match="arm 'a' is given twice"):
         ArmIndex(["a", "a"])
 
 

@@ -53,7 +53,9 @@ def test_hidden_features_that_start_at_zero_are_linucb(
     n_hidden: int, ridge: float, seed: int
 ) -> None:
     """Zero is a fixed point: the decisions are those of LinUCB, trace for trace."""
-    hidden = rolin.HLinUCB(n_features=4, n_hidden=n_hidden, width=0.7, ridge=ridge, seed=seed)
+    hidden = rolin.HLinUCB(
+        n_features=4, n_hidden=n_hidden, initial="zero", width=0.7, ridge=ridge, seed=seed
+    )
     linear = rolin.LinUCB(n_features=4, width=0.7, coef_std=ridge**-0.5, seed=seed)
     rng = np.random.default_rng(seed)
     for _ in range(500):
@@ -103,6 +105,17 @@ def test_hlinucb_is_two_ridge_regressions(initial: str, rng: np.random.Generator
     )
     _, scores = policy.score(model.candidates(x, None), 0)
     np.testing.assert_allclose(scores[0], expected, rtol=1e-9)
+
+
+def test_hidden_features_are_learned_by_default() -> None:
+    """Two arms that features cannot tell apart get hidden features that do."""
+    policy = rolin.HLinUCB(n_features=1, width=0.0, hidden_width=0.0, seed=1)
+    for _ in range(50):
+        policy.update("good", [1.0], 1.0)
+        policy.update("bad", [1.0], -1.0)
+    good, bad = policy.score(policy.candidates(np.ones((2, 1)), ["good", "bad"]), 0).values
+    assert good > 0.8
+    assert bad < -0.8
 
 
 def test_hidden_features_of_new_arms_follow_seed_and_name() -> None:

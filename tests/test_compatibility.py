@@ -160,11 +160,11 @@ def test_exported_logs_of_raw_features_can_be_imported():
 
 def test_saved_fits_start_policies():
     """A policy started from an old fit predicts what it predicted then."""
-    policy = rolin.load(FILES / "fit.rolin", rolin.RoLinTS, seed=1)
+    policy = rolin.RoLinTS.from_fit(FILES / "fit.rolin", seed=1)
     mean, _ = policy.predict([[1.0, 0.5], [0.2, 0.1]], arms=["u", "new"])
     # Scales are found by a search that stops within 1e-6 of the mode.
     np.testing.assert_allclose(mean, EXPECTED["fit"]["mean"], rtol=1e-5)
-    raw = rolin.load(FILES / "fit-raw.rolin", seed=1)
+    raw = rolin.RoLinTS.from_fit(FILES / "fit-raw.rolin", seed=1)
     assert raw.feature_map.version == EXPECTED["fit_raw"]["version"]
     assert raw.moments.count == EXPECTED["fit_raw"]["count"]
 

@@ -328,12 +328,15 @@ def test_any_policy_starts_from_one_state_file(rng: np.random.Generator, tmp_pat
     found.save(tmp_path / "state")
     for name, kind in rolin.policies.find().items():
         if name in ("HLinUCB", "SafeFALCON", "LogisticRoLinTS", "LogisticRoLinUCB"):
-            with pytest.raises(StateFileError, match=f"can start, but not {name}"):
-                rolin.load(tmp_path / "state", kind)
-            with pytest.raises(Unsupported, match=f"{name} cannot start"):
+            for start in (found, tmp_path / "state", found.moments):
+                with pytest.raises(Unsupported, match=f"{name} cannot start from a fit: "):
+                    kind.from_fit(start)
+            with pytest.raises(Unsupported, match=f"{name} cannot start from a fit: "):
                 found.policy(kind)
             continue
-        policy: Any = rolin.load(tmp_path / "state", kind, seed=7)
+        with pytest.raises(StateFileError, match=rf"a fit, not a policy: {name}\.from_fit\("):
+            rolin.load(tmp_path / "state", kind)
+        policy: Any = kind.from_fit(tmp_path / "state", seed=7)
         assert type(policy) is kind
         assert policy.seed == 7
         same(policy.moments, found.moments, 1e-9)
@@ -344,14 +347,21 @@ def test_any_policy_starts_from_one_state_file(rng: np.random.Generator, tmp_pat
             for a, b in zip(policy.predict(x, arms), again.predict(x, arms), strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-12)
         assert policy.decide(x, arms).arm == again.decide(x, arms).arm
-    joint = rolin.load(tmp_path / "state", rolin.RoLinTS, sampling="joint", arm_std=0.3)
+    joint = rolin.RoLinTS.from_fit(tmp_path / "state", sampling="joint", arm_std=0.3)
     assert (joint.sampling, joint.scales.arm_std) == ("joint", 0.3)
-    assert isinstance(rolin.load(tmp_path / "state"), rolin.RoLinTS)
+    with pytest.raises(StateFileError, match=r"holds a fit, not a policy: RoLinTS\.from_fit\("):
+        rolin.load(tmp_path / "state")
     joint.save(tmp_path / "saved")
-    with pytest.raises(rolin.errors.UnknownOption, match="was saved with its options, expected no"):
-        rolin.load(tmp_path / "saved", sampling="marginal")
+    with pytest.raises(StateFileError, match=r"holds a RoLinTS, not a fit: rolin\.load\("):
+        rolin.RoLinTS.from_fit(tmp_path / "saved")
     with pytest.raises(rolin.errors.UnknownOption, match="n_features is 4"):
         found.policy(n_features=3)
+    with pytest.raises(rolin.errors.ParameterError, match="expected a Fit, its file, or Moments"):
+        rolin.RoLinTS.from_fit(3)  # type: ignore[arg-type]
+    with pytest.raises(
+        Unsupported, match=r"LinearPolicy cannot start from a fit: it is a base class"
+    ):
+        rolin.LinearPolicy.from_fit(found)
 
 
 def test_the_scales_are_those_of_the_estimate(rng: np.random.Generator) -> None:
@@ -427,6 +437,8 @@ def test_a_fold_that_was_stopped_goes_on(
     assert state.settings["folded"] == 9
     with pytest.raises(StateFileError):
         rolin.load(kept)  # half a log is not a state
+    with pytest.raises(StateFileError, match="holds only a part of the log"):
+        rolin.RoLinTS.from_fit(kept)
 
 
 _KILLED = """
@@ -466,7 +478,7 @@ def test_a_fold_that_was_killed_goes_on(rng: np.random.Generator, tmp_path: Path
         assert rolin.model.state_file.read(kept).settings["folded"] > 0
     assert killed == 3
     subprocess.run(arguments, check=True)
-    same(rolin.load(out, rolin.RoLinTS).moments, oracle(columns, weighted=False))
+    same(rolin.RoLinTS.from_fit(out).moments, oracle(columns, weighted=False))
     assert not kept.exists()
 
 
@@ -876,7 +888,7 @@ def test_the_command_writes_a_state(
     assert "2,000 rewards of 7 arms, 4 features" in done.stdout
     assert "noise_std = " in done.stdout
     assert "folding" in done.stderr
-    policy = rolin.load(out, rolin.LinearPolicy)
+    policy = rolin.RoLinTS.from_fit(out)
     same(policy.moments, oracle(columns))
     assert policy.scales.has_intercept
     assert sorted(os.listdir(tmp_path)) == ["log", "state"]
@@ -893,7 +905,7 @@ def test_the_command_writes_a_state(
         code, text = rolin_command("fit", path, "--out", out, *arguments)
         assert (code, message in text) == (2, True)
     assert rolin_command("fit", path, "--out", tmp_path)[0] == 2
-    same(rolin.load(out, rolin.LinearPolicy).moments, oracle(columns))
+    same(rolin.RoLinTS.from_fit(out).moments, oracle(columns))
 
 
 def test_the_state_says_what_it_is(rng: np.random.Generator, tmp_path: Path) -> None:
@@ -905,7 +917,7 @@ def test_the_state_says_what_it_is(rng: np.random.Generator, tmp_path: Path) -> 
     arrays = {**state.arrays, "weight": np.ones(3)}
     rolin.model.state_file.write(tmp_path / "other", state._replace(arrays=arrays))
     with pytest.raises(StateFileError, match="do not fit together: weight has shape"):
-        rolin.load(tmp_path / "other")
+        rolin.RoLinTS.from_fit(tmp_path / "other")
 
 
 def test_a_damaged_file_of_arrow_does_not_crash(rng: np.random.Generator, tmp_path: Path) -> None:

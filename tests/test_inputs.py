@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import rolin
@@ -29,7 +31,7 @@ from rolin import errors
         ({"coef_std": [[1.0, 2.0]]}, "coef_std has shape (1, 2), expected a number or a list"),
         ({"coef_mean": [0.0] * 3}, "coef_mean has 3 numbers, expected one or n_features=2"),
         ({"coef_std": [1.0, [2.0, 3.0]]}, "coef_std is not an array of numbers"),
-        ({"n_features": 10**30}, "n_features is a number over 100000, the most there can be"),
+        ({"n_features": 10**30}, "n_features is a number over 100000, the maximum"),
         ({"coef_mean": np.inf}, "coef_mean=inf, expected a finite number"),
         ({"intercept_std": 0.0}, "intercept_std=0.0, expected a positive number"),
         ({"intercept_mean": None}, "intercept_mean=None, expected a number"),
@@ -73,11 +75,14 @@ def test_ucb_takes_a_horizon_or_a_width() -> None:
     [
         (lambda p: p.decide(np.ones((5, 3))), "contexts has shape (5, 3), expected (K, 2)"),
         (lambda p: p.decide([[1.0, 2.0], [1.0]]), "contexts is not an array of numbers"),
+        (lambda p: p.decide(["red", "blue"]), "contexts holds the text 'red', expected numbers: one vector of features per arm. Pass names of arms as keys, {'red': […], …}, or as arms=['red', …]"),
+        (lambda p: p.decide(np.array(["red", "blue"])), "contexts is not an array of numbers: its type is <U4"),
+        (lambda p: p.decide_many(pd.DataFrame(np.ones((2, 2)))), "contexts is one question, expected a (B, K, d)"),
         (lambda p: p.decide({"a": [1.0]}), "the context of arm 'a' has shape (1,), expected (2,)"),
         (lambda p: p.decide({"a": [1.0, "x"]}), "the context of arm 'a' is not an array of numbers"),
         (lambda p: p.decide({"a": [1.0, 2.0]}, ["a"]), "arms was given beside a mapping"),
         (lambda p: p.decide([[1.0, np.nan]]), "contexts[0, 1] is nan, expected finite numbers"),
-        (lambda p: p.decide([[1e308, 1e308]] * 2), "contexts holds numbers up to 1e+308: with what has"),
+        (lambda p: p.decide([[1e308, 1e308]] * 2), "contexts has numbers up to 1e+308, which are too large"),
         (lambda p: p.decide(np.ones((2, 2)), ["a"]), "arms has 1 names, expected 2, one per context"),
         (lambda p: p.decide(np.ones((2, 2)), ["a", "a"]), "arm 'a' is given twice"),
         (lambda p: p.decide(np.ones((2, 2)), [1, True]), "arm 1 is given twice"),
@@ -104,7 +109,7 @@ def test_ucb_takes_a_horizon_or_a_width() -> None:
         (lambda p: p.update("a", [1.0, 1.0], 1 + 2j), "reward=(1+2j), expected a number"),
         (lambda p: p.update("a", [1.0, 1.0], np.array("1")), "expected a number"),
         (lambda p: p.update("a", b"12", 1.0), "context is not an array of numbers: it is a bytes"),
-        (lambda p: p.update("a", np.ma.array([1.0, 9.0], mask=[0, 1]), 1.0), "some of it is masked"),
+        (lambda p: p.update("a", np.ma.array([1.0, 9.0], mask=[0, 1]), 1.0), "some of its values are masked"),
         (lambda p: p.update_many(["a"], [], [1.0]), "contexts has shape (0,), expected (1, 2)"),
         (lambda p: p.decide_many([np.ones((2, 2))], "ab"), "arms='ab' is one text"),
         (lambda p: p.decide_many([np.ones((2, 2))], 5), "arms=5, expected a sequence of names"),
@@ -195,3 +200,44 @@ def test_a_policy_may_take_any_option() -> None:
             super().__init__(**options)
 
     assert Mine(n_features=2, seed=1).settings == rolin.RoLinTS(n_features=2, seed=1).settings
+
+
+def test_options_are_passed_by_name() -> None:
+    """An option that is passed by position is refused with the call that was meant."""
+    for make in rolin.policies.find().values():
+        with pytest.raises(errors.UnknownOption, match=r"passes options by position") as caught:
+            make(2)
+        assert f"{make.__name__}(n_features=2, …)" in str(caught.value)
+        assert isinstance(caught.value, TypeError)
+
+    class Positional(rolin.RoLinTS):
+        def __init__(self, n_features: int) -> None:
+            super().__init__(n_features=n_features)
+
+    assert Positional(2).n_features == 2
+
+
+def test_a_frames_index_names_the_arms() -> None:
+    """Without `arms`, the index of a pandas frame names the arms; polars numbers its rows."""
+    x = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]])
+    names = ["red", "blue", "gray"]
+    frame = pd.DataFrame(x, index=names)
+    for make in (rolin.RoLinTS, rolin.BayesRoLinTS):
+        policy = make(n_features=2, seed=0)
+        for _ in range(5):
+            policy.update("gray", x[2], 3.0)
+        expected = policy.decide(x, names, key=1)
+        assert policy.decide(frame, key=1).ranking == expected.ranking
+        assert policy.decide(frame, key=1, exclude=["gray"]).arm in ("red", "blue")
+        np.testing.assert_array_equal(policy.predict(frame), policy.predict(x, names))
+        np.testing.assert_array_equal(policy.probabilities(frame), policy.probabilities(x, names))
+        given = policy.predict(frame, arms=["a", "b", "c"])
+        np.testing.assert_array_equal(given, policy.predict(x, ["a", "b", "c"]))
+        many = policy.decide_many([frame, frame])
+        assert {decision.arm for decision in many} <= set(names)
+        numbered: list[Any] = [pd.DataFrame(x), pl.DataFrame(x), pd.DataFrame(x, index=range(5, 8))]
+        for table in numbered:
+            np.testing.assert_array_equal(policy.predict(table), policy.predict(x))
+            assert policy.decide(table, key=1).arm in (0, 1, 2)
+    bandit = rolin.Bandit(rolin.RoLinTS(n_features=2, seed=0))
+    assert bandit.decide(frame).offered == tuple(names)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+import rolin
 from rolin import policies, testing
+from rolin.model.draws import Scores
+from rolin.policies.candidates import Candidates
+from rolin.policies.keyed_random import Key
 
 MAKERS: dict[str, testing.MakePolicy] = dict(policies.find())
 # Options that take other paths through the code.
@@ -15,6 +22,8 @@ MAKERS["NaiveRoLinTS, joint"] = functools.partial(policies.find()["NaiveRoLinTS"
 MAKERS["RoLinTS, intercept"] = functools.partial(
     policies.find()["RoLinTS"], intercept_std=2.0, intercept_mean=0.5, coef_std=[0.5, 1.0, 2.0]
 )
+for initial in ("zero", "one-hot", "normal"):
+    MAKERS[f"HLinUCB, {initial}"] = functools.partial(policies.find()["HLinUCB"], initial=initial)
 MAKERS["RoLinUCB, horizon"] = functools.partial(policies.find()["RoLinUCB"], horizon=1000)
 MAKERS["NaiveRoLinTS, no arm effects"] = functools.partial(
     policies.find()["NaiveRoLinTS"], arm_std=0.0
@@ -44,3 +53,97 @@ MAKERS["RoLinTS, learned and forgetting"] = functools.partial(
 def test_contract(make: testing.MakePolicy, check: testing.Check) -> None:
     """The law named by the check holds for the policy."""
     check(make)
+
+
+@pytest.mark.parametrize(
+    ("make", "rule"),
+    [
+        (rolin.RoLinTS, "marginal"),
+        (functools.partial(rolin.RoLinTS, sampling="joint"), "joint"),
+        (rolin.LinTS, "marginal"),
+        (functools.partial(rolin.LinTS, sampling="joint"), "joint"),
+        (rolin.LogisticRoLinTS, "marginal"),
+        (functools.partial(rolin.LogisticRoLinTS, sampling="joint"), "joint"),
+        (rolin.RoLinUCB, "bound"),
+        (rolin.LinUCB, "bound"),
+        (rolin.LogisticRoLinUCB, "bound"),
+        (rolin.Greedy, "mean"),
+        (rolin.Uniform, "own"),
+        (rolin.NaiveRoLinTS, "own"),
+        (functools.partial(rolin.NaiveRoLinTS, sampling="joint"), "own"),
+    ],
+)
+def test_rules_describe_the_scores(make: Any, rule: str) -> None:
+    """A policy's scores are those that its declared rule describes."""
+    policy = make(n_features=3, seed=1)
+    assert policy.rule == rule
+    if rule == "own":
+        return
+    rng = np.random.default_rng(0)
+    for t in range(20):
+        policy.update(t % 4, rng.normal(size=3), float(rng.random() < 0.5))
+    candidates = policy.candidates(rng.normal(size=(6, 3)))
+    x, rows, size = candidates.contexts, candidates.rows, policy.posterior.size
+    mean, std, _ = policy.posterior.score(x, rows, np.zeros(6)).table
+    if rule == "joint":
+        expected = policy.posterior.score_joint(x, rows, policy.normals(5, size + 6)).values
+    elif rule == "marginal":
+        expected = mean + policy.normals(5, 6) * std
+    else:
+        width = policy.width if rule == "bound" else 0.0
+        expected = mean + width * std
+    np.testing.assert_allclose(policy.score(candidates, 5).values, expected, rtol=1e-12)
+
+
+def test_a_subclass_with_another_rule_says_so() -> None:
+    """Overriding the rule makes it "own", also by a mixin; `draws` of a new policy does not."""
+
+    class Half(rolin.LinearPolicy):
+        def draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
+            return 0.5 * self.normals(key, n_arms)
+
+    class Scored(rolin.RoLinTS):
+        def score(self, candidates: Candidates, key: Key) -> Scores:
+            return super().score(candidates, key)
+
+    class Drawn(rolin.Greedy):
+        def draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
+            return self.normals(key, n_arms)
+
+    class Mixin:
+        def score(self, candidates: Candidates, key: Key) -> Scores:
+            raise NotImplementedError
+
+    class Mixed(Mixin, rolin.RoLinTS):  # type: ignore[misc]  # Mixin is not a policy
+        pass
+
+    class Declared(Scored):
+        rule = "marginal"
+
+    class Below(Scored):
+        pass
+
+    assert Half(n_features=1).rule == "draws"
+    assert Declared(n_features=1).rule == "marginal"
+    assert Declared(n_features=1, sampling="joint").rule == "joint"
+    for policy in (Scored, Drawn, Mixed, Below):
+        assert policy(n_features=1).rule == "own"
+    assert Scored(n_features=1, sampling="joint").rule == "own"
+
+
+def test_decisions_made_elsewhere_are_counted() -> None:
+    """After `count_decisions(n)` the next decision has the key that n decisions would lead to."""
+    policy = rolin.RoLinTS(n_features=1, seed=1)
+    policy.count_decisions(3)
+    assert policy.n_decisions == 3
+    assert policy.decide([[1.0]]).key == 3
+    with pytest.raises(rolin.errors.ParameterError, match="n=-1, expected a whole number"):
+        policy.count_decisions(-1)
+
+
+def test_normals_are_those_of_the_generator() -> None:
+    """`normals` and `generator` give the same numbers for a key."""
+    policy = rolin.RoLinTS(n_features=1, seed=1)
+    for key in (0, "order-4711"):
+        expected = policy.generator(key).standard_normal(5)
+        np.testing.assert_array_equal(policy.normals(key, 5), expected)

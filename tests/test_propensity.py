@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -61,7 +62,8 @@ def test_joint_sampling_against_the_dense_model(arm_std: float, rng: np.random.G
 
 def test_rules_that_draw_nothing_share_ties() -> None:
     """Of UCB and greedy, the best have it all; equal ones share."""
-    for kind in (rolin.RoLinUCB, rolin.LinUCB, rolin.Greedy, rolin.HLinUCB):
+    hidden = functools.partial(rolin.HLinUCB, initial="zero")
+    for kind in (rolin.RoLinUCB, rolin.LinUCB, rolin.Greedy, hidden):
         policy = kind(n_features=1, seed=0)
         policy.update("a", [1.0], 5.0)
         x = np.array([[1.0], [-1.0], [-1.0]])

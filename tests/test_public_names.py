@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cached_property
+from types import ModuleType
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import rolin
 from rolin import policies
+from rolin.policies.options import options_of, parameter_docs
 
 
 def test_public_names() -> None:
@@ -24,20 +30,95 @@ def test_public_names() -> None:
         assert hasattr(rolin, name)
 
 
-def test_every_policy_is_public_and_documented() -> None:
-    """Every policy that is found has a public name and says what its options mean."""
+def test_every_policy_is_public_and_documents_its_options() -> None:
+    """Every policy has a public name, and its docstring describes each of its options."""
     for name, policy in policies.find().items():
         assert getattr(rolin, name) is policy
-        assert policy.__doc__
+        described = parameter_docs(policy)
+        assert list(described) == options_of(policy), name
+        for option, entry in described.items():
+            assert len(entry.split()) > 3, f"{name} says nothing about {option}"
+
+
+def test_types_and_signatures_of_shared_options_agree() -> None:
+    """What type checkers accept is what the policy takes, with the types that LinearPolicy declares."""
+    shared = get_type_hints(rolin.LinearPolicy.__init__)
+    for policy in policies.find().values():
+        hints = get_type_hints(policy.__init__)
+        typed = get_args(hints.get("options")) if "options" in hints else ()
+        for option, kind in {
+            n: k for each in typed for n, k in get_type_hints(each).items()
+        }.items():
+            assert kind == shared[option], f"{policy.__name__}: {option}"
+        names = {n for each in typed for n in get_type_hints(each)} | set(hints)
+        assert names - {"options", "return"} == set(options_of(policy) or ()), policy.__name__
 
 
 def test_every_module_says_what_it_exports() -> None:
-    """`__all__` is in every module, and every name in it is there and documented."""
+    """`__all__` is in every module, and every name in it is there."""
+    for module in modules():
+        assert module.__doc__, module.__name__
+        for name in module.__all__:
+            assert hasattr(module, name), f"{module.__name__}.{name}"
+
+
+def test_every_public_name_is_documented() -> None:
+    """Functions and classes in `__all__` have docstrings, and so have public methods and properties."""
+    missing = set()
+    for module in modules():
+        for name in module.__all__:
+            value = getattr(module, name)
+            if inspect.isclass(value) or inspect.isroutine(value):
+                missing |= set(undocumented(f"{module.__name__}.{name}", value))
+    assert not missing, "\n".join(sorted(missing))
+
+
+def test_missing_documentation_is_found() -> None:
+    """The check above sees functions, classes, methods, class methods and properties."""
+
+    class Half:
+        """Documented."""
+
+        def method(self) -> None: ...
+
+        @classmethod
+        def make(cls) -> None: ...
+
+        @property
+        def number(self) -> int:
+            return 1
+
+        def _private(self) -> None: ...
+
+    class Generated(NamedTuple):
+        number: int
+
+    def function() -> None: ...
+
+    assert list(undocumented("Generated", Generated)) == ["Generated"]
+    assert list(undocumented("Half", Half)) == ["Half.method", "Half.make", "Half.number"]
+    assert list(undocumented("function", function)) == ["function"]
+
+
+def modules() -> Iterator[ModuleType]:
+    """Yield every module of the package."""
+    yield rolin
     for module in pkgutil.walk_packages(rolin.__path__, "rolin."):
-        loaded = importlib.import_module(module.name)
-        assert loaded.__doc__, module.name
-        for name in loaded.__all__:
-            assert hasattr(loaded, name), f"{module.name}.{name}"
+        yield importlib.import_module(module.name)
+
+
+def undocumented(path: str, value: Any) -> Iterator[str]:
+    """Yield the name, and those of the public members of a class, that have no docstring of their own or inherited."""
+    doc = value.__doc__ if inspect.isclass(value) else inspect.getdoc(value)
+    generated = inspect.isclass(value) and (doc or "").startswith(f"{value.__name__}(")
+    if not doc or generated:  # dataclasses and named tuples get one by themselves
+        yield path
+    if inspect.isclass(value) and value.__module__.startswith(("rolin", __name__)):
+        for name, member in vars(value).items():
+            public = not name.startswith("_")
+            code = inspect.isroutine(member) or isinstance(member, (property, cached_property))
+            if public and code and not inspect.getdoc(getattr(value, name)):
+                yield f"{path}.{name}"
 
 
 def test_importing_is_light() -> None:

@@ -76,7 +76,7 @@ def test_keys_of_any_whole_number() -> None:
         == policy.decide(np.ones((9, 1)), key=5).arm
     )
     for key in (-1, 2**64, 1.5, True, b"x"):
-        with pytest.raises(errors.ParameterError, match=r"str\(…\) makes a text of anything else"):
+        with pytest.raises(errors.ParameterError, match=r"pass str\(…\) of anything else"):
             policy.decide(np.ones((2, 1)), key=key)
 
 

@@ -1,24 +1,24 @@
-"""Everything `rolin` raises on purpose.
+"""All errors and warnings of `rolin`.
 
     RolinError
-    ├── InputError (ValueError)       an argument of a call; the call changed nothing
-    │   ├── ParameterError            an option has a value it cannot have
-    │   │   └── UnknownOption (TypeError)   there is no option of that name
-    │   ├── ShapeError                an array of the wrong shape or length
-    │   ├── NotFiniteError            NaN, infinity, or a number too large to compute with
-    │   ├── ArmError                  names of arms: duplicate, unhashable, removed, none at all
-    │   ├── UnknownDecision (KeyError)   no decision has that id
-    │   └── RewardConflict             another reward for a decision that has one
-    ├── MergeError (ValueError)       evidence that cannot be combined
-    ├── StateFileError                a file that is not a state this version can read
-    ├── JournalError                  a journal that cannot be read, written, or is another's
-    ├── DataError                     data from outside that is missing or malformed
-    ├── EngineError                   a cluster that cannot be reached, or whose workers die
-    ├── MissingExtra (ImportError)    a part that needs packages which are not installed
-    └── Unsupported (NotImplementedError)   a policy without the capability that was asked for
+    ├── InputError (ValueError)             an argument is invalid; the call changed nothing
+    │   ├── ParameterError                  an option has an invalid value
+    │   │   └── UnknownOption (TypeError)   an option does not exist, or is not passed by name
+    │   ├── ShapeError                      an array has the wrong shape, length or type
+    │   ├── NotFiniteError                  a number is NaN, infinite, or too large to compute with
+    │   ├── ArmError                        names of arms are duplicate, unhashable, removed or missing
+    │   ├── UnknownDecision (KeyError)      no decision has this id
+    │   └── RewardConflict                  the decision already has another reward, or has expired
+    ├── MergeError (ValueError)             two policies or moments cannot be combined
+    ├── StateFileError                      a file is not a state that this version can read
+    ├── JournalError                        a journal cannot be read or written, or belongs to another policy
+    ├── DataError                           external data are missing or malformed
+    ├── EngineError                         a cluster cannot be reached, or its workers keep dying
+    ├── MissingExtra (ImportError)          an optional dependency is not installed
+    └── Unsupported (NotImplementedError)   a policy does not have the requested capability
 
-And two warnings: ApproximationWarning (UserWarning), where a result is near but not exact, and
-OverlapWarning (UserWarning), where a log is too different from a policy to say what it is worth.
+There are two warnings. ApproximationWarning (UserWarning): a result is approximate. OverlapWarning (UserWarning): a log
+has too few of the choices that a policy would make to estimate the policy's value.
 
 Messages say what was given and what was expected.
 """
@@ -48,23 +48,23 @@ __all__ = [
 
 
 class RolinError(Exception):
-    """Base of every error that `rolin` raises on purpose."""
+    """Base of all errors of `rolin`."""
 
 
 class InputError(RolinError, ValueError):
-    """An argument of the call is wrong; the call changed nothing."""
+    """An argument is invalid; the call changed nothing."""
 
 
 class ParameterError(InputError):
-    """An option has a value that it cannot have."""
+    """An option has an invalid value."""
 
 
 class UnknownOption(ParameterError, TypeError):
-    """There is no option of that name."""
+    """An option does not exist, or is not passed by name."""
 
 
 class ShapeError(InputError):
-    """An array has the wrong shape or length."""
+    """An array has the wrong shape, length or type."""
 
 
 class NotFiniteError(InputError):
@@ -72,21 +72,21 @@ class NotFiniteError(InputError):
 
 
 class ArmError(InputError):
-    """The names of the arms are wrong: duplicate, unhashable, removed, or none at all."""
+    """Names of arms are duplicate, unhashable, removed or missing."""
 
 
 class UnknownDecision(InputError, KeyError):
-    """No decision has the id that was given."""
+    """No decision has this id."""
 
-    __str__ = Exception.__str__  # a KeyError shows its message in quotes
+    __str__ = Exception.__str__  # otherwise a KeyError shows its message in quotes
 
 
 class RewardConflict(InputError):
-    """A decision that has a reward, or has expired, is given another reward."""
+    """The decision already has another reward, or has expired."""
 
 
 class MergeError(RolinError, ValueError):
-    """Two pieces of evidence cannot be combined."""
+    """Two policies or moments cannot be combined."""
 
 
 class StateFileError(RolinError):
@@ -98,24 +98,24 @@ class JournalError(RolinError):
 
 
 class DataError(RolinError):
-    """Data from outside are missing or malformed; says which file and which line."""
+    """External data are missing or malformed; the message names the file and the line."""
 
 
 class EngineError(RolinError):
-    """A cluster cannot be reached, or its workers die again and again."""
+    """A cluster cannot be reached, or its workers keep dying."""
 
 
 class MissingExtra(RolinError, ImportError):
-    """A part of the library needs packages that are not installed; names the extra."""
+    """An optional dependency is not installed; the message names the extra that installs it."""
 
 
 class Unsupported(RolinError, NotImplementedError):
-    """A policy does not have the capability that was asked for."""
+    """A policy does not have the requested capability."""
 
 
 class ApproximationWarning(UserWarning):
-    """A result is near what was asked for, but not exactly it."""
+    """A result is approximate."""
 
 
 class OverlapWarning(UserWarning):
-    """A log holds too little of what a policy would do to say what the policy is worth."""
+    """A log has too few of the choices that a policy would make to estimate the policy's value."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,11 +31,29 @@ bandit.reward(logged.id, 1.0)
 propensity: float | None = logged.propensity
 log: rolin.offline.Log = rolin.offline.read(bandit)
 
+joint = rolin.LinTS(n_features=2, sampling="joint", noise_std="learn", half_life=50.0)
+rolin.LinTS(n_features=2, arm_std=0.5)  # type: ignore[call-arg]  # it has no arm effects
+rolin.RoLinTS(n_features=2, arm_sdt=0.5)  # type: ignore[call-arg]  # a typo
+rolin.RoLinUCB(n_features=2, half_life="long")  # type: ignore[arg-type]  # not a number
+rolin.RoLinTS(2)  # type: ignore[call-arg]  # options are passed by name
+AnyPolicy = TypeVar("AnyPolicy", bound=rolin.Policy[Any])
+
+
+def same(policy: AnyPolicy) -> AnyPolicy:
+    """Generic code keeps the class of a policy."""
+    return policy
+
+
+scales: rolin.Scales = same(policy).scales
+rule: str = same(joint).rule
+
 
 def later() -> rolin.Result:
     """Files and simulations, which take a while."""
     loaded: rolin.RoLinTS = rolin.load("state", rolin.RoLinTS, seed=1)
     any_kind = rolin.load("state")
+    started: rolin.RoLinTS = rolin.RoLinTS.from_fit("fit", seed=1)
+    started.update("red", loaded.posterior.coefficients.mean, 1.0)
     any_kind.update("red", loaded.posterior.coefficients.mean, 1.0)
     return rolin.simulate(
         {"Greedy": lambda seed: rolin.Greedy(n_features=10, seed=seed)},

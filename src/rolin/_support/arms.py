@@ -1,8 +1,8 @@
-"""Names of arms, and the rows that hold what is known of them.
+"""Names of arms, and the rows of a model's arrays that belong to them.
 
-Arms are named by strings or integers (in memory, by any hashable). 1, True, 1.0 and
-`np.int64(1)` are one arm, "1" is another. Row 0 belongs to no arm: it is the prior, which all
-unseen arms share, so that asking about new names allocates nothing.
+Arms are named by strings or integers (in memory, by any hashable). 1, True, 1.0 and `np.int64(1)` are one arm, "1" is
+another. Row 0 belongs to no arm. It is the prior, which all unseen arms share, so that a decision about new names
+allocates nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rolin.errors import ArmError, ParameterError
 
-__all__ = ["ArmIndex", "Name", "Named", "PastArm", "canonical"]
+__all__ = ["ArmIndex", "ArmRows", "Name", "PastArm", "canonical", "index_names"]
 
 Name = Any
 """A string or an integer; in memory, any hashable."""
@@ -26,28 +26,29 @@ _PLAIN = {str, int}
 
 @dataclass(frozen=True)
 class PastArm:
-    """The name under which the evidence of an earlier life of an arm is kept.
+    """The name of the row of an arm that was restored without its past.
 
-    An arm that comes back without its past is a new arm with an old name. What the old one
-    taught about the coefficients stays, and stays tied to the old one's own effect.
+    The restored arm is a new arm with an old name. What the old arm taught about the coefficients stays, together with
+    the old arm's effect.
     """
 
     name: Name
     life: int
 
 
-class Named(NamedTuple):
-    """The arms of one question: their names, and the row of each (0 if never seen)."""
+class ArmRows(NamedTuple):
+    """The names of K arms, and their rows."""
 
     names: Sequence[Name]
-    rows: NDArray[np.int64]  # (K,)
+    rows: NDArray[np.int64]
+    """(K,): 0 for an arm that was never observed."""
 
 
-_NO_QUESTION = (None, Named([], np.empty(0, dtype=np.int64)))
+_NOTHING_FOUND = (None, ArmRows([], np.empty(0, dtype=np.int64)))
 
 
 def canonical(name: Name) -> Name:
-    """Return the one form of a name: plain `int` for whole numbers, plain `str` for text.
+    """Return the canonical form of a name: plain `int` for whole numbers, plain `str` for text.
 
     >>> canonical(np.int64(1)), canonical(True), canonical(1.0), canonical("1")
     (1, 1, 1, '1')
@@ -56,7 +57,7 @@ def canonical(name: Name) -> Name:
     if kind is str or kind is int:
         return name
     if isinstance(name, str):
-        return str.__str__(name)  # the text itself: of an Enum, `str` would be its label
+        return str.__str__(name)  # the text itself; `str` of an Enum would be its label
     if isinstance(name, (int, np.integer, np.bool_)):
         return int(name)
     try:
@@ -67,48 +68,61 @@ def canonical(name: Name) -> Name:
             f"arm {name!r} is a {kind.__name__}, expected a string, an integer or another hashable"
         ) from None
     if not itself:
-        raise ArmError(f"an arm is named {name!r}, which does not equal itself")
+        raise ArmError(
+            f"an arm is named {name!r}, which does not equal itself, expected a string or an integer"
+        )
     if isinstance(name, (float, np.floating)):
         return int(name) if float(name).is_integer() else float(name)
     return name
 
 
+def index_names(table: object) -> list[Name] | None:
+    """Return the index of a pandas data frame as names of arms.
+
+    Return `None` for anything else, and for a data frame whose index only numbers its rows.
+    """
+    if not (hasattr(table, "columns") and hasattr(table, "iloc") and hasattr(table, "index")):
+        return None
+    index: Any = table.index
+    return None if type(index).__name__ == "RangeIndex" else list(index.tolist())
+
+
 class ArmIndex:
-    """Which row belongs to which arm; rows are handed out for ever and never reused."""
+    """The row of every arm. A row belongs to its arm forever and is never reused."""
 
     def __init__(self, names: Iterable[Name] = (), removed: Iterable[Name] = ()) -> None:
         self.names: list[Name] = [canonical(name) for name in names]
-        """Name of every row but row 0, in order of appearance."""
+        """The name of every row except row 0, in order of appearance."""
         self._removed = {canonical(name): 0 for name in removed}
         self.row_of: dict[Name, int] = {}
-        """Row of every name; equal names of any type (1, True, 1.0) find the same."""
+        """The row of every name; equal names of any type (1, True, 1.0) have the same row."""
         for row, name in enumerate(self.names, start=1):
             if name in self.row_of:
-                raise ArmError(f"arm {name!r} is named twice")
+                raise ArmError(f"arm {name!r} is given twice, expected every arm once")
             if name in self._removed:
                 self._removed[name] = row
             self.row_of[name] = row
         if missing := [name for name, row in self._removed.items() if row == 0]:
-            raise ArmError(f"arm {missing[0]!r} is removed, but was never there")
+            raise ArmError(f"arm {missing[0]!r} is listed as removed, but is not among the arms")
         self._lives: dict[Name, int] = {}
         for name in self.names:
             if isinstance(name, PastArm):
                 self._lives[name.name] = max(name.life, self._lives.get(name.name, 0))
         self.changes = 0
-        """How often a row has got another name, or none."""
-        # The last question as it was asked, and its answer; no question equals `None`.
-        self._last: tuple[Sequence[Name] | None, Named] = _NO_QUESTION
+        """How often the name of a row was changed or taken away."""
+        # The names that were looked up last, and their rows. No names equal `None`.
+        self._last: tuple[Sequence[Name] | None, ArmRows] = _NOTHING_FOUND
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ArmIndex:
-        """Return another index of the same names, which are never copied: they are who they are."""
+        """Return a copy of the index; the names themselves are not copied."""
         other = ArmIndex.__new__(ArmIndex)
         other.names, other.row_of = list(self.names), dict(self.row_of)
         other._removed, other._lives = dict(self._removed), dict(self._lives)
-        other._last, other.changes = _NO_QUESTION, self.changes
+        other._last, other.changes = _NOTHING_FOUND, self.changes
         return other
 
     def __len__(self) -> int:
-        """Return the number of rows handed out."""
+        """Return the number of rows, without row 0."""
         return len(self.names)
 
     @property
@@ -122,24 +136,27 @@ class ArmIndex:
         """Arms that were removed and have not come back."""
         return list(self._removed)
 
-    def find(self, names: Sequence[Name]) -> Named:
-        """Return the arms of a question, in its order; refuse duplicates and removed arms."""
+    def find(self, names: Sequence[Name]) -> ArmRows:
+        """Return the rows of arms, in the order given; raise for duplicates and removed arms."""
         asked, last = self._last
-        # Callers mostly ask about the same arms again. Comparing the names costs a few ns each
-        # (equal objects are not looked into), finding them anew about ten times that.
+        # Callers mostly offer the same arms again. Comparing the names takes a few ns each (identical objects are
+        # equal at once), looking them up about ten times as long.
         try:
             if type(names) is type(asked) and names == asked:
                 return last
-        except (TypeError, ValueError):  # names that cannot be compared: `canonical` will say so
+        except (
+            TypeError,
+            ValueError,
+        ):  # names that cannot be compared: `canonical` raises for them
             pass
         named = self._find(names)
-        # Names of other types may be equal to these and yet not the same (Decimal(1) and 1).
+        # Names of other types may be equal without being the same name (Decimal(1) and 1).
         if isinstance(names, range) or set(map(type, names)) <= _PLAIN:
-            # A private copy: the caller may change the list.
+            # A copy, because the caller may change the list.
             self._last = (list(names) if isinstance(names, list) else names, named)
         return named
 
-    def _find(self, names: Sequence[Name]) -> Named:
+    def _find(self, names: Sequence[Name]) -> ArmRows:
         n = len(names)
         if n == 0:
             raise ArmError("no arms were given, expected at least one")
@@ -154,28 +171,29 @@ class ArmIndex:
                 seen.add(name)
         if self._removed:
             for name in names:
-                self.refuse_removed(name)
-        return Named(names, np.fromiter(map(self.row_of.get, names, repeat(0)), np.int64, n))
+                self.check_not_removed(name)
+        return ArmRows(names, np.fromiter(map(self.row_of.get, names, repeat(0)), np.int64, n))
 
-    def refuse_removed(self, name: Name) -> None:
-        """Raise if the arm was removed."""
+    def check_not_removed(self, name: Name) -> None:
+        """Raise if an arm was removed."""
         if name in self._removed:
             raise ArmError(
-                f"arm {name!r} was removed; restore_arm({name!r}) brings it back, with or "
-                "without its past"
+                f"arm {name!r} was removed; restore_arm({name!r}) restores it, with or without its past"
             )
 
     def add(self, name: Name) -> int:
         """Give a new canonical name the next row."""
         self.names.append(name)
         row = self.row_of[name] = len(self.names)
-        if isinstance(name, PastArm):  # a reward for a life that ended before this index began
+        if isinstance(
+            name, PastArm
+        ):  # a reward for an arm that was restored before this index began
             self._lives[name.name] = max(name.life, self._lives.get(name.name, 0))
         self._forget_last()
         return row
 
     def drop(self, last_row: int) -> None:
-        """Take back the rows after this one, of a batch that came to nothing."""
+        """Remove the rows after this one again, after a batch that failed."""
         for name in self.names[last_row:]:
             del self.row_of[name]
         del self.names[last_row:]
@@ -183,16 +201,16 @@ class ArmIndex:
         self._forget_last()
 
     def remove(self, name: Name) -> None:
-        """Take an arm out of the game; its row and name stay."""
+        """Mark an arm as removed; its row and name stay."""
         name = canonical(name)
         if name not in self.row_of:
             raise ArmError(f"arm {name!r} was never observed, so there is nothing to remove")
-        self.refuse_removed(name)
+        self.check_not_removed(name)
         self._removed[name] = self.row_of[name]
         self._forget_last()
 
     def restore(self, name: Name, *, with_past: bool) -> None:
-        """Bring a removed arm back, either as what it was or as a new arm of the same name."""
+        """Restore a removed arm, with its past or as a new arm of the same name."""
         if not isinstance(with_past, (bool, np.bool_)):
             raise ParameterError(f"with_past={with_past!r}, expected True or False")
         name = canonical(name)
@@ -210,4 +228,4 @@ class ArmIndex:
         self._forget_last()
 
     def _forget_last(self) -> None:
-        self._last = _NO_QUESTION
+        self._last = _NOTHING_FOUND

@@ -1,4 +1,4 @@
-"""Arguments become arrays here, or an error that says what was given and what was expected."""
+"""Checks of arguments: return them in a canonical form, or raise an error that says what was expected."""
 
 from __future__ import annotations
 
@@ -34,33 +34,36 @@ FLOAT64 = np.dtype(np.float64)  # one object, so that it can be compared by iden
 
 
 class Batch(NamedTuple):
-    """Checked observations."""
+    """n checked observations."""
 
-    arms: Sequence[Name]  # n
-    contexts: Floats  # (n, d)
-    rewards: Floats  # (n,)
-    weights: Floats  # (n,)
+    arms: Sequence[Name]
+    """n names."""
+    contexts: Floats
+    """(n, d)."""
+    rewards: Floats
+    """(n,)."""
+    weights: Floats
+    """(n,)."""
 
 
 def count_of(name: str, value: object, *, least: int = 0, most: int = 2**63) -> int:
-    """Return a whole number of at least `least` and at most `most`."""
+    """Return a whole number from `least` to `most`."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
     if not whole or int(value) < least:  # type: ignore[call-overload]  # whole says it is an int
         raise ParameterError(f"{name}={value!r}, expected a whole number of at least {least}")
     if int(value) > most:  # type: ignore[call-overload]  # the same
-        raise ParameterError(f"{name} is a number over {most}, the most there can be")
+        raise ParameterError(f"{name} is a number over {most}, the maximum")
     return int(value)  # type: ignore[call-overload, no-any-return]  # the same
 
 
-_LONGEST = 500  # letters of an id
-LAST_TIME = (
-    253_402_300_800.0  # seconds from 1970 to the year 10000, which no calendar of Python's knows
-)
+_LONGEST = 500  # characters of an id
+LAST_TIME = 253_402_300_800.0
+"""Seconds from 1970 to the year 10000, which Python's calendar does not reach."""
 _TEXTS = (str, bytes, bytearray, memoryview)
 
 
 def number_of(name: str, value: object, error: type[InputError] = InputError) -> float:
-    """Return a real number as a float; a text that looks like one is still a text."""
+    """Return a real number as a float; texts are rejected even if they look like numbers."""
     try:
         if isinstance(value, (*_TEXTS, complex, np.complexfloating)):
             raise TypeError
@@ -82,7 +85,7 @@ def finite_number_of(name: str, value: object) -> float:
 
 
 def level_of(value: object) -> float:
-    """Return the level of an interval, between 0 and 1."""
+    """Return the level of an interval: a number between 0 and 1, exclusive."""
     level = number_of("level", value, ParameterError)
     if not 0.0 < level < 1.0 - 1e-15:
         raise ParameterError(f"level={value!r}, expected a number between 0 and 1")
@@ -98,35 +101,35 @@ def share_of(name: str, value: object) -> float:
 
 
 def text_of(name: str, value: object) -> str:
-    """Return a text that can name something in every database."""
+    """Return a text that every database can store as a name."""
     if not isinstance(value, str) or not value:
-        raise InputError(f"{name}={value!r}, expected a text that is not empty")
+        raise InputError(f"{name}={value!r}, expected a non-empty text")
     if len(value) > _LONGEST:
-        raise InputError(f"{name} has {len(value)} letters, expected at most {_LONGEST}")
+        raise InputError(f"{name} has {len(value)} characters, expected at most {_LONGEST}")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InputError(f"{name}={value!r} holds letters that cannot be stored") from None
+        raise InputError(f"{name}={value!r} has characters that cannot be stored") from None
     if "\0" in value:
-        raise InputError(f"{name}={value!r} holds letters that cannot be stored")
+        raise InputError(f"{name}={value!r} has characters that cannot be stored")
     return str(value)
 
 
 def as_floats(name: str, value: ArrayLike) -> Floats:
-    """Return an array that the kernels can read, sharing memory where it can.
+    """Return an array that the kernels can read: contiguous, aligned and writable float64.
 
-    That is contiguous, aligned and writable float64. (Nothing writes to it, but a read-only array
-    is another type to them, compiled anew.)
+    It shares memory with the argument if possible. Nothing writes to it, but a read-only array is another type to
+    Numba, for which the kernels would be compiled again.
     """
     try:
         if isinstance(value, _TEXTS):
             raise TypeError(f"it is a {type(value).__name__}")
         if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-            raise TypeError("some of it is masked")
+            raise TypeError("some of its values are masked")
         array = np.asarray(value)
         if array.dtype.kind not in "biufO":
             raise TypeError(f"its type is {array.dtype}")
-        if array.dtype.kind == "O":  # Decimals and the like; but texts would pass as numbers too
+        if array.dtype.kind == "O":  # Decimals and other numbers, but also texts
             for item in array.flat:
                 number_of("an item", item)
         ready: Floats = np.require(array, np.float64, ["C_CONTIGUOUS", "ALIGNED", "WRITEABLE"])
@@ -145,12 +148,12 @@ def as_names(arms: Iterable[Name]) -> Sequence[Name]:
 
 
 def as_excluded(exclude: Iterable[Name]) -> set[Name]:
-    """Return the names of arms to leave out, in any order."""
+    """Return the names of excluded arms; their order does not matter."""
     return {canonical(name) for name in _as_list("exclude", exclude)}
 
 
 def _as_list(what: str, names: Iterable[Name]) -> list[Name]:
-    if isinstance(names, _TEXTS):  # its letters would be the names
+    if isinstance(names, _TEXTS):  # its characters would be the names
         raise ArmError(f"{what}={names!r} is one text, expected a sequence of names")
     try:
         if isinstance(names, np.ndarray):
@@ -163,16 +166,16 @@ def _as_list(what: str, names: Iterable[Name]) -> list[Name]:
 
 
 def first_not_finite(name: str, values: Floats) -> NotFiniteError:
-    """Return an error that names the first number that cannot be computed with."""
+    """Return an error that names the first number that is not finite."""
     bad = np.argwhere(~np.isfinite(values))
     if not len(bad):
         return NotFiniteError(
-            f"{name} holds numbers up to {np.abs(values).max(initial=0.0):.3g}: with what has been "
-            "learned, too large to compute with"
+            f"{name} has numbers up to {np.abs(values).max(initial=0.0):.3g}, which are too large to compute with, "
+            "given what has been learned"
         )
-    place = tuple(int(i) for i in bad[0])
-    where = f"[{', '.join(map(str, place))}]" if place else ""
-    return NotFiniteError(f"{name}{where} is {values[place]}, expected finite numbers")
+    index = tuple(int(i) for i in bad[0])
+    where = f"[{', '.join(map(str, index))}]" if index else ""
+    return NotFiniteError(f"{name}{where} is {values[index]}, expected finite numbers")
 
 
 def as_batch(
@@ -182,7 +185,7 @@ def as_batch(
     weights: ArrayLike | None,
     n_features: int | None = None,
 ) -> Batch:
-    """Check n observations whole, before any of them is used."""
+    """Check all of n observations before any of them is used."""
     names = as_names(arms)
     n = len(names)
     x = as_floats("contexts", contexts)

@@ -11,8 +11,9 @@ from rolin.errors import DataError, StateFileError
 from rolin.journal import load_policy
 from rolin.logs.frames import SUFFIXES, read_log, read_table
 from rolin.model.diagnosis import Diagnosis, diagnose
-from rolin.policies import LinearPolicy, load
+from rolin.policies import LinearPolicy
 from rolin.policies.bayes_rolin_ts import BayesRoLinTS
+from rolin.policies.registry import load_or_start
 
 __all__ = ["run"]
 
@@ -73,7 +74,7 @@ def _report(
     try:
         with source.open("rb") as file:
             is_journal = file.read(len(_SQLITE)) == _SQLITE
-        policy = load_policy(source)[0] if is_journal else load(source)
+        policy = load_policy(source).policy if is_journal else load_or_start(source)
     except StateFileError as error:
         raise StateFileError(
             f"{error} (a log has a name that ends in {', '.join(SUFFIXES)})"

@@ -18,7 +18,8 @@ from rolin.errors import DataError, OverlapWarning, RolinError
 from rolin.features import BaseFeatureMap
 from rolin.logs.frames import numbers, read_table
 from rolin.offline.figures import draw_estimates
-from rolin.policies import Policy, find, load
+from rolin.policies import Policy, find
+from rolin.policies.registry import load_or_start
 
 __all__ = ["run"]
 
@@ -179,4 +180,4 @@ def _target(name: str) -> Any:
         raise DataError(
             f"--policy {name} is neither a file, nor uniform, nor one of {', '.join(sorted(policies))}"
         )
-    return load(name)
+    return load_or_start(name)

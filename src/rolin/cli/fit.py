@@ -96,7 +96,9 @@ def run(
         raise DataError("the log has no rows with a reward")
     text = str(found)
     found.save(out)
-    typer.echo(f"{text}\nFolded in {took:.1f} s. Start a policy: rolin.load({str(out)!r})")
+    typer.echo(
+        f"{text}\nFolded in {took:.1f} s. Start a policy: rolin.RoLinTS.from_fit({str(out)!r})"
+    )
 
 
 def _check_apart(out: Path, log: list[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from rolin.errors import DataError
 from rolin.features import BaseFeatureMap, load
 from rolin.policies import Policy, find
-from rolin.policies.base import options_of
+from rolin.policies.options import options_of
 
 __all__ = ["missing_of", "new_policy", "read_map"]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin._support.arms import Name
+from rolin._support.arms import Name, index_names
 from rolin._support.checks import as_floats, as_names
 from rolin._support.files import write_bytes
 from rolin.errors import InputError, ParameterError, ShapeError
@@ -180,9 +180,7 @@ def arms_of(
         return [{} for _ in found], found
     if is_table(given):
         rows = rows_of(given)
-        index = getattr(given, "index", None)
-        if names is None and index is not None and type(index).__name__ != "RangeIndex":
-            names = index.tolist()  # of pandas, if it is more than the numbers of the rows
+        names = index_names(given) if names is None else names
     else:
         try:
             each = list(given)

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from rolin._support.blas import one_thread
 from rolin._support.optional import needs
 from rolin._support.parallel import check_engine, check_n_jobs, each
-from rolin.errors import DataError, ParameterError, UnknownOption
+from rolin.errors import DataError, ParameterError
 from rolin.features import BaseFeatureMap
 from rolin.fitting import spark
 from rolin.fitting.checkpoint import Kept
@@ -32,7 +32,7 @@ from rolin.model.posterior import Posterior
 from rolin.model.scales import Scales
 from rolin.model.state_file import state_of
 from rolin.model.summaries import Coefficients
-from rolin.policies import Policy, start
+from rolin.policies import Policy
 from rolin.policies.rolin_ts import RoLinTS
 
 __all__ = ["Fit", "fit"]
@@ -86,16 +86,12 @@ class Fit:
         options
             Its options; scales that are not given are learned, and go on being learned.
         """
-        if "n_features" in options:
-            raise UnknownOption(
-                f"n_features is {self.moments.n_features}, as in the log, and not given"
-            )
-        if self.intercept_std is not None:
-            options = {"intercept_std": self.intercept_std, **options}
-        return start(kind, self.moments, feature_map=self.feature_map, **options)
+        if not (isinstance(kind, type) and issubclass(kind, Policy)):
+            raise ParameterError(f"kind={kind!r}, expected the class of a policy")
+        return kind.from_fit(self, **options)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a state file, from which [`rolin.load`][rolin.load] makes a policy of any kind."""
+        """Write it to a state file, from which [`RoLinTS.from_fit`][rolin.Policy.from_fit] starts a policy."""
         features = None if self.feature_map is None else self.feature_map.to_json()
         settings = {"intercept_std": self.intercept_std, "feature_names": self.feature_names}
         state_file.write(path, state_of(self.moments, settings, features))

@@ -14,7 +14,7 @@ from typing import Any, Self, SupportsFloat
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin._support.arms import ArmIndex, Name, Named, canonical
+from rolin._support.arms import ArmIndex, ArmRows, Name, canonical
 from rolin._support.checks import (
     FLOAT64,
     as_batch,
@@ -303,7 +303,7 @@ class Posterior(Learner):
         """Return w of each arm: 0 for an unseen one, towards 1 as it is pulled."""
         return self._shrinkage(self._named(arms))[0]
 
-    def _shrinkage(self, named: Named) -> tuple[Floats, Floats]:
+    def _shrinkage(self, named: ArmRows) -> tuple[Floats, Floats]:
         """Return w and 1 - w."""
         evidence: Floats = self._arms[named.rows, kernels.WEIGHT] * self.scales.arm_std**2
         noise = self.scales.noise_std**2
@@ -437,10 +437,10 @@ class Posterior(Learner):
         variance: Floats = arm_variance * (noise / (noise + weight * arm_variance))
         return np.sqrt(variance)
 
-    def _named(self, arms: Iterable[Name] | None) -> Named:
+    def _named(self, arms: Iterable[Name] | None) -> ArmRows:
         names = self.arms if arms is None else as_names(arms)
         if not len(names):
-            return Named([], np.empty(0, dtype=np.int64))
+            return ArmRows([], np.empty(0, dtype=np.int64))
         return self._index.find(names)
 
     # -- state -------------------------------------------------------------------------------

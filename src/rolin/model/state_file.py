@@ -141,8 +141,8 @@ def encode(name: Name) -> object:
     if isinstance(name, PastArm):
         return {"past": encode(name.name), "life": name.life}
     raise ArmError(
-        f"arm {name!r} is a {type(name).__name__}; only arms named by strings or integers "
-        "can be saved"
+        f"arm {name!r} is a {type(name).__name__}, expected a string or an integer: other names work in memory, but "
+        "cannot be saved. Name the arm by a string, such as str(…), from its first update on"
     )
 
 

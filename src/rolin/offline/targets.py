@@ -16,7 +16,8 @@ from rolin._support.checks import as_floats
 from rolin.bandit.bandit import Bandit
 from rolin.errors import InputError, RolinError, ShapeError
 from rolin.offline.log import Log
-from rolin.policies import Policy, load
+from rolin.policies import Policy
+from rolin.policies.registry import load_or_start
 
 __all__ = ["Resolved", "Target", "label_of", "resolved", "target_probabilities"]
 
@@ -54,7 +55,7 @@ def resolved(target: Target) -> Resolved:
             raise InputError(
                 f"policy={target!r}, expected 'uniform', the file of a state, a policy, or probabilities"
             )
-        return load(target)
+        return load_or_start(target)
     return target
 
 

@@ -1,4 +1,4 @@
-"""The policies, one file each, and what works on any of them."""
+"""The policies, one file each, and the functions that work on all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.rolin_ucb import RoLinUCB
 from rolin.policies.safe_falcon import SafeFALCON
 from rolin.policies.uniform import Uniform
-from rolin.policies.warm_start import start
 
 __all__ = [
     "BayesRoLinTS",
@@ -39,5 +38,4 @@ __all__ = [
     "find",
     "load",
     "merge",
-    "start",
 ]

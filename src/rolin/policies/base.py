@@ -1,16 +1,16 @@
 """What all policies share: the calls, their checks, and their state.
 
-A policy is something that learns and a rule that turns what was learned into a choice. The rule
-is one method, `score`: a number for each arm, drawn from a generator keyed by the decision. So a
-new policy is one new file with one short class.
+A policy has a model, which learns from rewards, and a rule, which turns what was learned into a choice. The rule is one
+method, `score`: it returns a number for each arm, and takes random numbers from a generator keyed by the decision. A new
+policy is one new file with one short class.
 """
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from inspect import isabstract
 from os import PathLike
 from typing import Any, Generic, Self, SupportsFloat, TypeVar
 
@@ -24,38 +24,47 @@ from rolin.features import BaseFeatureMap, FeatureMap, from_json
 from rolin.model import state_file
 from rolin.model.draws import Scores, ranking, tied_for_best
 from rolin.model.learner import Learner
+from rolin.model.moments import Moments
 from rolin.policies.candidates import Candidates, ask, ask_many, check_top_k
 from rolin.policies.decision import Decision, Probabilities
 from rolin.policies.keyed_random import Key, KeyedGenerator, as_key, fresh_seed
+from rolin.policies.options import options_of, takes_positions
+from rolin.policies.warm_start import FitLike, UnsetScales, evidence_of, options_for
 
-__all__ = ["Policy", "options_of"]
+__all__ = ["Policy"]
 
 Model = TypeVar("Model", bound=Learner)
 Floats = NDArray[np.float64]
 
-# Stream of a decision's key that breaks ties; the rule draws from stream 0.
+# The stream of a decision's key that breaks ties. The rule draws from stream 0.
 _TIES = 1
 
 
 class Policy(ABC, Generic[Model]):
-    """Base of all policies: it decides, learns, and keeps its state.
+    """Base of all policies: it decides, learns, and saves its state.
 
     Parameters
     ----------
     model
-        What learns.
+        The model, which learns from rewards.
     seed
         A non-negative integer; by default one from the operating system.
 
     Notes
     -----
-    Threads may call `decide` with a `key` at once. Everything else that changes a policy,
-    decisions without a key included, needs a lock around it.
+    Several threads may call `decide` with a `key` at the same time. All other calls that change a policy need a lock,
+    including `decide` without a key.
     """
 
-    def __new__(cls, *_args: object, **options: object) -> Self:
-        """Refuse options that there are not, naming those that there are."""
+    def __new__(cls, *by_position: object, **options: object) -> Self:
+        """Reject unknown options, and options that are not passed by name."""
         known = options_of(cls)
+        if by_position and not takes_positions(cls):
+            shown, first = ", ".join(map(repr, by_position)), (known or ["n_features"])[0]
+            raise UnknownOption(
+                f"{cls.__name__}({shown}) passes options by position, expected options by name: "
+                f"{cls.__name__}({first}={by_position[0]!r}, …)"
+            )
         for name in options:
             if known is not None and name not in known:
                 close = get_close_matches(name, known, n=1)
@@ -72,7 +81,7 @@ class Policy(ABC, Generic[Model]):
 
     @abstractmethod
     def score(self, candidates: Candidates, key: Key) -> Scores:
-        """Score the arms of a question: the rule. The highest score is chosen.
+        """Return a score for each candidate; the highest is chosen. This is the rule of the policy.
 
         Random numbers come from `generator(key)`.
         """
@@ -81,11 +90,11 @@ class Policy(ABC, Generic[Model]):
     """Whether `score` is faster for contexts that are mostly zeros."""
 
     def score_many(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:
-        """Score several questions; a rule that can do so in one pass says it here."""
+        """Score the arms of several questions. Override it if the rule can do so in one pass."""
         return self._score_each(questions, keys)
 
     def _score_each(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:
-        """Score several questions one by one."""
+        """Score the arms of several questions, one after the other."""
         scores = []
         for i, (question, key) in enumerate(zip(questions, keys, strict=True)):
             try:
@@ -100,12 +109,48 @@ class Policy(ABC, Generic[Model]):
         arms: Iterable[Name] | None = None,
         exclude: Iterable[Name] = (),
     ) -> Candidates:
-        """Check the arms of a question and find what the model knows of them."""
+        """Check the arms of a question and find their rows in the model.
+
+        Parameters
+        ----------
+        contexts
+            A mapping from arm to its vector of d features, a (K, d) array, or a data frame with K rows.
+        arms
+            The K names, with an array or a data frame; see `decide`.
+        exclude
+            Arms that must not be chosen.
+        """
         return ask(self._model, contexts, arms, exclude)
 
     def generator(self, key: Key) -> np.random.Generator:
-        """Return the random numbers of a decision, from their start."""
+        """Return the random generator of a decision, at the start of its stream."""
         return self._random.at(key)
+
+    def normals(self, key: Key, n: int) -> Floats:
+        """Return the first n standard normal numbers of a decision.
+
+        They are those of `generator(key).standard_normal(n)`, computed faster.
+
+        Parameters
+        ----------
+        key
+            The key of the decision.
+        n
+            How many numbers to return.
+        """
+        return self._random.normals(key, n)
+
+    def count_decisions(self, n: int) -> None:
+        """Count decisions that were made outside of `decide`, such as by a `Catalogue`.
+
+        They had the keys `n_decisions`, `n_decisions + 1`, …; the next call to `decide` takes the key after them.
+
+        Parameters
+        ----------
+        n
+            The number of decisions.
+        """
+        self._decisions += count_of("n", n)
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -120,23 +165,23 @@ class Policy(ABC, Generic[Model]):
     ) -> Decision:
         """Choose an arm. Nothing is learned, and new names take no memory.
 
-        All that changes is the number of decisions made, from which the next one gets a key of
-        its own; with a `key`, not even that.
+        Only the number of decisions changes, because it is the key of the next decision. With a `key`, nothing changes.
 
         Parameters
         ----------
         contexts
-            A mapping from arm to its vector of d features, or a (K, d) array; a sparse matrix of SciPy's
-            is one too, and takes less time with joint sampling.
+            A mapping from arm to its vector of d features, a (K, d) array, or a data frame with K rows and d columns.
+            A SciPy sparse matrix also works and is faster with joint sampling.
         arms
-            With an array, the K names; by default 0 … K - 1.
+            The K names, with an array or a data frame. By default the index of a pandas data frame, unless the index
+            only numbers the rows; otherwise 0 … K - 1.
         top_k
-            How many arms to rank; by default only the best one.
+            The number of arms to rank; by default only the best one.
         exclude
-            Arms that must not be chosen now.
+            Arms that must not be chosen in this decision.
         key
-            What to key the draws by; by default the number of this decision. The same key,
-            state and question give the same answer.
+            The key of the random numbers; by default the number of this decision. The same key, state and candidates
+            give the same decision.
         """
         candidates = ask(self._model, contexts, arms, exclude, sparse=self._takes_sparse)
         if top_k is not None:
@@ -157,15 +202,15 @@ class Policy(ABC, Generic[Model]):
         top_k: int | None = None,
         exclude: Iterable[Name] = (),
     ) -> list[Decision]:
-        """Make one decision per question; the same as `decide` for each in turn, but faster.
+        """Make one decision per question: the same decisions as `decide` one after the other, but faster.
 
         Parameters
         ----------
         contexts
-            A (B, K, d) array, or a list of what `decide` takes.
+            A (B, K, d) array, or a list whose items are what `decide` takes.
         arms
-            The K names, the same for all questions, or a list with a list of names for each
-            (a tuple is a name).
+            The K names, the same for all questions; or a list with one list of names per question
+            (a tuple is a name). By default as for `decide`.
         top_k
             As for `decide`, the same for all questions.
         exclude
@@ -191,15 +236,15 @@ class Policy(ABC, Generic[Model]):
     ) -> Floats:
         """Return the probability with which `decide` chooses each arm first.
 
-        Thompson sampling is integrated numerically, to 1e-6 or better. Joint sampling is averaged
-        over draws of the coefficients, which leaves a Monte Carlo error.
+        For Thompson sampling, it is integrated numerically, to 1e-6 or better. For joint sampling, it is an average
+        over draws of the coefficients and has a Monte Carlo error.
 
         Parameters
         ----------
         contexts
-            A mapping from arm to its vector of d features, or a (K, d) array.
+            The arms and their contexts, as for `decide`.
         arms
-            With an array, the K names; by default 0 … K - 1.
+            The K names, as for `decide`.
         """
         return self.probabilities_with_error(contexts, arms).values
 
@@ -213,18 +258,18 @@ class Policy(ABC, Generic[Model]):
         Parameters
         ----------
         contexts
-            A mapping from arm to its vector of d features, or a (K, d) array.
+            The arms and their contexts, as for `decide`.
         arms
-            With an array, the K names; by default 0 … K - 1.
+            The K names, as for `decide`.
         """
         return self.first_probabilities(self.candidates(contexts, arms))
 
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
-        """Return the probability of every arm, and its standard error; for policies that know it."""
+        """Return the probability that each candidate is chosen first, if the policy can compute it."""
         raise Unsupported(f"{type(self).__name__} does not know its probabilities")
 
     def _certain(self, candidates: Candidates) -> Probabilities:
-        """Return the probabilities of a rule that draws nothing: only ties are broken at random."""
+        """Return the probabilities of a rule that draws nothing; only ties are broken at random."""
         scores = self.score(candidates, 0).values
         best = tied_for_best(scores)
         return Probabilities(best / best.sum(), np.zeros(len(scores)))
@@ -244,12 +289,12 @@ class Policy(ABC, Generic[Model]):
         return Decision(ranked[0], many[0], ranked, many, key)
 
     def rank(self, scores: Scores, key: Key, top_k: int) -> list[int]:
-        """Return the places of the best arms, the best one first; ties are broken at random."""
+        """Return the indices of the `top_k` best arms, the best one first; ties are broken at random."""
         best, table = scores
         if best >= 0 and top_k == 1:
             return [best]
-        places: list[int] = ranking(table[-1], top_k, self._random.at(key, _TIES)).tolist()
-        return places
+        ranked: list[int] = ranking(table[-1], top_k, self._random.at(key, _TIES)).tolist()
+        return ranked
 
     # -- learning ----------------------------------------------------------------------------
 
@@ -261,13 +306,14 @@ class Policy(ABC, Generic[Model]):
         Parameters
         ----------
         arm
-            Its name; an arm appears by being named here.
+            The name of the arm; a new name adds an arm. A string or an integer. Other hashables work in memory, but
+            `save` rejects them.
         context
-            The (d,) context it was pulled in.
+            The (d,) context in which it was chosen.
         reward
-            Higher is better.
+            The reward; higher is better.
         weight
-            How much the reward counts: as a mean of so many.
+            The weight of the reward: it counts as the mean of that many rewards.
         """
         self._model.observe(arm, context, reward, weight)
 
@@ -278,18 +324,43 @@ class Policy(ABC, Generic[Model]):
         rewards: ArrayLike,
         weights: ArrayLike | None = None,
     ) -> None:
-        """Learn from n rewards: the same as `update` one by one, but all of them or none."""
+        """Learn from n rewards, as by `update` one after the other. If one is invalid, none is learned.
+
+        Parameters
+        ----------
+        arms
+            The n names of the arms.
+        contexts
+            (n, d): the contexts in which they were chosen.
+        rewards
+            (n,): their rewards.
+        weights
+            (n,): the weights of the rewards; by default 1.
+        """
         self._model.observe_many(arms, contexts, rewards, weights)
 
     def remove_arm(self, arm: Name) -> None:
-        """Take an arm out of the game: offering it again is an error until it is restored.
+        """Remove an arm: to offer it is an error until it is restored.
 
-        What it taught about the coefficients stays, and late rewards for it still teach.
+        What it taught about the coefficients stays, and late rewards for it are still learned from.
+
+        Parameters
+        ----------
+        arm
+            The name of the arm.
         """
         self._model.remove_arm(arm)
 
     def restore_arm(self, arm: Name, *, with_past: bool = True) -> None:
-        """Bring a removed arm back: as what it was, or as a new arm under the old name."""
+        """Restore a removed arm, with its past or as a new arm of the same name.
+
+        Parameters
+        ----------
+        arm
+            The name of the arm.
+        with_past
+            Whether the arm continues with what was learned about it.
+        """
         self._model.restore_arm(arm, with_past=with_past)
 
     # -- reading -----------------------------------------------------------------------------
@@ -306,7 +377,7 @@ class Policy(ABC, Generic[Model]):
 
     @property
     def names_with_past(self) -> list[Name]:
-        """Every arm that was ever observed, removed arms and past lives included."""
+        """Every arm that was ever observed, including removed arms and past lives of restored arms."""
         return self._model.names
 
     @property
@@ -315,18 +386,18 @@ class Policy(ABC, Generic[Model]):
         return self._model.n_features
 
     feature_map: BaseFeatureMap | None = None
-    """What makes vectors of raw features, if it is known; saved with the policy."""
+    """The map from raw features to vectors, if there is one; it is saved with the policy."""
 
     def change_feature_map(self, feature_map: BaseFeatureMap) -> None:
-        """Go on with a feature map: the first one, or one with more fields than before.
+        """Set the feature map, or extend it by more fields.
 
-        Coefficients of features that are new have their prior, and what is known of the others stays, to
-        the bit. In all that was learned from, the new features count as 0.
+        The coefficients of new features start from their prior. What was learned about the others does not change at
+        all. In all earlier observations, the new features count as 0.
 
         Parameters
         ----------
         feature_map
-            A map of as many features as the policy has, or one that extends the policy's.
+            A map with as many features as the policy has, or one that extends the policy's map.
         """
         if not isinstance(feature_map, BaseFeatureMap):
             raise ParameterError(f"feature_map={feature_map!r}, expected a feature map")
@@ -335,60 +406,66 @@ class Policy(ABC, Generic[Model]):
             if feature_map.n_features != self.n_features:
                 raise ParameterError(
                     f"the feature map has {feature_map.n_features} features, and the policy "
-                    f"n_features={self.n_features}"
+                    f"n_features={self.n_features}, expected the same number"
                 )
         elif isinstance(feature_map, FeatureMap) and feature_map.extends(before):
             try:
                 self._model.extend(feature_map.n_features)
             except Unsupported:
                 raise Unsupported(
-                    f"{type(self).__name__} cannot have more features than it began with"
+                    f"{type(self).__name__} cannot add features after it was created"
                 ) from None
         else:
             raise ParameterError(
-                f"the policy has learned with {before!r}, which {feature_map!r} does not extend: make it with "
-                "with_fields, so that every feature stays where it is"
+                f"the policy has learned with {before!r}, which {feature_map!r} does not extend: create the new map "
+                "by with_fields(…), which keeps the column of every feature"
             )
         self.feature_map = feature_map
 
     def _names_of(self, given: Sequence[str] | None) -> Sequence[str] | None:
-        """Return the names of the features: those given, or those of the map."""
+        """Return the names of the features: those that were given, or those of the feature map."""
         return self.feature_map.names if given is None and self.feature_map is not None else given
 
     binary = False
     """Whether rewards must be 0 or 1."""
+
+    @property
+    def new_arms_are_equal(self) -> bool:
+        """Whether arms without rewards score the same, on average, in the same context."""
+        return True
+
     exact = True
-    """Whether what is known is what the model says, or an approximation of it."""
+    """Whether the posterior is exact under the model, or an approximation."""
 
     @property
     def learns_scales(self) -> bool:
-        """Whether it learns how noisy rewards are, or how different arms, from the rewards."""
+        """Whether the policy learns scales (`noise_std`, `arm_std`, `coef_std`) from the rewards."""
         return False
 
     @property
     def seed(self) -> int:
-        """What the draws are keyed by, beside the decision."""
+        """The seed. Together with the key of a decision, it determines the random numbers."""
         return self._random.seed
 
     @property
     def n_decisions(self) -> int:
-        """Number of decisions made so far: the key of the next one."""
+        """Number of decisions so far, which is the key of the next decision."""
         return self._decisions
 
     @property
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """The options that make this policy again, without what it has learned."""
+        """The options that create this policy again, without what it has learned."""
 
     def __repr__(self) -> str:
-        """Return the call that makes this policy."""
+        """Return the call that creates this policy."""
         options = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
         return f"{type(self).__name__}({options})"
 
     # -- state -------------------------------------------------------------------------------
 
     def state(self) -> state_file.State:
-        """Return all there is to this policy; its arrays are views."""
+        """Return the whole state of the policy; its arrays are views, not copies."""
         return state_file.State(
             policy=type(self).__name__,
             settings=self.settings,
@@ -400,12 +477,29 @@ class Policy(ABC, Generic[Model]):
         )
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to one file, atomically; `rolin.load` continues exactly from it."""
+        """Write the state to a file, atomically; `rolin.load` restores it exactly.
+
+        Parameters
+        ----------
+        path
+            The file; an existing file is replaced.
+
+        Raises
+        ------
+        ArmError
+            If an arm is not named by a string or an integer.
+        """
         state_file.write(path, self.state())
 
     @classmethod
     def from_state(cls, state: state_file.State) -> Self:
-        """Make a policy from what `save` wrote."""
+        """Create a policy from a state that `save` wrote.
+
+        Parameters
+        ----------
+        state
+            The state, as `rolin.model.state_file.read` returns it.
+        """
         try:
             self = cls(**state.settings)
             self._decisions = count_of("decisions", state.decisions)
@@ -416,10 +510,53 @@ class Policy(ABC, Generic[Model]):
             raise StateFileError(f"the file's parts do not fit together: {error}") from error
         return self
 
+    @classmethod
+    def from_fit(cls, fit: str | PathLike[str] | FitLike | Moments, **options: Any) -> Self:
+        """Create a policy that has learned what a fit found in a log.
 
-def options_of(policy: type[Policy[Any]]) -> list[str] | None:
-    """Return the names of a policy's options, or `None` if it takes any."""
-    parameters = inspect.signature(policy.__init__).parameters
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return None
-    return [name for name in parameters if name != "self"]
+        Parameters
+        ----------
+        fit
+            A file that `Fit.save` or `rolin fit` wrote, a [`Fit`][rolin.Fit], or [`Moments`][rolin.Moments].
+        options
+            Options of the policy, such as `seed=1`. Scales that are not given are learned from the evidence, and keep
+            being learned if the policy can. The intercept is that of the fit by default. `n_features` is always that of
+            the fit.
+
+        Raises
+        ------
+        Unsupported
+            If the policy cannot start from moments, such as policies for binary rewards.
+        StateFileError
+            If the file does not hold a fit.
+
+        Examples
+        --------
+        >>> import rolin
+        >>> moments = rolin.Moments.of(["red", "blue"], [[1.0, 0.2], [0.3, 0.9]], [1.0, 0.0])
+        >>> policy = rolin.RoLinTS.from_fit(moments, arm_std=0.5, seed=7)
+        >>> policy.arms
+        ['red', 'blue']
+        """
+        why = cls._why_no_start()
+        if why is not None:
+            raise Unsupported(f"{cls.__name__} cannot start from a fit: {why}")
+        evidence = evidence_of(fit)
+        make: Any = cls
+        policy: Self = make(**options_for(cls, evidence, cls._unset_scales, options))
+        policy._model.fill(evidence.moments)  # type: ignore[attr-defined]  # models with moments have it
+        if evidence.feature_map is not None:
+            policy.change_feature_map(evidence.feature_map)
+        return policy
+
+    _unset_scales: UnsetScales | None = None
+    """What `from_fit` does about scales that are not given; `None` if the policy cannot start from a fit."""
+
+    @classmethod
+    def _why_no_start(cls) -> str | None:
+        """Return why `from_fit` is not possible, or `None` if it is."""
+        if isabstract(cls):
+            return "it is a base class; use one of its policies, such as RoLinTS.from_fit(…)"
+        if cls.binary:
+            return "its rewards are 0 or 1, and what they teach depends on what was known before"
+        return "it keeps no moments" if cls._unset_scales is None else None

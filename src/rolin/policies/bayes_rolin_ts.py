@@ -1,4 +1,4 @@
-"""Thompson sampling over the scales too: BayesRoLinTS."""
+"""Thompson sampling that also samples the scales: BayesRoLinTS."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ from rolin.policies.propensity import highest_of_normals, noise_nodes
 __all__ = ["BayesRoLinTS"]
 
 Floats = NDArray[np.float64]
-# Models less likely than this are left out of an integral, and the others weigh as much more.
+# Models less likely than this are left out of an integral.
 _NEGLIGIBLE = 1e-10
 
 
 class BayesRoLinTS(Policy[Mixture]):
-    """RoLinTS that does not fix noise_std and arm_std: it draws them, as it draws all else.
+    """RoLinTS that treats `noise_std` and `arm_std` as unknown and samples them too.
 
-    noise_std is integrated out exactly, which gives Student's t; arm_std/noise_std is one of eight
-    numbers around its guess, each with a posterior of its own, weighted by how well it has predicted.
-    A decision draws one of them, then the noise, then every arm.
+    `noise_std` is integrated out exactly, which gives Student's t distribution. `arm_std/noise_std` is one of eight
+    numbers around its guess. Each has its own posterior, weighted by how well it has predicted the rewards. A decision
+    draws one of the eight, then the noise, then every arm.
 
     Parameters
     ----------
     n_features
         Number d of features of a context; 0 for a bandit without context.
     coef_std
-        Prior standard deviation of the coefficients, where noise_std is as guessed: what counts is
-        coef_std/noise_std. One number, or one per feature.
+        Prior standard deviation of the coefficients if noise_std is as guessed: only the ratio
+        coef_std/noise_std matters. One number, or one per feature.
     coef_mean
         Prior mean of the coefficients: one number, or one per feature.
     intercept_std
-        Prior standard deviation of an intercept, relative to the noise too; `None` for no intercept.
+        Prior standard deviation of an intercept, also relative to the noise; `None` for no intercept.
     intercept_mean
         Prior mean of the intercept.
     arm_std
         Guess of the standard deviation of the arms' own effects.
     noise_std
-        Guess of the standard deviation of a reward around its mean; it counts as three rewards.
+        Guess of the standard deviation of a reward around its mean; the guess counts as three rewards.
     seed
         A non-negative integer; by default one from the operating system.
 
@@ -64,6 +64,8 @@ class BayesRoLinTS(Policy[Mixture]):
     >>> policy.beliefs.weight.sum().round(6).item()
     1.0
     """
+
+    _unset_scales = "estimate"
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class BayesRoLinTS(Policy[Mixture]):
         super().__init__(Mixture(scales, n_features), seed)
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
-        """Draw a set of scales by its weight, then every arm given those scales."""
+        """Draw the scales by their weights, then every arm given these scales."""
         x, _, rows = candidates
         freedom, table = self._model.weigh()
         generator = self.generator(key)
@@ -100,12 +102,20 @@ class BayesRoLinTS(Policy[Mixture]):
     def predict(
         self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
     ) -> Prediction:
-        """Return mean and standard deviation of each arm's mean reward, over all scales."""
+        """Return mean and standard deviation of each arm's mean reward, averaged over all scales.
+
+        Parameters
+        ----------
+        contexts
+            The arms and their contexts, as for `decide`.
+        arms
+            The K names, as for `decide`.
+        """
         x, names, _ = self.candidates(contexts, arms)
         return self._model.predict(x, names)
 
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
-        """Average the probabilities over the scales by their weight."""
+        """Average the probabilities over the scales, by their weights."""
         x, _, rows = candidates
         beliefs = self._model.beliefs
         means, stds = self._model.predict_each(x, rows)
@@ -121,12 +131,12 @@ class BayesRoLinTS(Policy[Mixture]):
 
     @property
     def beliefs(self) -> Beliefs:
-        """What is known of the scales."""
+        """The posterior of the scales."""
         return self._model.beliefs
 
     @property
     def learns_scales(self) -> bool:
-        """It does."""
+        """True: the scales are always learned."""
         return True
 
     @property
@@ -135,7 +145,7 @@ class BayesRoLinTS(Policy[Mixture]):
         return self._model.moments
 
     def diagnose(self, *, feature_names: Sequence[str] | None = None) -> Diagnosis:
-        """Say whether arms differ by something that the features miss.
+        """Test whether the arms differ by something that the features miss.
 
         Parameters
         ----------
@@ -146,10 +156,16 @@ class BayesRoLinTS(Policy[Mixture]):
         return diagnose(self.moments, prior=self._model.guess, feature_names=names)
 
     def decay(self, factor: float) -> None:
-        """Forget: multiply all evidence by a factor above 0 and at most 1."""
+        """Forget by the clock: multiply all evidence by a factor.
+
+        Parameters
+        ----------
+        factor
+            Above 0 and at most 1.
+        """
         self._model.decay(factor)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options that make this policy again, without what it has learned."""
+        """The options that create this policy again, without what it has learned."""
         return {"n_features": self.n_features, **asdict(self._model.guess), "seed": self.seed}

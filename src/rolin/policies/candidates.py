@@ -1,4 +1,4 @@
-"""What a policy is asked: arms with their contexts, checked."""
+"""The arms that a policy chooses from, and the checks of what the caller passes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolin._support.arms import Name
+from rolin._support.arms import Name, index_names
 from rolin._support.checks import as_excluded, as_floats, as_names, count_of
 from rolin.errors import ArmError, ParameterError, RolinError, ShapeError
 from rolin.model.learner import Candidates, Learner
@@ -27,13 +27,15 @@ def ask(
     *,
     sparse: bool = False,
 ) -> Candidates:
-    """Check a question and find its arms; a sparse matrix becomes an array unless it may stay one."""
-    # The type is looked at first because asking an array whether it is a Mapping takes 0.3 µs.
-    if type(contexts) is np.ndarray or not isinstance(contexts, Mapping):
-        if is_sparse(contexts):
-            found = SparseContexts(contexts)
-            contexts = found if sparse else found[range(len(found))]  # type: ignore[assignment]  # as good as
+    """Check the arms of a question and find their rows in the model.
+
+    A sparse matrix becomes an array, unless `sparse` is true.
+    """
+    # The type is checked first because isinstance(array, Mapping) takes 0.3 µs.
+    if type(contexts) is np.ndarray:
         candidates = learner.candidates(contexts, arms)
+    elif not isinstance(contexts, Mapping):
+        candidates = learner.candidates(*_from_table(contexts, arms, sparse=sparse))
     elif arms is None:
         x = _from_mapping(contexts, learner.n_features)
         candidates = learner.candidates(x, list(contexts))
@@ -50,8 +52,9 @@ def ask_many(
     arms: Iterable[Name] | Sequence[Iterable[Name]] | None,
     exclude: Iterable[Name],
 ) -> list[Candidates]:
-    """Check several questions, before any of them is answered."""
-    if isinstance(contexts, Mapping) or (isinstance(contexts, np.ndarray) and contexts.ndim != 3):
+    """Check the arms of several questions, before any of them is answered."""
+    one = isinstance(contexts, Mapping) or hasattr(contexts, "columns")
+    if one or (isinstance(contexts, np.ndarray) and contexts.ndim != 3):
         raise ShapeError("contexts is one question, expected a (B, K, d) array or a list of them")
     if not isinstance(contexts, np.ndarray):
         try:
@@ -63,7 +66,7 @@ def ask_many(
     excluded = as_excluded(exclude) or ()
     n = len(contexts)
     names: list[Any] = [] if arms is None else list(as_names(arms))
-    # Lists of names, one per question, or the names themselves (a tuple may be a name).
+    # Either one list of names per question, or the names themselves (a tuple may be a name).
     if not (names and isinstance(names[0], (list, range, np.ndarray))):
         if n and isinstance(contexts, np.ndarray) and not excluded:
             return _same_arms(learner, contexts, None if arms is None else names)
@@ -82,19 +85,34 @@ def ask_many(
 def _same_arms(
     learner: Learner, contexts: NDArray[Any], arms: list[Name] | None
 ) -> list[Candidates]:
-    """Check many questions about the same arms, finding the arms once."""
+    """Check many questions about the same arms; their rows are looked up once."""
     x = as_floats("contexts", contexts)
     first = learner.candidates(x[0], arms)
     return [first._replace(contexts=x[i]) for i in range(len(x))]
 
 
 def check_top_k(top_k: object, candidates: Candidates) -> None:
-    """Refuse to rank more arms than there are."""
+    """Raise if `top_k` is not between 1 and the number of candidates."""
     n = len(candidates.names)
     if count_of("top_k", top_k, least=1) > n:
         raise ParameterError(
             f"top_k={top_k}, expected at most {n}, the number of arms to choose from"
         )
+
+
+def _from_table(
+    contexts: Any, arms: Iterable[Name] | None, *, sparse: bool
+) -> tuple[Any, Iterable[Name] | None]:
+    """Return contexts of another type than array and mapping, and the names of their arms."""
+    if is_sparse(contexts):
+        found = SparseContexts(contexts)
+        return (found if sparse else found[range(len(found))]), arms
+    if isinstance(contexts, (list, tuple)) and contexts and isinstance(contexts[0], str):
+        raise ShapeError(
+            f"contexts holds the text {contexts[0]!r}, expected numbers: one vector of features per arm. Pass names "
+            f"of arms as keys, {{{contexts[0]!r}: […], …}}, or as arms=[{contexts[0]!r}, …]"
+        )
+    return contexts, index_names(contexts) if arms is None else arms
 
 
 def _from_mapping(contexts: Mapping[Any, ArrayLike], n_features: int) -> Floats:
@@ -103,10 +121,10 @@ def _from_mapping(contexts: Mapping[Any, ArrayLike], n_features: int) -> Floats:
     for arm, vector in contexts.items():
         if isinstance(vector, Mapping):
             raise ParameterError(
-                f"arm {arm!r} has raw features, expected vectors: rolin.Bandit(policy, feature_map=…) makes them, or "
-                "features.contexts(…)"
+                f"arm {arm!r} has raw features, expected a vector of numbers: rolin.Bandit(policy, feature_map=…) and "
+                "feature_map.contexts(…) convert them"
             )
-        break  # one tells
+        break  # the first arm is enough
     try:
         x = as_floats("contexts", list(contexts.values()))  # type: ignore[arg-type]  # of vectors
     except ShapeError:

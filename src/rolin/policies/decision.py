@@ -1,4 +1,4 @@
-"""What a policy answers."""
+"""The decision of a policy, and the probabilities of its choices."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ Floats = NDArray[np.float64]
 
 
 class Decision(NamedTuple):
-    """What was decided; `policy.update(decision.arm, decision.context, reward)` learns from it."""
+    """The decision of a policy; `policy.update(decision.arm, decision.context, reward)` learns from it."""
 
     arm: Name
     """The chosen arm."""
     context: Floats
-    """(d,): its context."""
+    """(d,): the context of the chosen arm."""
     ranking: tuple[Name, ...]
-    """The best `top_k` arms, the chosen one first."""
+    """The `top_k` best arms, the chosen arm first."""
     contexts: Floats
     """(top_k, d): the contexts of the ranking."""
     key: Key
-    """What the draws were keyed by: with the same key and state, the decision is the same."""
+    """The key of the random numbers: the same key, state and candidates give the same decision."""
 
 
 class Probabilities(NamedTuple):
-    """How likely each of K arms is to be chosen first."""
+    """The probability of each of K arms to be chosen first."""
 
     values: NDArray[np.float64]
-    """(K,): they sum to 1."""
+    """(K,): the probabilities, which sum to 1."""
     std_error: NDArray[np.float64]
-    """(K,): zero where the probability is computed exactly."""
+    """(K,): their standard errors; zero where the probability is computed rather than estimated."""

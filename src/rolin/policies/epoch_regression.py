@@ -1,4 +1,4 @@
-"""Ridge regressions of epochs that double, and the test whether they are safe: Safe-FALCON's model."""
+"""The model of Safe-FALCON: one ridge regression per epoch, and a test whether it is safe to use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 class EpochRegression(Learner):
-    """Ridge regressions of epochs that double, and the test whether they are safe."""
+    """One ridge regression per epoch, and a test whether it is safe to use. Each epoch is as long as all before it."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class EpochRegression(Learner):
         self._failure_probability = _positive("failure_probability", failure_probability, most=1.0)
         self._ridge = _positive("ridge", ridge)
         self._complexity = _positive("complexity", complexity)
-        self._all_data = _yes_or_no("all_data", all_data)
-        self._test = _yes_or_no("safety_test", safety_test)
-        self._split = _yes_or_no("split_bound", split_bound)
+        self._all_data = _flag("all_data", all_data)
+        self._test = _flag("safety_test", safety_test)
+        self._split = _flag("split_bound", split_bound)
         self._slack_after = count_of("slack_after", slack_after, least=1, most=2)
         self._n_arms = None if n_arms is None else count_of("n_arms", n_arms, least=1)
         self._low, self._span = 0.0, 1.0
@@ -79,12 +79,12 @@ class EpochRegression(Learner):
 
     @property
     def is_safe(self) -> bool:
-        """Whether the test has not fired."""
+        """Whether the safety test has always passed."""
         return bool(self._counts[3])
 
     @property
     def played_epoch(self) -> int:
-        """Epoch whose choices are played."""
+        """The epoch whose choices are played."""
         return int(self._counts[1] if self.is_safe else self._counts[2])
 
     def probabilities(self, contexts: Floats) -> Floats:
@@ -100,7 +100,7 @@ class EpochRegression(Learner):
     def observe(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
-        """Learn from one round, and end the epoch if it was the last one."""
+        """Learn from one round, and end the epoch after its last round."""
         name, x, r, h = self._observed(arm, context, reward, weight)
         r = (r - self._low) / self._span
         rounds, m, _, safe = self._counts.tolist()
@@ -118,7 +118,7 @@ class EpochRegression(Learner):
             raise NotFiniteError(
                 "context, reward or weight is too large or too small to compute with"
             )
-        # From here on nothing can fail.
+        # Nothing below this line can fail, so a rejected call changes nothing.
         if not self._index.row_of.get(name, 0):
             self._index.add(name)
         self._counts[0] = rounds
@@ -129,17 +129,17 @@ class EpochRegression(Learner):
             self._end_epoch(m, fit)
 
     def _fitted(self, gram: Floats, cross: Floats) -> Floats:
-        """Return the ridge regression, or NaN if it cannot be computed."""
+        """Return the coefficients of the ridge regression, or NaN if they cannot be computed."""
         try:
-            penalised = gram + self._ridge * np.eye(self.n_features)
-            return np.asarray(np.linalg.solve(penalised, cross), dtype=np.float64)
+            penalized = gram + self._ridge * np.eye(self.n_features)
+            return np.asarray(np.linalg.solve(penalized, cross), dtype=np.float64)
         except np.linalg.LinAlgError:
             return np.full(self.n_features, np.nan)
 
     def _end_epoch(self, m: int, fit: Floats) -> None:
-        """Keep the choices of this epoch if they are worth the most; go on with a new regression."""
+        """Store the choices of this epoch if their lower bound is the best so far; start the next epoch."""
         length = self._end(m) - self._end(m - 1)
-        # Choose-safe: what the choices of this epoch are worth at least, by Hoeffding
+        # Choose-safe: a lower bound on the value of this epoch's choices, by Hoeffding's inequality
         delta = self._delta if self._split else self._failure_probability
         bound = self._sums[1] / length - math.sqrt(math.log(m**2 / delta) / (2.0 * length))
         if not self._counts[2] or bound > self._sums[3]:
@@ -152,7 +152,7 @@ class EpochRegression(Learner):
             self._gram, self._cross = np.zeros_like(self._gram), np.zeros_like(self._cross)
 
     def lowest_safe_reward(self, rounds: int) -> float:
-        """Return L_t: less than this in t rounds, and the linear model must be wrong."""
+        """Return L_t: if the sum of t rewards is lower, the linear model must be wrong."""
         m = int(self._counts[1])
         n_arms = self._n_arms or len(self._index)
         log = math.log(math.ceil(m + math.log2(self._first)) ** 3 / self._delta)
@@ -164,7 +164,7 @@ class EpochRegression(Learner):
         )
 
     def _is_checked(self, rounds: int, m: int) -> bool:
-        """Whether round t of epoch m is one of those after which the test is made."""
+        """Return whether the safety test is made after round t of epoch m."""
         since = rounds - self._end(m - 1)
         return since & (since - 1) == 0 or rounds == self._end(m)
 
@@ -180,7 +180,7 @@ class EpochRegression(Learner):
 
     @property
     def _delta(self) -> float:
-        """δ' = δ/13, shared among the events that must all hold."""
+        """δ' = δ/13: the failure probability is split among the events that must all hold."""
         return self._failure_probability / 13.0
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -196,9 +196,9 @@ class EpochRegression(Learner):
 
 
 def inverse_gap_weights(values: Floats, gamma: float) -> Floats:
-    """Return p(a) = 1/(K + γ (max - value)), and to the best arm what is left.
+    """Return p(a) = 1/(K + γ (max - value)) for each arm; the best arm gets the remaining probability.
 
-    Arms that tie for the best share it.
+    Arms that tie for the best share it equally.
 
     >>> inverse_gap_weights(np.array([1.0, 0.0]), gamma=2.0).tolist()
     [0.75, 0.25]
@@ -219,7 +219,7 @@ def _positive(name: str, value: object, most: float = math.inf) -> float:
     return number
 
 
-def _yes_or_no(name: str, value: object) -> bool:
+def _flag(name: str, value: object) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ParameterError(f"{name}={value!r}, expected True or False")
     return bool(value)

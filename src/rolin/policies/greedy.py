@@ -8,21 +8,30 @@ from numpy.typing import NDArray
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
-from rolin.policies.linear import LinearPolicy
+from rolin.policies.linear import LinearPolicy, Rule
+from rolin.policies.options import with_shared_options
 
 __all__ = ["Greedy"]
 
 
+@with_shared_options
 class Greedy(LinearPolicy):
-    """Take the arm with the highest posterior mean: what to serve once exploring is over.
+    """Choose the arm with the highest posterior mean, without exploration.
 
-    Its options are those of [`LinearPolicy`][rolin.LinearPolicy]; the seed only breaks ties.
+    Parameters
+    ----------
+    seed
+        A non-negative integer, which only breaks ties; by default one from the operating system.
+    **options
+        The options of [`LinearPolicy`][rolin.LinearPolicy].
     """
 
+    rule: Rule = "mean"
+
     def draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
-        """Return zeros: an arm is scored by its mean."""
+        """Return zeros: an arm's score is its mean."""
         return np.zeros(n_arms)
 
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
-        """Return 1 for the best arm, shared among ties."""
+        """Return 1 for the best arm; tied arms share it equally."""
         return self._certain(candidates)

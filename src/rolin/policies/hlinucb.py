@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, Literal, SupportsFloat, get_args
+from typing import Any, Literal, NamedTuple, SupportsFloat, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,24 +20,23 @@ from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key, KeyedGenerator, fresh_seed
 
-__all__ = ["HLinUCB", "HiddenFeatures"]
+__all__ = ["HLinUCB", "HiddenFeatures", "HiddenPrediction"]
 
 Floats = NDArray[np.float64]
 Initial = Literal["zero", "uniform", "normal", "one-hot"]
 Width = float | Literal["adaptive"]
 
-# Standard deviation of hidden features that start as small normal numbers.
+# Standard deviation of hidden features that start as normal numbers.
 _SMALL = 0.1
 
 
 class HLinUCB(Policy["HiddenFeatures"]):
-    """Upper confidence bounds over features of which some are hidden and learned.
+    """LinUCB with hidden features of the arms, which it learns: hLinUCB.
 
-    The mean reward of arm i is (x_i, v_i)'θ: its context x_i is seen, its hidden features v_i are
-    not. An observation first moves θ, by ridge regression on all (x, v) so far, and then the
-    pulled arm's v_i, by ridge regression of what is left of its rewards on the hidden part θ_h of
-    θ as it was at each pull. The score of an arm adds two widths to its mean,
-    width · √(z'A⁻¹z) for θ and hidden_width · √(θ_h'C_i⁻¹θ_h) for v_i.
+    The mean reward of arm i is (x_i, v_i)'θ, where x_i is its context and v_i are its hidden features. An observation
+    first updates θ, by ridge regression on all (x, v) so far. Then it updates v_i of the pulled arm, by ridge
+    regression of the residuals of its rewards on θ_h, the hidden part of θ as it was at each pull. The score of an
+    arm is its mean plus two widths: width · √(z'A⁻¹z) for θ and hidden_width · √(θ_h'C_i⁻¹θ_h) for v_i.
 
     Parameters
     ----------
@@ -46,14 +45,15 @@ class HLinUCB(Policy["HiddenFeatures"]):
     n_hidden
         Number L of hidden features of every arm.
     initial
-        Hidden features of an arm before its first reward: `"zero"`, `"uniform"` on [0, 1],
-        `"normal"` (small, standard deviation 0.1), or `"one-hot"` (the i-th arm to be pulled
-        starts as the i-th unit vector, from the first again when they run out).
+        Hidden features of an arm before its first reward: `"uniform"` on [0, 1], `"normal"` with standard deviation
+        0.1, `"one-hot"` (the i-th arm to be pulled starts as the i-th unit vector, and again from the first when they
+        run out), or `"zero"`, with which no hidden features are learned.
     width
-        Exploration of the shared coefficients, or `"adaptive"`: 0.1 √log(t + 1) + 0.1 (1 - 0.8^t)
+        Exploration of the shared coefficients: a number, or `"adaptive"` for 0.1 √log(t + 1) + 0.1 (1 - 0.8^t)
         after t rewards.
     hidden_width
-        Exploration of the hidden features; `"adaptive"` is the same in the arm's own rewards.
+        Exploration of the hidden features: a number, or `"adaptive"` for the same formula with t the number of the
+        arm's own rewards.
     ridge
         Penalty of the coefficients.
     hidden_ridge
@@ -63,14 +63,14 @@ class HLinUCB(Policy["HiddenFeatures"]):
 
     Notes
     -----
-    Hidden features that start at zero stay there: θ_h = 0 teaches v nothing, and v = 0 teaches
-    θ_h nothing. With `initial="zero"`, the default of the authors' code, this is
-    `LinUCB(width=…)` whatever `n_hidden` is.
+    Hidden features that start at zero stay at zero: with θ_h = 0 nothing is learned about v, and with v = 0 nothing
+    about θ_h. So `initial="zero"`, the default of the authors' code, gives the decisions of `LinUCB(width=…)` for any
+    `n_hidden`. The default here is the authors' other choice, "random".
 
-    The defaults are those of the authors' code, which makes one pass of coordinate descent per
-    reward: old terms are never computed again with newer v or θ, and nothing is projected to a
-    ball. An arm's initial features are forgotten with its first reward (the ridge regression
-    pulls towards zero). A weight multiplies a reward's terms in both regressions.
+    The other defaults are those of the authors' code. As in that code, each reward makes one pass of coordinate
+    descent: old terms are never recomputed with newer v or θ, and nothing is projected to a ball. The first reward
+    of an arm replaces its initial features (the ridge regression shrinks to zero). A weight multiplies a reward's
+    terms in both regressions.
 
     References
     ----------
@@ -78,7 +78,7 @@ class HLinUCB(Policy["HiddenFeatures"]):
 
     Examples
     --------
-    >>> policy = HLinUCB(n_features=2, n_hidden=3, initial="uniform", seed=7)
+    >>> policy = HLinUCB(n_features=2, n_hidden=3, seed=7)
     >>> decision = policy.decide({"red": [1.0, 0.2], "blue": [0.3, 0.9]})
     >>> policy.update(decision.arm, decision.context, reward=1.0)
     """
@@ -88,7 +88,7 @@ class HLinUCB(Policy["HiddenFeatures"]):
         *,
         n_features: int,
         n_hidden: int = 5,
-        initial: Initial = "zero",
+        initial: Initial = "uniform",
         width: Width = 0.3,
         hidden_width: Width = 0.1,
         ridge: float = 0.1,
@@ -107,7 +107,7 @@ class HLinUCB(Policy["HiddenFeatures"]):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options that make this policy again, without what it has learned."""
+        """The options that create this policy again, without what it has learned."""
         model = self._model
         return {
             "n_features": self.n_features,
@@ -121,7 +121,7 @@ class HLinUCB(Policy["HiddenFeatures"]):
         }
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
-        """Return upper confidence bounds in the coefficients and in the hidden features."""
+        """Return the sums of mean and both widths."""
         x, names, rows = candidates
         model = self._model
         mean, std, hidden_std = model.read(x, names, rows)
@@ -137,12 +137,28 @@ class HLinUCB(Policy["HiddenFeatures"]):
         return best_of(scores)
 
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
-        """Return 1 for the best arm, shared among ties."""
+        """Return 1 for the best arm; tied arms share it equally."""
         return self._certain(candidates)
+
+    @property
+    def new_arms_are_equal(self) -> bool:
+        """Whether arms without rewards score the same in the same context; random hidden features differ."""
+        return self._model.initial in ("zero", "one-hot")
+
+
+class HiddenPrediction(NamedTuple):
+    """The mean rewards of K arms, and their two kinds of uncertainty."""
+
+    mean: Floats
+    """(K,): z'θ."""
+    std: Floats
+    """(K,): √(z'A⁻¹z), from the coefficients."""
+    hidden_std: Floats
+    """(K,): √(θ_h'C⁻¹θ_h), from the hidden features."""
 
 
 class HiddenFeatures(Learner):
-    """Two ridge regressions that take turns, each with its inverse kept by rank-one steps."""
+    """Two ridge regressions that alternate; their inverses are updated by rank-one steps."""
 
     def __init__(
         self,
@@ -162,11 +178,11 @@ class HiddenFeatures(Learner):
             if not 0.0 < value < math.inf:
                 raise ParameterError(f"{name}={value!r}, expected a positive number")
             setattr(self, name, value)
-        self._starts = starts  # draws the hidden features of arms never pulled
+        self._starts = starts  # draws the hidden features of arms that were never pulled
         size = self.n_features + self.n_hidden
         self._coef = np.zeros(size)  # θ
         self._inverse = np.eye(size) / self.ridge  # A⁻¹
-        # Row 0 belongs to no arm: it is what is known of one never pulled.
+        # Row 0 belongs to no arm: it is the state of an arm that was never pulled.
         self._hidden = np.zeros((1, self.n_hidden))  # v_i
         self._hidden_inverse = np.eye(self.n_hidden)[None] / self.hidden_ridge  # C_i⁻¹
         self._pulls = np.zeros(1)
@@ -177,7 +193,7 @@ class HiddenFeatures(Learner):
         return float(self._pulls.sum())
 
     def pulls(self, rows: NDArray[np.int64]) -> Floats:
-        """Return how many rewards each arm has given."""
+        """Return the number of rewards of each arm."""
         return self._pulls[rows]
 
     def observe(
@@ -186,22 +202,21 @@ class HiddenFeatures(Learner):
         """Learn from one reward: first θ, then the hidden features of the arm."""
         name, x, r, h = self._observed(arm, context, reward, weight)
         row = self._index.row_of.get(name, 0)
-        new = self._reserve(len(self._index) + 1)
-        # A new arm's row is as the prior row until it has learned something.
-        place = row or new
+        # The row of a new arm equals the prior row until the arm has learned something.
+        target = row or self._reserve(len(self._index) + 1)
         z = np.concatenate([x, self._hidden[row] if row else self._start(name)])
         if not kernels.observe_hidden(
-            z, r, h, self._coef, self._inverse, self._hidden[place], self._hidden_inverse[place]
+            z, r, h, self._coef, self._inverse, self._hidden[target], self._hidden_inverse[target]
         ):
             raise NotFiniteError("context, reward or weight is too large to compute with")
         if not row:
             self._index.add(name)
-        self._pulls[place] += 1.0
+        self._pulls[target] += 1.0
 
     def read(
         self, contexts: Floats, names: Iterable[Name], rows: NDArray[np.int64]
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return mean, √(z'A⁻¹z) and √(θ_h'C⁻¹θ_h) of each arm."""
+    ) -> HiddenPrediction:
+        """Return the predictions of arms, given their contexts, names and rows."""
         v = self._hidden[rows]
         if self.initial != "zero" and not rows.all():
             for k, name in enumerate(names):
@@ -214,19 +229,19 @@ class HiddenFeatures(Learner):
             mean = z @ self._coef
             std = np.sqrt(np.maximum(variance, 0.0))
         if not theta.any():
-            return mean, std, np.zeros(len(rows))
-        n = len(self._index) + 1  # one product for all arms is faster than picking the asked ones
+            return HiddenPrediction(mean, std, np.zeros(len(rows)))
+        n = len(self._index) + 1  # one product for all arms is faster than selecting the asked ones
         product = (self._hidden_inverse[:n].reshape(-1, self.n_hidden) @ theta).reshape(n, -1)
         hidden_std: Floats = np.sqrt(np.maximum(product @ theta, 0.0))
-        return mean, std, hidden_std[rows]
+        return HiddenPrediction(mean, std, hidden_std[rows])
 
     def _start(self, name: Name) -> Floats:
-        """Return the hidden features of an arm never pulled: by its name, so that asking is pure."""
+        """Return the initial hidden features of an arm; they depend on its name, so that reading changes nothing."""
         if self.initial == "one-hot":
-            # All arms not yet pulled share the next unit vector. Nothing has been learned along
-            # it, so they score as they would with one each.
-            place = len(self._index) % max(self.n_hidden, 1)
-            unit: Floats = np.eye(1, self.n_hidden, place)[0]
+            # All arms that were not yet pulled share the next unit vector. Nothing has been learned in its
+            # direction, so they score as they would with one unit vector each.
+            next_one = len(self._index) % max(self.n_hidden, 1)
+            unit: Floats = np.eye(1, self.n_hidden, next_one)[0]
             return unit
         if self.initial == "zero":
             return np.zeros(self.n_hidden)
@@ -259,7 +274,7 @@ class HiddenFeatures(Learner):
 
 
 def _adaptive(pulls: Any) -> Any:
-    """Return the schedule of the authors' code."""
+    """Return the width by the schedule of the authors' code."""
     return 0.1 * np.sqrt(np.log(pulls + 1.0)) + 0.1 * (1.0 - 0.8**pulls)
 
 

@@ -1,9 +1,8 @@
-"""Draws that are keyed, not streamed.
+"""Random numbers that depend on a key rather than on a stream.
 
-The draws of a decision come from a counter-based generator (Philox 4x64, Salmon et al. 2011)
-keyed by the policy's seed and by the decision. So they depend on nothing that happened before:
-the same key, state and question give the same answer, a rejected call consumes nothing, and
-decisions can be replayed in any order.
+The random numbers of a decision come from a counter-based generator (Philox 4x64, Salmon et al. 2011) keyed by the
+policy's seed and by the decision. They do not depend on anything that happened before: the same key, state and
+candidates give the same decision, a rejected call consumes nothing, and decisions can be repeated in any order.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from rolin.policies import kernels
 __all__ = ["Key", "KeyedGenerator", "as_key", "fresh_seed"]
 
 Key = int | str
-"""What names a decision: its number, or any text such as an event id."""
+"""The key of a decision: its number, or any text such as an event id."""
 
 
 _SIGNED = 2**63
@@ -34,20 +33,19 @@ def fresh_seed() -> int:
 
 
 def as_key(key: object) -> Key:
-    """Return a key in its plain form, or say what a key is."""
+    """Return a key as a plain `int` or `str`, or raise if it is not a key."""
     if isinstance(key, str):
         return str(key)
     whole = isinstance(key, (int, np.integer)) and not isinstance(key, bool)
     if not whole or not 0 <= int(key) < 2**64:  # type: ignore[call-overload]  # whole says it is one
         raise ParameterError(
-            f"key={key!r}, expected a text or an integer from 0 to 2**64 - 1 (str(…) makes a text "
-            "of anything else)"
+            f"key={key!r}, expected a text or an integer from 0 to 2**64 - 1; pass str(…) of anything else"
         )
     return int(key)  # type: ignore[call-overload, no-any-return]  # the same
 
 
 class KeyedGenerator:
-    """A NumPy generator that can be put at the start of any key's draws in about 1 µs.
+    """A NumPy generator that can be set to the start of any key's random numbers in about 1 µs.
 
     Parameters
     ----------
@@ -70,21 +68,21 @@ class KeyedGenerator:
         words = np.random.SeedSequence(self.seed).generate_state(2, np.uint64)
         self._words = words.tolist()  # for NumPy's generator
         self._key = words  # for the kernel
-        self._own = threading.local()  # or two threads would draw from each other's keys
+        self._own = threading.local()  # otherwise two threads would draw from each other's keys
 
     def __reduce__(self) -> tuple[type[KeyedGenerator], tuple[int]]:
-        """Copy and pickle by the seed, which is all there is."""
+        """Copy and pickle by the seed, which is the whole state."""
         return KeyedGenerator, (self.seed,)
 
     def _new(self) -> tuple[np.random.Philox, dict[str, Any], np.random.Generator]:
-        """Make the generator of a thread, and the state to set it to."""
+        """Create the generator of a thread, and the state that it is set to."""
         bits = np.random.Philox(0)
-        # Lists, not arrays: reading them makes setting the state three times as fast.
+        # Lists rather than arrays, because setting the state from lists is three times as fast.
         state = {
             "bit_generator": "Philox",
             "state": {"key": self._words, "counter": (0, 0, 0, 0)},
             "buffer": [0, 0, 0, 0],
-            "buffer_pos": 4,  # the buffer is used up: the next draw computes a new one
+            "buffer_pos": 4,  # the buffer is used up, so the next draw computes a new one
             "has_uint32": 0,
             "uinteger": 0,
         }
@@ -92,7 +90,7 @@ class KeyedGenerator:
         return self._own.parts  # type: ignore[no-any-return]  # thread locals are untyped
 
     def at(self, key: Key, stream: int = 0) -> np.random.Generator:
-        """Return the generator, at the start of one of the independent streams of this key."""
+        """Return the generator at the start of one of the independent streams of this key."""
         generator: np.random.Generator
         try:
             bits, state, generator = self._own.parts
@@ -103,14 +101,14 @@ class KeyedGenerator:
         return generator
 
     def normals(self, key: Key, size: int) -> NDArray[np.float64]:
-        """Return what `at(key).standard_normal(size)` gives, in half the time."""
+        """Return the numbers of `at(key).standard_normal(size)`, in half the time."""
         if kernels.fill_normals is None:
             return self.at(key).standard_normal(size)
         out = np.empty(size)
         if type(key) is int and key < _SIGNED:
             kernels.fill_normals(self._key, key, 0, 0, out)
         else:
-            # Whole numbers are signed to the kernels.
+            # The kernels take signed integers.
             first, second, third = (
                 word - 2 * _SIGNED if word >= _SIGNED else word for word in _counter(key, 0)
             )
@@ -119,11 +117,11 @@ class KeyedGenerator:
 
 
 def _counter(key: Key, stream: int) -> tuple[int, int, int]:
-    """Return the words of the counter that hold a key and a stream.
+    """Return the three words of the counter that hold a key and a stream.
 
-    The counter has four words. The first runs with the draws; the others hold the key: a number
-    below 2⁶⁴ in the second, a digest of a text in the second and third, and in the fourth which of
-    the two it is, and the stream.
+    The counter has four words. The first counts the draws and is not returned. A key that is a number below 2⁶⁴ is the
+    second word; the digest of a key that is a text is the second and third. The fourth holds the kind of the key, and
+    the stream.
     """
     if type(key) is str:
         digest = hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=16).digest()

@@ -2,51 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from rolin.model.draws import Sampling
-from rolin.model.estimation import Method
-from rolin.model.scales import CoefScale, Numbers, Scale
+from rolin.policies.options import LinOptions, with_shared_options
 from rolin.policies.rolin_ts import RoLinTS
 
 __all__ = ["LinTS"]
 
 
+@with_shared_options
 class LinTS(RoLinTS):
     """Linear Thompson sampling: `RoLinTS` with `arm_std = 0`.
 
-    When the features miss something that differs between arms, its regret is linear.
+    Its regret is linear if the arms differ by something that the features miss.
 
-    Its options are those of [`RoLinTS`][rolin.RoLinTS], without `arm_std`.
+    Parameters
+    ----------
+    **options
+        The options of [`RoLinTS`][rolin.RoLinTS], without `arm_std`.
 
     References
     ----------
     Agrawal & Goyal, *Thompson Sampling for Contextual Bandits with Linear Payoffs*, ICML 2013
-    (with joint sampling; marginal sampling is the comparison the paper makes).
+    (with joint sampling; the paper compares with marginal sampling).
     """
 
     def __init__(
-        self,
-        *,
-        n_features: int,
-        coef_std: CoefScale = 1.0,
-        coef_mean: Numbers = 0.0,
-        intercept_std: float | None = None,
-        intercept_mean: float = 0.0,
-        noise_std: Scale = 1.0,
-        learn_by: Method = "map",
-        half_life: float | None = None,
-        sampling: Sampling = "marginal",
-        seed: int | None = None,
+        self, *, n_features: int, sampling: Sampling = "marginal", **options: Unpack[LinOptions]
     ) -> None:
-        super().__init__(
-            n_features=n_features,
-            coef_std=coef_std,
-            coef_mean=coef_mean,
-            intercept_std=intercept_std,
-            intercept_mean=intercept_mean,
-            arm_std=0.0,
-            noise_std=noise_std,
-            learn_by=learn_by,
-            half_life=half_life,
-            sampling=sampling,
-            seed=seed,
-        )
+        super().__init__(n_features=n_features, sampling=sampling, arm_std=0.0, **options)

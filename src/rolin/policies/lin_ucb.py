@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from rolin.model.estimation import Method
-from rolin.model.scales import CoefScale, Numbers, Scale
+from typing import Unpack
+
+from rolin.policies.options import LinOptions, with_shared_options
 from rolin.policies.rolin_ucb import RoLinUCB
 
 __all__ = ["LinUCB"]
 
 
+@with_shared_options
 class LinUCB(RoLinUCB):
     """Bayesian LinUCB: `RoLinUCB` with `arm_std = 0`.
 
-    Its options are those of [`RoLinUCB`][rolin.RoLinUCB], without `arm_std`.
+    Parameters
+    ----------
+    **options
+        The options of [`RoLinUCB`][rolin.RoLinUCB], without `arm_std`.
 
     References
     ----------
@@ -24,28 +29,10 @@ class LinUCB(RoLinUCB):
         self,
         *,
         n_features: int,
-        coef_std: CoefScale = 1.0,
-        coef_mean: Numbers = 0.0,
-        intercept_std: float | None = None,
-        intercept_mean: float = 0.0,
-        noise_std: Scale = 1.0,
-        learn_by: Method = "map",
-        half_life: float | None = None,
         horizon: int | None = None,
         width: float | None = None,
-        seed: int | None = None,
+        **options: Unpack[LinOptions],
     ) -> None:
         super().__init__(
-            n_features=n_features,
-            coef_std=coef_std,
-            coef_mean=coef_mean,
-            intercept_std=intercept_std,
-            intercept_mean=intercept_mean,
-            arm_std=0.0,
-            noise_std=noise_std,
-            learn_by=learn_by,
-            half_life=half_life,
-            horizon=horizon,
-            width=width,
-            seed=seed,
+            n_features=n_features, horizon=horizon, width=width, arm_std=0.0, **options
         )

@@ -1,11 +1,11 @@
-"""What the policies with a Gaussian posterior share."""
+"""The base of all policies with a Gaussian posterior."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,14 +20,18 @@ from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
 from rolin.model.scales import CoefScale, Numbers, Scale, Scales, guess_of
 from rolin.model.summaries import Prediction
-from rolin.policies.base import Policy, options_of
+from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.keyed_random import Key
+from rolin.policies.options import options_of
+from rolin.policies.warm_start import UnsetScales
 
-__all__ = ["LinearPolicy"]
+__all__ = ["LinearPolicy", "Rule"]
 
 Floats = NDArray[np.float64]
-# What is begun with when a scale is to be learned and no guess is given.
+Rule = Literal["mean", "bound", "marginal", "joint", "draws", "own"]
+"""How a policy turns the posterior into scores; see `LinearPolicy.rule`."""
+# First guesses of scales that are to be learned, where none is given.
 _GUESS = {"noise_std": 1.0, "arm_std": 0.5, "coef_std": 1.0}
 
 
@@ -51,23 +55,47 @@ class LinearPolicy(Policy[Posterior]):
     noise_std
         Standard deviation of a reward around its mean.
     learn_by
-        How scales given as `"learn"` are learned; see [`estimate_scales`][rolin.model.estimate_scales].
+        The method that learns the scales given as `"learn"`; see [`estimate_scales`][rolin.model.estimate_scales].
     half_life
-        Number of rewards after which what was learned counts half; `None` for ever.
+        Number of rewards after which earlier evidence counts half; `None` to never forget.
     seed
         A non-negative integer; by default one from the operating system.
 
     Notes
     -----
-    In place of a number, `coef_std`, `arm_std` and `noise_std` may be `"learn"`, or `("learn", 0.5)` to
-    begin with 0.5. They are then estimated from all evidence after 10, 20 and 30 rewards, and again
-    whenever there is half as much more.
+    `coef_std`, `arm_std` and `noise_std` may be numbers, `"learn"`, or `("learn", 0.5)` to start from 0.5. Learned scales
+    are estimated from all evidence after 10, 20 and 30 rewards, and then each time the evidence has grown by half.
 
-    An update takes O(d²) however many arms there are, but for the rebuilds that learned scales and a
-    half-life take now and then; a reward of weight h has noise variance noise_std²/h. Threads may
-    call `decide` with a `key` and `predict` at once. Everything else that changes a policy, decisions
-    without a key included, needs a lock around it.
+    An update takes O(d²) for any number of arms. Learned scales and a half-life also rebuild the posterior from time
+    to time. A reward of weight h has noise variance noise_std²/h. Several threads may call `predict`, and `decide` with
+    a `key`, at the same time. All other calls that change a policy need a lock, including `decide` without a key.
     """
+
+    rule: Rule = "draws"
+    """How arms are scored. It tells other code, such as a `Catalogue`, how to compute the same scores.
+
+    - `"mean"`: the posterior mean. Nothing is drawn.
+    - `"bound"`: mean + width · std, with the same width for all arms. Nothing is drawn.
+    - `"marginal"`: mean + z · std, with independent standard normal draws z = `draws(n_arms, key)`.
+    - `"joint"`: one draw of the coefficients, then one draw of every arm's effect given the coefficients.
+      With n = `posterior.size`, the first n of `normals(key, n + n_arms)` draw the coefficients and the others the
+      effects.
+    - `"draws"`: mean + draw · std, with any numbers from `draws(n_arms, key)`. The default of a new policy.
+    - `"own"`: a rule of its own, which only `score` knows.
+
+    A class that overrides `score` has the rule `"own"`. So has one that overrides `draws` of a policy that has
+    declared its rule. A class may declare another rule by setting `rule` itself.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Set the rule to `"own"` if the class overrides what the inherited rule describes."""
+        super().__init_subclass__(**options)
+        declared = _first_with("rule", cls)
+        changed = _first_with("score", cls) < declared or (
+            _first_with("draws", cls) < declared and cls.__mro__[declared] is not LinearPolicy
+        )
+        if changed:
+            cls.rule = "own"
 
     def __init__(
         self,
@@ -94,7 +122,9 @@ class LinearPolicy(Policy[Posterior]):
         learn: set[Any] = {name for name, (_, learned) in guesses.items() if learned}
         check_method("learn_by", learn_by)
         if learn_by != "map" and not learn:
-            raise ParameterError(f"learn_by={learn_by!r}, but no scale is given as 'learn'")
+            raise ParameterError(
+                f"learn_by={learn_by!r}, but no scale is given as 'learn': pass for example arm_std='learn'"
+            )
         fixed = not learn and half_life is None
         model = (
             self._new_posterior(scales, n_features)
@@ -109,23 +139,25 @@ class LinearPolicy(Policy[Posterior]):
         return Posterior(scales, n_features)
 
     def _new_adaptive(self, scales: Scales, n_features: int, **options: Any) -> Posterior:
-        """Return what learns its scales, or forgets."""
+        """Return a model that learns its scales, or forgets."""
         return Adaptive(scales, n_features, **options)
+
+    _unset_scales: UnsetScales | None = "learn"
 
     @abstractmethod
     def draws(self, n_arms: int, key: Key) -> Floats:
-        """Say how many standard deviations above its mean each arm is scored: the rule.
+        """Return the number of standard deviations to add to each arm's mean. This is the rule of the policy.
 
-        The highest score is chosen. Random numbers come from `generator(key)`.
+        The arm with the highest sum is chosen. Random numbers come from `generator(key)` or `normals(key, n_arms)`.
         """
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
-        """Score the arms of a question; a rule that is not mean + draw * std says so here."""
+        """Score the candidates by mean + draw * std; override it for another rule."""
         x, _, rows = candidates
         return self._model.score(x, rows, self.draws(len(rows), key))
 
     def score_many(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:
-        """Score several questions, in one pass."""
+        """Score the arms of several questions in one pass."""
         if not questions:
             return []
         sizes = [len(question.rows) for question in questions]
@@ -139,13 +171,21 @@ class LinearPolicy(Policy[Posterior]):
     def predict(
         self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
     ) -> Prediction:
-        """Return mean and standard deviation of each arm's mean reward, as `(mean, std)`."""
+        """Return mean and standard deviation of each arm's mean reward, as `(mean, std)`.
+
+        Parameters
+        ----------
+        contexts
+            The arms and their contexts, as for `decide`.
+        arms
+            The K names, as for `decide`.
+        """
         x, _, rows = self.candidates(contexts, arms)
         _, table = self._model.score(x, rows, np.zeros(len(x)))
         return Prediction(table[0], table[1])
 
     def diagnose(self, *, feature_names: Sequence[str] | None = None) -> Diagnosis:
-        """Say whether arms differ by something that the features miss.
+        """Test whether the arms differ by something that the features miss.
 
         Parameters
         ----------
@@ -161,7 +201,7 @@ class LinearPolicy(Policy[Posterior]):
 
     @property
     def posterior(self) -> Posterior:
-        """What is known: coefficients, arm effects, draws, log evidence. Live, not a copy."""
+        """The posterior: coefficients, arm effects, draws, log evidence. It is live, not a copy."""
         return self._model
 
     @property
@@ -171,46 +211,48 @@ class LinearPolicy(Policy[Posterior]):
 
     @property
     def scales(self) -> Scales:
-        """The numbers of the model, as they are now."""
+        """The scales of the model and the prior of its coefficients, at present."""
         return self._model.scales
 
     @property
     def scale_history(self) -> list[ScaleEvent]:
-        """When scales were learned, and what they were since."""
+        """When scales were learned, and their values from then on."""
         return list(self._model.history) if isinstance(self._model, Adaptive) else []
 
     @property
     def learns_scales(self) -> bool:
-        """Whether some scales were given as `"learn"`."""
+        """Whether any scale was given as `"learn"`."""
         return isinstance(self._model, Adaptive) and bool(self._model.learn)
 
     def learn_scales(self) -> None:
-        """Estimate now, from all evidence, the scales that were given as `"learn"`."""
+        """Estimate the scales that were given as `"learn"` from all evidence, now."""
         if not isinstance(self._model, Adaptive) or not self._model.learn:
-            raise ParameterError("all scales were given as numbers, expected some as 'learn'")
+            raise ParameterError(
+                "all scales were given as numbers, expected some as 'learn', such as arm_std='learn'"
+            )
         self._model.learn_scales()
 
     @property
     def half_life(self) -> float | None:
-        """Number of rewards after which what was learned counts half; `None` for ever."""
+        """Number of rewards after which earlier evidence counts half; `None` if nothing is forgotten."""
         return self._model.half_life if isinstance(self._model, Adaptive) else None
 
     def decay(self, factor: float) -> None:
-        """Forget: multiply all evidence by a factor, for callers with a clock of their own.
+        """Forget by the clock: multiply all evidence by a factor.
 
-        The prior stays, so an arm that nobody pulls drifts back to it. A factor of 1 changes nothing.
-        It takes a rebuild, O(K d² + d³).
+        The prior stays, so an arm that is not pulled returns to it. A factor of 1 changes nothing. The posterior is
+        rebuilt, in O(K d² + d³).
 
         Parameters
         ----------
         factor
-            Above 0 and at most 1; for a half-life of h days, once a day 2^(-1/h).
+            Above 0 and at most 1. For a half-life of h days, call it once a day with 2^(-1/h).
         """
         self._model.decay(factor)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options that make this policy again, without what it has learned."""
+        """The options that create this policy again, without what it has learned."""
         model = self._model
         settings = {"n_features": self.n_features, **asdict(self.scales), "learn_by": "map"}
         settings |= {"half_life": self.half_life, "seed": self.seed}
@@ -219,3 +261,8 @@ class LinearPolicy(Policy[Posterior]):
             settings |= {name: ("learn", getattr(model.guess, name)) for name in model.learn}
         known = options_of(type(self))
         return {name: value for name, value in settings.items() if known is None or name in known}
+
+
+def _first_with(name: str, policy: type) -> int:
+    """Return the position of the first class in the method resolution order that defines a name."""
+    return next(i for i, parent in enumerate(policy.__mro__) if name in vars(parent))

@@ -1,4 +1,4 @@
-"""One policy from two that learned apart."""
+"""Merge two policies that learned separately."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ Learns = TypeVar("Learns", LinearPolicy, BayesRoLinTS)
 
 
 def merge(a: Learns, b: Learns, *, base: Learns | None = None) -> Learns:
-    """Return the policy that one learner would be, had it seen all that `a` and `b` saw.
+    """Return the policy that has learned from all rewards of `a` and `b`.
 
     Parameters
     ----------
     a
         A policy.
     b
-        Another of the same kind and settings (the seed may differ; that of `a` is kept).
+        Another policy of the same class and settings. Only the seed may differ; the result has the seed of `a`.
     base
-        The state that both started from, if they did not start empty. Without it, what they had
-        learned before they parted is counted twice.
+        The state that both started from, if they did not start empty. Without it, what they learned before they were
+        separated is counted twice.
 
     Raises
     ------
     MergeError
-        If they differ in kind or settings, did not start from `base`, or if an arm has come back
-        without its past since then: which rewards belong to which life could not be told.
+        If they differ in class or settings, did not start from `base`, or if an arm has been restored without its
+        past since then, because it is not known which rewards belong to the restored arm.
     """
     if not isinstance(a, (LinearPolicy, BayesRoLinTS)):
         raise MergeError(f"{a!r} is not a policy that can be merged")
     if a.settings.get("half_life") is not None:
         raise MergeError(
-            "learners that forget by themselves cannot be merged: which of their rewards came "
-            "first is not known; decay both by a clock of your own instead"
+            "policies with a half_life cannot be merged, because the order of their rewards is not known: create them "
+            "without half_life and call decay(…) on both"
         )
     if not a.exact:
         warnings.warn(
-            f"two {type(a).__name__} merge to nearly what one learner would be, not exactly: what an "
-            "outcome teaches depends on what was known before it",
+            f"merging two {type(a).__name__} is an approximation: what an outcome teaches depends on what was known "
+            "before it",
             ApproximationWarning,
             stacklevel=2,
         )
@@ -63,17 +63,17 @@ def merge(a: Learns, b: Learns, *, base: Learns | None = None) -> Learns:
         if begun := _past(policy) ^ started_with:
             name = next(iter(begun)).name
             raise MergeError(
-                f"arm {name!r} has begun a new life since the start, and the other learner cannot "
-                "know which of its rewards belong to which life"
+                f"arm {name!r} was restored without its past since the start, so it is not known which of the other "
+                "policy's rewards belong to the restored arm"
             )
     news, decisions = b.moments, a.n_decisions + b.n_decisions
     removed = {*a.removed_arms, *b.removed_arms}
     if base is not None:
         started = base.moments
-        _ = a.moments - started  # refuses a base that `a` did not start from
+        _ = a.moments - started  # raises if `a` did not start from `base`
         news = news - started
         decisions -= base.n_decisions
-        removed -= set(base.removed_arms) & {*a.arms, *b.arms}  # since restored
+        removed -= set(base.removed_arms) & {*a.arms, *b.arms}  # restored since then
     both = type(a)(**a.settings)
     both._model.fill(a.moments + news, removed)
     both._decisions, both.feature_map = max(decisions, 0), a.feature_map

@@ -1,13 +1,13 @@
-"""RoLinTS as one big linear model, inverted every round: the honest reference.
+"""RoLinTS as one dense linear model that is inverted every round: a reference for tests and timings.
 
 With z_i = (x_i, e_i) and γ = (θ, v) the model is an ordinary Bayesian linear regression in d + K
-dimensions (Section 5.2 of the paper). Nothing here shares a formula with the fast posterior.
+dimensions (Section 5.2 of the paper). It shares no formula with the fast posterior.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, SupportsFloat
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,33 +24,60 @@ from rolin.model.sparse import SparseContexts
 from rolin.model.summaries import ArmEffects, Coefficients
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
+from rolin.policies.options import with_shared_options
 from rolin.policies.rolin_ts import RoLinTS
 
 __all__ = ["DensePosterior", "NaiveRoLinTS"]
 
 Floats = NDArray[np.float64]
-# In place of the index of the best arm: whoever asks has to rank the scores.
+# Stands for the index of the best arm, which is not computed: the caller ranks the scores.
 _UNRANKED = -1
 
 
+@with_shared_options
 class NaiveRoLinTS(RoLinTS):
-    """What `RoLinTS` does, at O((d + K)³) a decision; with marginal sampling, the same decisions.
+    """`RoLinTS` by dense matrices, in O((d + K)³) per decision; for checks and timings, not for use.
 
-    For checking and for timing, not for use.
+    With marginal sampling it makes the same decisions as `RoLinTS`. It does not learn scales and has no half-life.
 
-    Its options are those of [`RoLinTS`][rolin.RoLinTS]; it neither learns scales nor forgets by itself.
+    Parameters
+    ----------
+    **options
+        The options of [`RoLinTS`][rolin.RoLinTS].
     """
+
+    _unset_scales = "estimate"
+    rule = "own"  # its posterior is dense, so the formulas of the other rules do not apply
 
     def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
         return DensePosterior(scales, n_features)
 
     def _joint_probabilities(self, posterior: Posterior, candidates: Candidates) -> Probabilities:
-        # The dense model draws all arms at once; given the coefficients, the fast one knows them.
+        # The dense model draws all arms at once. Given the coefficients, the fast one has the arms' distributions.
         fast = Posterior.of(self.scales, self.moments)
         return super()._joint_probabilities(fast, candidates)
 
     def _new_adaptive(self, scales: Scales, n_features: int, **options: Any) -> Posterior:
-        raise ParameterError("NaiveRoLinTS neither learns scales nor forgets, expected numbers")
+        raise ParameterError(
+            "NaiveRoLinTS neither learns scales nor forgets, expected numbers as scales and no half_life"
+        )
+
+
+class _Solution(NamedTuple):
+    """The posterior of γ = (θ, v)."""
+
+    mean: Floats  # (D + K,)
+    covariance: Floats  # (D + K, D + K): Σ
+    log_evidence: float
+
+
+class _ArmMeans(NamedTuple):
+    """The joint distribution of the mean rewards of some arms: covariance (Z Σ) Z' + diag(unseen)."""
+
+    mean: Floats  # (n,): z'γ
+    z: Floats  # (n, D + K)
+    product: Floats  # (n, D + K): Z Σ
+    unseen: Floats  # (n,): prior variance of the effects of arms that were never observed
 
 
 class DensePosterior(Posterior):
@@ -64,7 +91,7 @@ class DensePosterior(Posterior):
         self._sums = np.zeros(3)  # N, Σ log h, r'Hr
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
-        """Build the raw sums from centred ones."""
+        """Build the raw sums from centered ones."""
         d, size, k = self.n_features, self.size, len(moments.arms)
         self._index = ArmIndex(moments.arms, removed)
         h, x, r = moments.weight, moments.mean_context, moments.mean_reward
@@ -77,10 +104,10 @@ class DensePosterior(Posterior):
             [moments.count, moments.sum_log_weight, moments.reward_scatter + h @ r**2]
         )
 
-    extend = Learner.extend  # this is for comparisons: it has what it began with
+    extend = Learner.extend  # unsupported: this model is for comparisons only
 
     def _renew(self, scales: Scales, age: float) -> None:
-        """Go on with these scales, and with all evidence times `age`."""
+        """Change the scales, and multiply all evidence by `age`."""
         self.scales = scales
         for sums in (self._gram, self._pulled, self._sums):
             sums *= age
@@ -102,7 +129,7 @@ class DensePosterior(Posterior):
         rewards: ArrayLike,
         weights: ArrayLike | None = None,
     ) -> None:
-        """Learn from n rewards; all or none."""
+        """Learn from n rewards; if one is invalid, from none."""
         batch = as_batch(arms, contexts, rewards, weights, self.n_features)
         names = [canonical(arm) for arm in batch.arms]
         new = list(dict.fromkeys(name for name in names if not self._index.row_of.get(name, 0)))
@@ -131,8 +158,8 @@ class DensePosterior(Posterior):
 
     # -- reading -----------------------------------------------------------------------------
 
-    def _solve(self) -> tuple[Floats, Floats, float]:
-        """Return mean and covariance of γ, and the log evidence."""
+    def _solve(self) -> _Solution:
+        """Solve the regression."""
         noise, arm_std, size = self.scales.noise_std**2, self.scales.arm_std, self.size
         mean, std = self.scales.prior(self.n_features)
         # Without arm effects there are no v to infer: the model is the linear one.
@@ -145,7 +172,9 @@ class DensePosterior(Posterior):
         try:
             covariance = np.asarray(np.linalg.inv(precision), float)
         except np.linalg.LinAlgError:
-            raise NotFiniteError("scales and data are too far apart for the dense model") from None
+            raise NotFiniteError(
+                "the dense model cannot be solved: scales and data differ by too many orders of magnitude"
+            ) from None
         gamma = covariance @ right
         count, sum_log_weight, square = self._sums
         log_evidence = -0.5 * (
@@ -157,18 +186,16 @@ class DensePosterior(Posterior):
             + prior_mean @ (prior_precision * prior_mean)
             - right @ gamma
         )
-        return gamma, covariance, float(log_evidence)
+        return _Solution(gamma, covariance, float(log_evidence))
 
-    def _joint(
-        self, contexts: Floats, rows: NDArray[np.int64]
-    ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return z'γ, Z, Z Σ and the prior variance of the unseen arms' effects."""
+    def _joint(self, contexts: Floats, rows: NDArray[np.int64]) -> _ArmMeans:
+        """Return the joint distribution of the arms' mean rewards."""
         if not np.isfinite(contexts).all():
             raise first_not_finite("contexts", contexts)
         gamma, covariance, _ = self._solve()
         z = self._rows(contexts, rows, len(self._index))[:, : len(gamma)]
         unseen = np.where(rows == 0, self.scales.arm_std**2, 0.0)
-        return z @ gamma, z, z @ covariance, unseen
+        return _ArmMeans(z @ gamma, z, z @ covariance, unseen)
 
     def score(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
         """Score each arm by mean + draw * std; the table's rows are mean, std and score."""
@@ -179,7 +206,7 @@ class DensePosterior(Posterior):
     def score_joint(
         self, contexts: Floats | SparseContexts, rows: NDArray[np.int64], draws: Floats
     ) -> Scores:
-        """Score each arm by a draw from the joint (K, K) covariance of the question's arms."""
+        """Score each arm by a draw from the joint (K, K) covariance of the candidates."""
         if isinstance(contexts, SparseContexts):
             contexts = contexts[range(len(contexts))]
         mean, z, product, unseen = self._joint(contexts, rows)
@@ -195,7 +222,7 @@ class DensePosterior(Posterior):
     @property
     def log_evidence(self) -> float:
         """Log density of all rewards seen, given the contexts and the scales."""
-        return self._solve()[2]
+        return self._solve().log_evidence
 
     @property
     def coefficients(self) -> Coefficients:
@@ -205,7 +232,7 @@ class DensePosterior(Posterior):
 
     @property
     def moments(self) -> Moments:
-        """All evidence so far, centred from the raw sums (which costs them accuracy)."""
+        """All evidence so far, centered from the raw sums, which loses some accuracy."""
         d, size = self.n_features, self.size
         h = np.diag(self._gram)[size:].copy()
         x = self._gram[size:, :d] / h[:, None]
@@ -223,18 +250,18 @@ class DensePosterior(Posterior):
         )
 
     def shrinkage(self, arms: Iterable[Name] | None = None) -> Floats:
-        """Return w of each arm."""
+        """Return the shrinkage w of each arm."""
         rows = self._named(arms).rows
         h = np.append(0.0, np.diag(self._gram)[self.size :])[rows]
         evidence: Floats = h * self.scales.arm_std**2
         return evidence / (evidence + self.scales.noise_std**2)
 
     def arm_effects(self, arms: Iterable[Name] | None = None) -> ArmEffects:
-        """Return the posterior of the arms' effects, by default of all arms seen."""
+        """Return the posterior of the arms' effects, by default of all observed arms."""
         named = self._named(arms)
         gamma, covariance, _ = self._solve()
         size, k = self.size, len(gamma) - self.size
-        pick = np.eye(len(self._index) + 1)[named.rows, 1 : 1 + k]  # no row for an unseen arm
+        pick = np.eye(len(self._index) + 1)[named.rows, 1 : 1 + k]  # zero for an unseen arm
         values, axes = np.linalg.eigh(pick @ covariance[size:, size:] @ pick.T)
         return ArmEffects(
             tuple(named.names),

@@ -4,40 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rolin.policies.kernels.propensity import highest
 
-__all__ = ["highest_of_normals", "noise_nodes"]
+__all__ = ["Node", "highest_of_normals", "noise_nodes"]
 
 Floats = NDArray[np.float64]
 _EXACT = 1e-14
 
 
 def highest_of_normals(mean: Floats, std: Floats) -> Floats:
-    """Return the probability of each of independent normal numbers to be the highest.
+    """Return the probability that each of several independent normal variables is the highest.
 
     >>> highest_of_normals(np.zeros(2), np.ones(2)).round(9).tolist()
     [0.5, 0.5]
     """
     out = np.empty(len(mean))
-    # In units of the widest, around the highest: so neither can be too large or too small.
+    # Shifted to the highest mean and scaled by the largest std, so that no number is too large or too small.
     unit = std.max()
     if unit > 0.0:
-        with np.errstate(over="ignore"):  # an arm so far below is none
+        with np.errstate(over="ignore"):  # an arm that far below has probability zero
             mean = np.maximum((mean - mean.max()) / unit, -1e100)
         std = std / unit
-        std[std < _EXACT * np.maximum(1.0, -mean)] = 0.0  # narrower than rounding can tell
+        std[std < _EXACT * np.maximum(1.0, -mean)] = 0.0  # narrower than the rounding error
     highest(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
     return out
 
 
-def noise_nodes(freedom: float) -> Iterator[tuple[float, float]]:
-    """Return nodes and weights of an integral over σ, where σ² ~ ν/χ²_ν.
+class Node(NamedTuple):
+    """A node of a numerical integral."""
 
-    The trapezoid rule in log σ: its density exp(-νx - ν e^(-2x)/2) is analytic, with which the rule
+    value: float
+    weight: float
+
+
+def noise_nodes(freedom: float) -> Iterator[Node]:
+    """Yield the nodes of an integral over σ, where σ² ~ ν/χ²_ν.
+
+    It is the trapezoid rule in log σ. The density exp(-νx - ν e^(-2x)/2) is analytic, so the rule
     converges faster than any power of the step.
     """
 
@@ -53,4 +61,4 @@ def noise_nodes(freedom: float) -> Iterator[tuple[float, float]]:
             i += 1
     weights = np.exp([log_density(x) for x in nodes])
     for x, weight in zip(nodes, weights / weights.sum(), strict=True):
-        yield math.exp(x), float(weight)
+        yield Node(math.exp(x), float(weight))

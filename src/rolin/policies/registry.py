@@ -1,6 +1,6 @@
 """Policies by name: find them all, load a saved one.
 
-A new file in this package is found by itself, and the contract checks run over its policies.
+A new file in this package is found automatically, and the contract checks run over its policies.
 """
 
 from __future__ import annotations
@@ -12,19 +12,15 @@ from os import PathLike
 from typing import Any, TypeVar, overload
 
 from rolin import policies
-from rolin.errors import StateFileError, UnknownOption
-from rolin.features import from_json
+from rolin.errors import StateFileError
 from rolin.model import state_file
 from rolin.policies.base import Policy
-from rolin.policies.bayes_rolin_ts import BayesRoLinTS
-from rolin.policies.linear import LinearPolicy
 from rolin.policies.rolin_ts import RoLinTS
-from rolin.policies.warm_start import can_start, start
+from rolin.policies.warm_start import is_fit
 
-__all__ = ["find", "load"]
+__all__ = ["find", "load", "load_or_start"]
 
 Kind = TypeVar("Kind", bound=Policy[Any])
-Learns = TypeVar("Learns", LinearPolicy, BayesRoLinTS)
 
 
 def find() -> dict[str, type[Policy[Any]]]:
@@ -45,51 +41,41 @@ def find() -> dict[str, type[Policy[Any]]]:
 
 
 @overload
-def load(path: str | PathLike[str], *, seed: int | None = None, **options: Any) -> Policy[Any]: ...
+def load(path: str | PathLike[str], *, seed: int | None = None) -> Policy[Any]: ...
 @overload
+def load(path: str | PathLike[str], kind: type[Kind], *, seed: int | None = None) -> Kind: ...
 def load(
-    path: str | PathLike[str], kind: type[Kind], *, seed: int | None = None, **options: Any
-) -> Kind: ...
-def load(
-    path: str | PathLike[str],
-    kind: type[Policy[Any]] = Policy,
-    *,
-    seed: int | None = None,
-    **options: Any,
+    path: str | PathLike[str], kind: type[Policy[Any]] = Policy, *, seed: int | None = None
 ) -> Policy[Any]:
-    """Return the policy that `policy.save(path)` wrote; it continues exactly as that one would.
+    """Restore a policy that `policy.save(path)` wrote; it continues exactly as the saved one would.
 
-    From what [`rolin.fit`][rolin.fit] wrote, any policy with a Gaussian posterior starts: the `kind` that is
-    asked for, by default `RoLinTS`, with the scales that the evidence says.
+    A file that [`Fit.save`][rolin.Fit] wrote holds no policy:
+    [`RoLinTS.from_fit(path)`][rolin.Policy.from_fit] starts one.
 
     Parameters
     ----------
     path
         The file.
     kind
-        The class that is expected, such as `rolin.RoLinTS`; by default any.
+        The expected class, such as `rolin.RoLinTS`; by default any.
     seed
-        Another seed than the saved one. Two servers that start from one file need it, or they
-        draw the same numbers.
-    options
-        Of a policy that starts from what was fitted, its options, such as `sampling="joint"`; one that was saved
-        has its own.
+        A new seed instead of the saved one. Servers that start from the same file need different seeds,
+        otherwise they draw the same random numbers.
 
     Raises
     ------
     StateFileError
-        If the file is damaged, truncated, not a state of `rolin`, of another version, or of
-        another kind of policy.
+        If the file is damaged, truncated, not a state of `rolin`, from another version of the format, holds
+        another kind of policy, or holds a fit.
     FileNotFoundError
         If there is no such file.
     """
     state = state_file.read(path)
     known = find()
-    if state.policy == state_file.MOMENTS:
-        return _started(str(path), state, kind, {"seed": seed, **options})
-    if options:
-        raise UnknownOption(
-            f"{path} holds a {state.policy} that was saved with its options, expected no {next(iter(options))}"
+    if is_fit(state):
+        name = kind.__name__ if kind in known.values() else RoLinTS.__name__
+        raise StateFileError(
+            f"{path} holds a fit, not a policy: {name}.from_fit({str(path)!r}) starts one"
         )
     if state.policy not in known or not issubclass(known[state.policy], kind):
         expected = sorted(name for name, policy in known.items() if issubclass(policy, kind))
@@ -101,22 +87,6 @@ def load(
     return known[state.policy].from_state(state)
 
 
-def _started(
-    path: str, state: state_file.State, kind: type[Policy[Any]], options: dict[str, Any]
-) -> Policy[Any]:
-    """Return a policy that starts from evidence."""
-    if state_file.FOLDED in state.settings:
-        raise StateFileError(f"{path} is a fold that was stopped: it holds a part of a log")
-    if inspect.isabstract(kind):
-        kind = RoLinTS if issubclass(RoLinTS, kind) else kind
-    if inspect.isabstract(kind) or not can_start(kind):
-        known = sorted(name for name, policy in find().items() if can_start(policy))
-        raise StateFileError(
-            f"{path} holds moments, from which {', '.join(known)} can start, but not {kind.__name__}"
-        )
-    feature_map = (
-        None if state.feature_map is None else from_json(state.feature_map, "the map in the state")
-    )
-    if state.settings.get("intercept_std") is not None:
-        options = {"intercept_std": state.settings["intercept_std"], **options}
-    return start(kind, state_file.moments_of(state), feature_map=feature_map, **options)
+def load_or_start(path: str | PathLike[str]) -> Policy[Any]:
+    """Return the policy in a state file, or a `RoLinTS` that starts from the fit in it."""
+    return RoLinTS.from_fit(path) if is_fit(state_file.read(path)) else load(path)

@@ -3,63 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rolin.model.draws import Sampling, Scores, check_sampling
-from rolin.model.estimation import Method
 from rolin.model.posterior import Posterior
-from rolin.model.scales import CoefScale, Numbers, Scale
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
-from rolin.policies.linear import LinearPolicy
+from rolin.policies.linear import LinearPolicy, Rule
+from rolin.policies.options import RoLinOptions, with_shared_options
 from rolin.policies.propensity import highest_of_normals
 
 __all__ = ["RoLinTS"]
 
 Floats = NDArray[np.float64]
-# Pairs of coefficients over which joint probabilities are averaged.
+# Number of pairs of coefficients over which joint probabilities are averaged.
 _PAIRS = 256
 
 
+@with_shared_options
 class RoLinTS(LinearPolicy):
-    """Thompson sampling in the robust linear model: draw every arm's mean reward, take the best.
+    """Thompson sampling in the robust linear model: draw every arm's mean reward, choose the highest.
 
     Parameters
     ----------
-    n_features
-        Number d of features of a context; 0 for a bandit without context.
-    coef_std
-        Prior standard deviation of the coefficients: one number, or one per feature.
-    coef_mean
-        Prior mean of the coefficients: one number, or one per feature.
-    intercept_std
-        Prior standard deviation of an intercept; `None` for no intercept.
-    intercept_mean
-        Prior mean of the intercept.
-    arm_std
-        Standard deviation of the arms' own effects, which the features miss.
-    noise_std
-        Standard deviation of a reward around its mean.
-    learn_by
-        How scales given as `"learn"` are learned; see [`estimate_scales`][rolin.model.estimate_scales].
-    half_life
-        Number of rewards after which what was learned counts half; `None` for ever.
     sampling
         `"marginal"` draws the arms independently from N(μ_i, τ_i²), as in the paper.
-        `"joint"` draws one set of coefficients for all arms: the same distribution for each
-        arm, the true correlation between them, and O(K d) instead of O(K d²).
-    seed
-        A non-negative integer; by default one from the operating system.
+        `"joint"` draws one set of coefficients for all arms. Each arm has the same distribution, the arms are
+        correlated as in the posterior, and a decision takes O(K d) instead of O(K d²).
+    **options
+        The options of [`LinearPolicy`][rolin.LinearPolicy].
 
     Notes
     -----
-    The paper's regret bound (Theorem 1) is proved for joint sampling: its proof needs the pulled
-    and the best arm to be identically distributed given the past, which independent draws are
-    not.
+    The paper's regret bound (Theorem 1) is proved for joint sampling. The proof needs the pulled and the best arm to be
+    identically distributed given the past. With independent draws they are not.
 
     References
     ----------
@@ -73,40 +54,21 @@ class RoLinTS(LinearPolicy):
     >>> mean, std = policy.predict({"red": [1.0, 0.2], "blue": [0.3, 0.9]})
     """
 
+    rule: Rule = "marginal"  # or "joint", by the option `sampling`
+
     def __init__(
-        self,
-        *,
-        n_features: int,
-        coef_std: CoefScale = 1.0,
-        coef_mean: Numbers = 0.0,
-        intercept_std: float | None = None,
-        intercept_mean: float = 0.0,
-        arm_std: Scale = 0.5,
-        noise_std: Scale = 1.0,
-        learn_by: Method = "map",
-        half_life: float | None = None,
-        sampling: Sampling = "marginal",
-        seed: int | None = None,
+        self, *, n_features: int, sampling: Sampling = "marginal", **options: Unpack[RoLinOptions]
     ) -> None:
-        super().__init__(
-            n_features=n_features,
-            coef_std=coef_std,
-            coef_mean=coef_mean,
-            intercept_std=intercept_std,
-            intercept_mean=intercept_mean,
-            arm_std=arm_std,
-            noise_std=noise_std,
-            learn_by=learn_by,
-            half_life=half_life,
-            seed=seed,
-        )
+        super().__init__(n_features=n_features, **options)
         check_sampling(sampling)
         self.sampling = sampling
+        if self.rule == "marginal":
+            self.rule = sampling
         self._takes_sparse = sampling == "joint"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options that make this policy again, without what it has learned."""
+        """The options that create this policy again, without what it has learned."""
         return {**super().settings, "sampling": self.sampling}
 
     def draws(self, n_arms: int, key: Key) -> Floats:
@@ -114,16 +76,16 @@ class RoLinTS(LinearPolicy):
         return self._random.normals(key, n_arms)
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
-        """Draw the mean reward of every arm."""
+        """Draw the mean reward of every candidate."""
         x, _, rows = candidates
         posterior = self._model
-        if self.sampling == "marginal":  # what the base class does, with two frames less
+        if self.sampling == "marginal":  # what the base class does, with two calls fewer
             return posterior.score(x, rows, self._random.normals(key, len(rows)))
         draws = self._random.normals(key, posterior.size + len(rows))
         return posterior.score_joint(x, rows, draws)
 
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
-        """Integrate over the draws; see `probabilities`."""
+        """Return the probability of each candidate, integrated over the draws; see `probabilities`."""
         x, _, rows = candidates
         if self.sampling == "marginal":
             _, table = self._model.score(x, rows, np.zeros(len(x)))
@@ -131,10 +93,10 @@ class RoLinTS(LinearPolicy):
         return self._joint_probabilities(self._model, candidates)
 
     def _joint_probabilities(self, posterior: Posterior, candidates: Candidates) -> Probabilities:
-        """Average over draws of the coefficients, given which the arms are independent.
+        """Average over draws of the coefficients; given the coefficients, the arms are independent.
 
-        Draws come in pairs θ̂ ± T'z, which lets much of their error cancel; it is that of the pairs' means.
-        The same question in the same state gives the same answer.
+        Draws come in pairs θ̂ ± T'z, so that much of their error cancels. The standard error is that of the pairs'
+        means. The same candidates in the same state give the same answer.
         """
         x, _, rows = candidates
         own_std = posterior.own_std(rows)
@@ -149,7 +111,7 @@ class RoLinTS(LinearPolicy):
         return Probabilities(pairs.mean(axis=0), pairs.std(axis=0, ddof=1) / _PAIRS**0.5)
 
     def score_many(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:
-        """Score several questions, in one pass with marginal sampling."""
+        """Score the arms of several questions; with marginal sampling, in one pass."""
         if self.sampling == "marginal":
             return super().score_many(questions, keys)
         return self._score_each(questions, keys)

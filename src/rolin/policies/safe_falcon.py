@@ -20,14 +20,14 @@ Floats = NDArray[np.float64]
 
 
 class SafeFALCON(Policy[EpochRegression]):
-    """Choose arms by inverse gap weighting, in epochs; stop learning when it proves unsafe.
+    """Inverse gap weighting in epochs, with a test that detects when the linear model is wrong.
 
-    Epoch m plays with a ridge regression f_m fitted to the epoch before it. Of K arms with
-    predicted rewards f, the best gets what the others leave, 1/(K + γ_m · gap) each, where
-    γ_m = √(K / 8ξ) grows as the regression gets better: ξ(n, ζ) = complexity · d log(1/ζ)/n bounds
-    its error after n samples. The rewards of every epoch give a lower bound on what its choices
-    are worth. If the sum of rewards falls short of the best such bound by more than a linear
-    model could explain, the choices of that epoch are played from then on.
+    Epoch m plays with a ridge regression f_m that was fitted to the epoch before it. Of K arms with predicted rewards
+    f, every arm but the best is chosen with probability 1/(K + γ_m · gap), and the best with the remaining
+    probability. γ_m = √(K / 8ξ) grows as the regression gets better: ξ(n, ζ) = complexity · d log(1/ζ)/n bounds its
+    error after n samples. The rewards of every epoch give a lower bound on the value of its choices. If the sum of
+    rewards falls below the best such bound by more than a linear model can explain, the policy stops learning and
+    plays the choices of that epoch from then on.
 
     Parameters
     ----------
@@ -36,31 +36,31 @@ class SafeFALCON(Policy[EpochRegression]):
     first_epoch
         Rounds τ₁ of the first epoch; epoch m ends at round τ₁ 2^(m-1).
     failure_probability
-        δ: the probability with which the guarantees may fail.
+        δ, the probability with which the guarantees may fail.
     ridge
         Penalty of the regression.
     complexity
-        Multiplies ξ.
+        Factor of ξ.
     all_data
-        Fit to all rounds so far instead of the last epoch alone.
+        Whether to fit to all rounds so far instead of only to the last epoch.
     reward_range
-        Lowest and highest reward, mapped to [0, 1] as the theory asks; by default rewards are
-        taken as they are.
+        Lowest and highest reward, which are mapped to [0, 1] as the theory requires; by default rewards are used as
+        they are.
     n_arms
-        Number K of arms in the safety test; by default, those seen so far.
+        Number K of arms in the safety test; by default the number of arms observed so far.
     safety_test
-        Off, this is FALCON+.
+        Whether to make the safety test; without it, the policy is FALCON+.
     split_bound
-        Whether the lower bound on an epoch's worth has δ/13 in its logarithm, or δ itself.
+        Whether the lower bound on the value of an epoch has δ/13 in its logarithm, or δ.
     slack_after
-        Epoch, 1 or 2, after which the test's allowance for the regression's error begins to add up.
+        Epoch, 1 or 2, after which the test's allowance for the error of the regression begins to add up.
     seed
         A non-negative integer; by default one from the operating system.
 
     Notes
     -----
-    A round is an update, so rewards may come late. A weight counts in the regression only.
-    The sources we had do not settle `split_bound` and `slack_after`.
+    A round is an update, so rewards may come late. A weight counts only in the regression.
+    The published sources do not determine `split_bound` and `slack_after`.
 
     References
     ----------
@@ -107,28 +107,28 @@ class SafeFALCON(Policy[EpochRegression]):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options that make this policy again, without what it has learned."""
+        """The options that create this policy again, without what it has learned."""
         return {"n_features": self.n_features, **self._model.options, "seed": self.seed}
 
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
-        """Return the inverse gap weights of the epoch being played."""
+        """Return the inverse gap weights of the epoch that is played."""
         x = candidates.contexts
         return Probabilities(self._model.probabilities(x), np.zeros(len(x)))
 
     @property
     def epoch(self) -> int:
-        """Number m of the epoch whose choices are played, from 1."""
+        """Number m of the epoch whose choices are played; the first is 1."""
         return self._model.played_epoch
 
     @property
     def is_safe(self) -> bool:
-        """Whether the safety test has not fired."""
+        """Whether the safety test has always passed."""
         return self._model.is_safe
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
-        """Score the arms so that each is best with its inverse gap weight."""
+        """Score the candidates so that each is the best with the probability of its inverse gap weight."""
         x = candidates.contexts
-        # The first of K exponential clocks to ring, at rates p, is arm i with probability p_i; the
-        # order of the others is a ranking by the same rule.
+        # The smallest of K exponential variables with rates p is that of arm i with probability p_i; the order of
+        # the others is a ranking by the same rule.
         clocks = self._random.at(key).standard_exponential(len(x))
         return best_of(self._model.probabilities(x) / clocks)

@@ -1,4 +1,4 @@
-"""Every arm with the same probability: Uniform."""
+"""The same probability for every arm: Uniform."""
 
 from __future__ import annotations
 
@@ -12,23 +12,32 @@ from rolin.model.draws import Scores
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
-from rolin.policies.linear import LinearPolicy
+from rolin.policies.linear import LinearPolicy, Rule
+from rolin.policies.options import with_shared_options
 
 __all__ = ["Uniform"]
 
 
+@with_shared_options
 class Uniform(LinearPolicy):
-    """Choose at random, and learn all the same: for the first data, or a control group.
+    """Choose every arm with the same probability, and learn from the rewards.
 
-    Its options are those of [`LinearPolicy`][rolin.LinearPolicy].
+    It is for collecting first data and for control groups.
+
+    Parameters
+    ----------
+    **options
+        The options of [`LinearPolicy`][rolin.LinearPolicy].
     """
+
+    rule: Rule = "own"
 
     def draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
         """Return uniform random numbers."""
         return self._random.at(key).random(n_arms)
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
-        """Score the arms by uniform random numbers alone."""
+        """Score the candidates by uniform random numbers."""
         x = candidates.contexts
         if not np.isfinite(x).all():
             raise first_not_finite("contexts", x)
@@ -41,5 +50,5 @@ class Uniform(LinearPolicy):
         return Probabilities(np.full(n, 1.0 / n), np.zeros(n))
 
     def score_many(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:
-        """Score several questions one by one."""
+        """Score the arms of several questions, one after the other."""
         return self._score_each(questions, keys)

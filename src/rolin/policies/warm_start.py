@@ -1,62 +1,103 @@
-"""Policies that start from evidence, rather than from nothing."""
+"""The evidence that `Policy.from_fit` starts from, and the options that go with it."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, Literal, NamedTuple, Protocol
 
-from rolin.errors import ParameterError, Unsupported
-from rolin.features import BaseFeatureMap
+from rolin.errors import ParameterError, StateFileError, UnknownOption
+from rolin.features import BaseFeatureMap, from_json
+from rolin.model import state_file
 from rolin.model.estimation import estimate_scales
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
-from rolin.policies.base import Policy, options_of
-from rolin.policies.bayes_rolin_ts import BayesRoLinTS
-from rolin.policies.linear import LinearPolicy
-from rolin.policies.naive import NaiveRoLinTS
+from rolin.policies.options import options_of
 
-__all__ = ["can_start", "start"]
+__all__ = ["Evidence", "FitLike", "UnsetScales", "evidence_of", "is_fit", "options_for"]
 
-Kind = TypeVar("Kind", bound=Policy[Any])
-_LEARNED = ("noise_std", "arm_std", "coef_std")
+UnsetScales = Literal["learn", "estimate"]
+"""Scales that are not given: the policy learns them and keeps learning, or they are estimated once."""
+_SCALES = ("noise_std", "arm_std", "coef_std")
 
 
-def can_start(kind: type[Policy[Any]]) -> bool:
-    """Return whether policies of a class can start from moments: of yes or no they are no evidence."""
-    return issubclass(kind, (LinearPolicy, BayesRoLinTS)) and not kind.binary
+class FitLike(Protocol):
+    """What a [`Fit`][rolin.Fit] has: moments, a feature map, and the prior of the intercept."""
+
+    @property
+    def moments(self) -> Moments:
+        """The evidence, without a prior."""
+
+    @property
+    def feature_map(self) -> BaseFeatureMap | None:
+        """The map from raw features to vectors, if there is one."""
+
+    @property
+    def intercept_std(self) -> float | None:
+        """Prior standard deviation of an intercept; `None` for no intercept."""
 
 
-def start(
-    kind: type[Kind], moments: Moments, *, feature_map: BaseFeatureMap | None = None, **options: Any
-) -> Kind:
-    """Return a policy that has seen what these moments are the evidence of.
+class Evidence(NamedTuple):
+    """What a policy starts from."""
 
-    Parameters
-    ----------
-    kind
-        Its class.
-    moments
-        The evidence.
-    feature_map
-        What made vectors of raw features.
-    options
-        Options of the policy; scales that are not given are learned from the moments.
-    """
-    if not (isinstance(kind, type) and issubclass(kind, Policy)):
-        raise ParameterError(f"kind={kind!r}, expected the class of a policy")
-    if not can_start(kind):
-        why = "its rewards are yes or no" if kind.binary else "it keeps no moments"
-        raise Unsupported(f"{kind.__name__} cannot start from moments: {why}")
-    known = options_of(kind) or []
-    unset = [name for name in _LEARNED if name in known and name not in options]
-    if issubclass(kind, (BayesRoLinTS, NaiveRoLinTS)):  # which take numbers
+    moments: Moments
+    feature_map: BaseFeatureMap | None
+    intercept_std: float | None
+
+
+def is_fit(state: state_file.State) -> bool:
+    """Return whether a state file holds a fit rather than a policy."""
+    return state.policy == state_file.MOMENTS
+
+
+def evidence_of(fit: str | PathLike[str] | FitLike | Moments) -> Evidence:
+    """Return the evidence of a fit, or of the file that it was saved to."""
+    if isinstance(fit, Moments):
+        return Evidence(fit, None, None)
+    if isinstance(fit, (str, PathLike)):
+        return _read(fit)
+    try:
+        return Evidence(fit.moments, fit.feature_map, fit.intercept_std)
+    except AttributeError:
+        raise ParameterError(f"fit={fit!r}, expected a Fit, its file, or Moments") from None
+
+
+def _read(path: str | PathLike[str]) -> Evidence:
+    state = state_file.read(path)
+    if not is_fit(state):
+        raise StateFileError(
+            f"{path} holds a {state.policy}, not a fit: rolin.load({str(path)!r}) restores it"
+        )
+    if state_file.FOLDED in state.settings:
+        raise StateFileError(
+            f"{path} is the checkpoint of a fit that was interrupted and holds only a part of the log: run the fit "
+            "again to resume it"
+        )
+    text = state.feature_map
+    return Evidence(
+        state_file.moments_of(state),
+        None if text is None else from_json(text, "the map in the state"),
+        state.settings.get("intercept_std"),
+    )
+
+
+def options_for(
+    policy: type, evidence: Evidence, unset: UnsetScales | None, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the options of a policy that starts from evidence."""
+    if "n_features" in given:
+        raise UnknownOption(
+            f"n_features={given['n_features']!r} was given, but n_features is {evidence.moments.n_features} as in "
+            "the fit: leave it out"
+        )
+    options = dict(given)
+    if evidence.intercept_std is not None:
+        options.setdefault("intercept_std", evidence.intercept_std)
+    missing = [name for name in _SCALES if name in (options_of(policy) or ()) and name not in given]
+    if unset == "estimate" and missing:
         prior = Scales(intercept_std=options.get("intercept_std"))
-        found = estimate_scales(moments, prior=prior).scales
-        options |= {name: getattr(found, name) for name in unset}
+        found = estimate_scales(evidence.moments, prior=prior).scales
+        options |= {name: getattr(found, name) for name in missing}
     else:
-        options |= dict.fromkeys(unset, "learn")
-    make: Any = kind
-    policy = make(n_features=moments.n_features, **options)
-    policy._model.fill(moments)
-    if feature_map is not None:
-        policy.change_feature_map(feature_map)
-    return policy  # type: ignore[no-any-return]  # of that class
+        options |= dict.fromkeys(missing, "learn")
+    return {"n_features": evidence.moments.n_features, **options}

@@ -1,4 +1,4 @@
-"""The contracts of policies and environments as checks that anyone can run, on ours or their own.
+"""Contract checks for policies and environments: run them on the ones of `rolin` or on your own.
 
 ```python
 from rolin.testing import check_policy
@@ -6,9 +6,9 @@ from rolin.testing import check_policy
 check_policy(MyPolicy)  # called as MyPolicy(n_features=…, seed=…)
 ```
 
-What is checked depends on what the policy can do: every policy decides and updates; one with
-`predict` is held to the laws of prediction, one with `save` to exact continuation, one with
-`moments` to merging. To get one test per law, parametrise over `checks_for(make)`.
+The checks depend on what the policy can do. Every policy must decide and update. A policy with `predict`, `save` or
+`moments` is also checked for its predictions, for continuing exactly after loading, and for merging. To get one test
+per check, parametrize over `checks_for(make)`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,12 @@ __all__ = [
 
 
 def check_policy(make: MakePolicy) -> None:
-    """Run every check that applies to the policies `make` makes.
+    """Run all checks that apply to a policy; raise `AssertionError` if one fails.
+
+    Parameters
+    ----------
+    make
+        Creates the policy: a class, or another callable that takes `n_features` and `seed`.
 
     Examples
     --------
@@ -46,7 +51,13 @@ def check_policy(make: MakePolicy) -> None:
 
 
 def checks_for(make: MakePolicy) -> list[Check]:
-    """Return the checks that apply, by what the policy can do."""
+    """Return the checks that apply to a policy, by what it can do.
+
+    Parameters
+    ----------
+    make
+        Creates the policy: a class, or another callable that takes `n_features` and `seed`.
+    """
     policy = make(n_features=N_FEATURES, seed=0)
     assert isinstance(policy, Decides), f"{policy!r} lacks decide or update"
     learns_scales = getattr(policy, "learns_scales", False)
@@ -60,12 +71,13 @@ def checks_for(make: MakePolicy) -> list[Check]:
         deciding.names_have_one_form,
         deciding.excluded_arms_are_not_chosen,
         deciding.rankings_are_whole,
-        deciding.ties_are_broken_at_random,
         deciding.an_empty_question_is_refused,
         deciding.bad_questions_change_nothing,
         deciding.inputs_stay_as_they_are,
         learning.bad_updates_change_nothing,
     ]
+    if getattr(policy, "new_arms_are_equal", True):
+        checks += [deciding.ties_are_broken_at_random]
     if hasattr(policy, "decide_many"):
         checks += [deciding.many_decisions_are_single_ones]
     if hasattr(policy, "update_many"):
@@ -76,8 +88,8 @@ def checks_for(make: MakePolicy) -> list[Check]:
         checks += [deciding.probabilities_are_those_of_decisions]
     if isinstance(policy, Predicts):
         checks += [learning.predictions_follow_their_arms]
-        # Three equal rewards say that the noise is low, and make older ones older; one of weight 3
-        # does neither.
+        # Three equal rewards are evidence of low noise and make earlier rewards older. One reward of weight 3 does
+        # neither.
         if exact and not learns_scales and not forgets:
             checks += [learning.a_weight_counts_as_repeats]
     if isinstance(policy, Saves):
@@ -88,7 +100,7 @@ def checks_for(make: MakePolicy) -> list[Check]:
 
 
 def _knows_probabilities(policy: Any) -> bool:
-    """Return whether a policy answers when it is asked for its probabilities."""
+    """Return whether a policy can compute its probabilities."""
     try:
         policy.probabilities(contexts(0), NAMES)
     except (AttributeError, Unsupported):

@@ -1,4 +1,4 @@
-"""What policies can do, as protocols: every policy decides and updates, some do more."""
+"""Protocols for what policies can do: all decide and update, some also predict or save."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @runtime_checkable
 class Decides(Protocol):
-    """What every policy can do."""
+    """A policy that decides and learns, as all do."""
 
     def decide(
         self,
@@ -30,7 +30,7 @@ class Decides(Protocol):
         exclude: Iterable[Name] = (),
         key: Key | None = None,
     ) -> Decision:
-        """Choose an arm, without learning anything."""
+        """Choose an arm; nothing is learned."""
 
     def update(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
@@ -40,7 +40,7 @@ class Decides(Protocol):
 
 @runtime_checkable
 class Predicts(Decides, Protocol):
-    """A policy that knows how good each arm is, and how sure it is."""
+    """A policy that predicts the mean reward of each arm, with its uncertainty."""
 
     def predict(
         self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
@@ -50,11 +50,11 @@ class Predicts(Decides, Protocol):
 
 @runtime_checkable
 class Saves(Decides, Protocol):
-    """A policy whose state is one file."""
+    """A policy that saves its state to a file."""
 
     def save(self, path: str) -> None:
-        """Write the state, for `rolin.load`."""
+        """Write the state to a file."""
 
 
 MakePolicy = Callable[..., Any]
-"""Makes a policy from `n_features` and `seed`: a class will do."""
+"""Creates a policy from `n_features` and `seed`: a class, or another callable."""

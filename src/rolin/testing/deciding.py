@@ -1,4 +1,4 @@
-"""Laws of deciding."""
+"""Checks of decisions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def deciding_changes_nothing(make: MakePolicy) -> None:
-    """`decide` is a pure read, also among names never seen."""
+    """`decide` changes nothing, also for arms that were never observed."""
     policy = trained(make)
     before = fingerprint(policy)[:-1]
     for t in range(10):
@@ -37,12 +37,12 @@ def deciding_changes_nothing(make: MakePolicy) -> None:
 
 
 def the_same_seed_decides_the_same(make: MakePolicy) -> None:
-    """Two policies of the same seed and history are the same."""
+    """Two policies with the same seed and history make the same decisions."""
     assert fingerprint(trained(make)) == fingerprint(trained(make))
 
 
 def the_same_key_decides_the_same(make: MakePolicy) -> None:
-    """The key a decision reports, numeric or text, reproduces it."""
+    """The key of a decision, a number or a text, reproduces it."""
     policy = trained(make)
     first = policy.decide(contexts(5), NAMES)
     again = policy.decide(contexts(5), NAMES, key=first.key)
@@ -52,7 +52,7 @@ def the_same_key_decides_the_same(make: MakePolicy) -> None:
 
 
 def mapping_and_array_decide_the_same(make: MakePolicy) -> None:
-    """A mapping, an array with names, and an array with default names ask the same question."""
+    """A mapping, an array with names and an array with default names give the same decision."""
     policy = make(n_features=N_FEATURES, seed=4)
     x = contexts(1)
     for key in range(10):
@@ -77,7 +77,7 @@ def names_have_one_form(make: MakePolicy) -> None:
 
 
 def excluded_arms_are_not_chosen(make: MakePolicy) -> None:
-    """An excluded arm is never chosen; excluding arms that are not there is harmless."""
+    """An excluded arm is never chosen; excluding arms that are not offered changes nothing."""
     policy = trained(make)
     for key in range(20):
         chosen = policy.decide(contexts(key), NAMES, exclude={"a", 3.0, "elsewhere"}, key=key)
@@ -88,7 +88,7 @@ def excluded_arms_are_not_chosen(make: MakePolicy) -> None:
 
 
 def rankings_are_whole(make: MakePolicy) -> None:
-    """A ranking has distinct arms with their contexts, and starts with the decision."""
+    """A ranking has distinct arms with their contexts, and starts with the chosen arm."""
     policy = trained(make)
     for key in range(20):
         x = contexts(key)
@@ -98,15 +98,15 @@ def rankings_are_whole(make: MakePolicy) -> None:
             ranked = policy.decide(x, NAMES, top_k=top_k, key=key)
             assert ranked.arm == ranked.ranking[0] == best.arm
             assert len(set(ranked.ranking)) == len(ranked.ranking) == top_k
-            places = [NAMES.index(arm) for arm in ranked.ranking]
-            assert (ranked.contexts == x[places]).all()
-        tied = np.repeat(contexts(key, 2), 2, axis=0)  # whom chance prefers, it always prefers
+            indices = [NAMES.index(arm) for arm in ranked.ranking]
+            assert (ranked.contexts == x[indices]).all()
+        tied = np.repeat(contexts(key, 2), 2, axis=0)  # ties are broken alike for every top_k
         best = policy.decide(tied, NAMES, key=key)
         assert policy.decide(tied, NAMES, top_k=3, key=key).ranking[0] == best.arm
 
 
 def ties_are_broken_at_random(make: MakePolicy) -> None:
-    """Arms that nothing tells apart are all chosen: each about 100 times of 300, ± 6 s.e."""
+    """Of three new arms with the same context, each is chosen about 100 times in 300, ± 6 standard errors."""
     policy = make(n_features=N_FEATURES, seed=5)
     x = np.tile(contexts(1, 1), (3, 1))
     chosen = [policy.decide(x, key=key).arm for key in range(300)]
@@ -115,14 +115,14 @@ def ties_are_broken_at_random(make: MakePolicy) -> None:
 
 
 def bad_questions_change_nothing(make: MakePolicy) -> None:
-    """A question that makes no sense is refused, and the next decision is what it would be."""
+    """An invalid call of `decide` raises an error, and the next decision is as if it had not been made."""
     policy = trained(make)
     before = fingerprint(policy)
     x = contexts(1)
     for value in (np.nan, np.inf, -np.inf):
         bad = x.copy()
         bad[2, 1] = value
-        refused(lambda bad=bad: policy.decide(bad, NAMES), f"a context holding {value}")  # type: ignore[misc]  # bound now
+        refused(lambda bad=bad: policy.decide(bad, NAMES), f"a context with {value}")  # type: ignore[misc]  # bound now
     questions: dict[str, Callable[[], object]] = {
         "a vector": lambda: policy.decide(x[0], NAMES),
         "one feature too many": lambda: policy.decide(np.ones((4, N_FEATURES + 1)), NAMES),
@@ -158,7 +158,7 @@ def bad_questions_change_nothing(make: MakePolicy) -> None:
 
 
 def an_empty_question_is_refused(make: MakePolicy) -> None:
-    """No arms, no answer: also for a policy that has never been asked anything."""
+    """A decision without arms raises an error, also as the first call."""
     calls: list[Callable[[Any], object]] = [
         lambda policy: policy.decide({}),
         lambda policy: policy.decide(np.empty((0, N_FEATURES))),
@@ -169,7 +169,7 @@ def an_empty_question_is_refused(make: MakePolicy) -> None:
 
 
 def many_decisions_are_single_ones(make: MakePolicy) -> None:
-    """`decide_many` is `decide` for each in turn, from arrays and from lists."""
+    """`decide_many` makes the decisions of `decide` one after the other, from arrays and from lists."""
     x = np.stack([contexts(t) for t in range(8)])
     single = trained(make)
     expected = [single.decide(x[t], NAMES).arm for t in range(8)]
@@ -193,8 +193,8 @@ def many_decisions_are_single_ones(make: MakePolicy) -> None:
     before = fingerprint(policy)
     bad = x.copy()
     bad[7, 0, 0] = np.nan
-    refused(lambda: policy.decide_many(bad, NAMES), "a last question holding NaN")
-    refused(lambda: policy.decide_many(x[0], NAMES), "one question in place of many")
+    refused(lambda: policy.decide_many(bad, NAMES), "NaN in the last question")
+    refused(lambda: policy.decide_many(x[0], NAMES), "one question instead of many")
     assert policy.decide_many([]) == []
     assert fingerprint(policy) == before
 
@@ -211,7 +211,7 @@ def inputs_stay_as_they_are(make: MakePolicy) -> None:
 
 
 def probabilities_are_those_of_decisions(make: MakePolicy) -> None:
-    """They are positive or zero, sum to one, and arms are chosen that often, within 5 s.e."""
+    """Probabilities are not negative and sum to 1; arms are chosen that often, within 5 standard errors."""
     policy = trained(make)
     x = contexts(4)
     p = policy.probabilities(x, NAMES)

@@ -1,4 +1,4 @@
-"""Laws of environments."""
+"""Checks of environments."""
 
 from __future__ import annotations
 
@@ -10,19 +10,26 @@ __all__ = ["check_environment"]
 
 
 def check_environment(environment: Environment) -> None:
-    """Check that an environment keeps its contract.
+    """Check the contract of an environment; raise `AssertionError` if it fails.
 
-    It hands out as many rounds as asked, in arrays that fit together and that policies can read
-    without copying; the same generator gives the same problem, another one another, and the first
-    rounds of a long play are those of a short one; and it says what it is.
+    An environment yields the requested number of rounds, in arrays of matching shapes that policies read without
+    copying. The same random generator gives the same rounds, and another one gives others. The first rounds do not
+    depend on the number of rounds. Its `repr` describes it.
+
+    Parameters
+    ----------
+    environment
+        The environment.
 
     Examples
     --------
     >>> import rolin
     >>> check_environment(rolin.environments.Synthetic(n_arms=3, n_features=2))
     """
-    assert isinstance(environment, Environment), f"{environment!r} lacks a part of the protocol"
-    assert " at 0x" not in repr(environment), "give it a __repr__ that says what it is"
+    assert isinstance(environment, Environment), (
+        f"{environment!r} does not implement the protocol Environment"
+    )
+    assert " at 0x" not in repr(environment), "define a __repr__ that describes the environment"
     k, d = environment.n_arms, environment.n_features
     whole = _joined(environment, 300, 1)
     assert whole.contexts.shape == (300, k, d)

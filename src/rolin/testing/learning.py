@@ -1,4 +1,4 @@
-"""Laws of learning and predicting."""
+"""Checks of learning and predicting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def bad_updates_change_nothing(make: MakePolicy) -> None:
-    """An update that makes no sense is refused and leaves no trace, not even a new arm."""
+    """An invalid update raises an error and changes nothing; not even an arm is added."""
     policy = trained(make)
     before = fingerprint(policy)
     arms = list(getattr(policy, "arms", []))
@@ -47,7 +47,7 @@ def bad_updates_change_nothing(make: MakePolicy) -> None:
         "a NaN reward": lambda: policy.update("new", x, np.nan),
         "an infinite reward": lambda: policy.update("new", x, -np.inf),
         "a text as reward": lambda: policy.update("new", x, "1"),
-        "nothing as reward": lambda: policy.update("new", x, None),
+        "None as reward": lambda: policy.update("new", x, None),
         "texts as context": lambda: policy.update("new", ["1"] * N_FEATURES, 1.0),
         "complex numbers as context": lambda: policy.update("new", [1j] * N_FEATURES, 1.0),
         "a NaN weight": lambda: policy.update("new", x, 1.0, np.nan),
@@ -60,13 +60,14 @@ def bad_updates_change_nothing(make: MakePolicy) -> None:
         refused(call, what)
     if getattr(policy, "binary", False):
         for value in (0.5, -1.0, 2.0):
-            refused(lambda value=value: policy.update("new", x, value), f"{value} as yes or no")  # type: ignore[misc]  # bound now
+            what = f"{value} as a binary reward"
+            refused(lambda value=value: policy.update("new", x, value), what)  # type: ignore[misc]  # bound now
     assert fingerprint(policy) == before
     assert list(getattr(policy, "arms", [])) == arms
 
 
 def many_updates_are_single_ones(make: MakePolicy) -> None:
-    """`update_many` is `update` for each in turn."""
+    """`update_many` learns the same as `update` one after the other."""
     one, many = trained(make), trained(make)
     arms: list[Name] = ["a", "new", "a", True, 1.0, "b"]
     x, h = contexts(3, 6), np.linspace(0.5, 2, 6)
@@ -85,13 +86,13 @@ def many_updates_are_single_ones(make: MakePolicy) -> None:
 
 
 def bad_batches_change_nothing(make: MakePolicy) -> None:
-    """A batch is learned whole or not at all."""
+    """A batch with an invalid observation raises an error and changes nothing."""
     policy = trained(make)
     before = fingerprint(policy)
     arms = list(policy.arms)
     x = contexts(3)
     late = x.copy()
-    late[3, 0] = 1e200  # finite, but its square is not: found only when the batch is half done
+    late[3, 0] = 1e200  # finite, but its square is not: noticed only in the middle of the batch
     batches: dict[str, Callable[[], object]] = {
         "an enormous context, last": lambda: policy.update_many(
             ["n", "a", "b", "z"], late, [0] * 4
@@ -109,14 +110,14 @@ def bad_batches_change_nothing(make: MakePolicy) -> None:
 
 
 def removed_arms_come_back(make: MakePolicy) -> None:
-    """A removed arm is refused; it returns with its past, or as a new arm."""
+    """A removed arm cannot be offered; it is restored with its past or as a new arm."""
     policy = trained(make)
     x = contexts(1)
     for name in NAMES:
         policy.update(name, x[0], reward_for(policy, 3.0))
     before = policy.predict(x, NAMES) if isinstance(policy, Predicts) else None
-    refused(lambda: policy.remove_arm("never there"), "removing an arm that never was")
-    refused(lambda: policy.restore_arm("a"), "restoring an arm that is there")
+    refused(lambda: policy.remove_arm("never there"), "removing an arm that was never observed")
+    refused(lambda: policy.restore_arm("a"), "restoring an arm that was not removed")
     policy.remove_arm("a")
     assert "a" not in policy.arms
     assert "a" in policy.removed_arms
@@ -129,7 +130,7 @@ def removed_arms_come_back(make: MakePolicy) -> None:
         np.testing.assert_array_equal(before[0], policy.predict(x, NAMES)[0])
     policy.remove_arm("a")
     policy.restore_arm("a", with_past=False)
-    assert "a" not in policy.arms  # it is new: nothing has been observed of it
+    assert "a" not in policy.arms  # it is a new arm that was not observed yet
     policy.decide(x, NAMES)
     if before is not None:
         new, others = policy.predict(x, ["a", "never seen", 3, "d"]), policy.predict(x, NAMES)
@@ -140,7 +141,7 @@ def removed_arms_come_back(make: MakePolicy) -> None:
 
 
 def predictions_follow_their_arms(make: MakePolicy) -> None:
-    """Predictions are finite, spreads are not negative, and the order of the arms is no matter."""
+    """Predictions are finite, standard deviations are not negative, and the order of the arms does not matter."""
     policy = trained(make)
     names = [*NAMES, "never seen"]
     x = contexts(8, 5)
@@ -154,7 +155,7 @@ def predictions_follow_their_arms(make: MakePolicy) -> None:
 
 
 def a_weight_counts_as_repeats(make: MakePolicy) -> None:
-    """A reward of weight 3 teaches what three such rewards teach."""
+    """A reward of weight 3 teaches the same as three such rewards."""
     thrice, heavy = trained(make), trained(make)
     x = contexts(2)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Small problems to try a policy on, and what can be seen of it from outside."""
+"""Small problems for the checks, and a fingerprint of what a policy shows to its caller."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Check = Callable[[MakePolicy], None]
-"""Raises AssertionError if the policies that the argument makes break a law."""
+"""A check: takes what creates a policy, and raises `AssertionError` if the policy fails."""
 
 N_FEATURES = 3
 NAMES: list[Name] = ["a", "b", 3, "d"]
 
 
 def contexts(seed: int, n: int = 4) -> Floats:
-    """Return n contexts that depend on the seed alone."""
+    """Return n contexts that depend only on the seed."""
     return np.random.default_rng([seed, n]).uniform(-1, 1, (n, N_FEATURES))
 
 
 def reward_for(policy: Any, value: float) -> float:
-    """Return a reward that the policy accepts: of one for yes/no rewards, the sign."""
+    """Return a reward that the policy accepts: for a policy with binary rewards, whether the value is positive."""
     return float(value > 0.0) if getattr(policy, "binary", False) else value
 
 
 def train(policy: Any, rounds: int = 30, start: int = 0) -> Any:
-    """Let a policy play rounds whose contexts and rewards depend on the round alone."""
+    """Let a policy play rounds whose contexts and rewards depend only on the round."""
     for t in range(start, start + rounds):
         decision = policy.decide(contexts(t), NAMES)
         reward = reward_for(policy, float(np.sin(7 * t) + decision.context[0]))
@@ -52,12 +52,12 @@ def train(policy: Any, rounds: int = 30, start: int = 0) -> Any:
 
 
 def trained(make: MakePolicy, seed: int = 1) -> Any:
-    """Make a policy and let it play."""
+    """Create a policy and let it play 30 rounds."""
     return train(make(n_features=N_FEATURES, seed=seed))
 
 
 def fingerprint(policy: Any) -> list[object]:
-    """Return what can be seen of a policy: predictions, state, decisions, as far as it has them."""
+    """Return the predictions, the state and some decisions of a policy, to compare it with another."""
     names = [*NAMES, "never seen"]
     seen: list[object] = []
     if isinstance(policy, Predicts):
@@ -67,13 +67,13 @@ def fingerprint(policy: Any) -> list[object]:
         seen += [array.tobytes() for array in policy.posterior.arrays().values()]
     for key in range(20):
         seen.append(policy.decide(contexts(99 + key, 5), names, key=key).arm)
-    # the key that comes next shows that no draw was consumed
+    # the number of decisions shows that no key was used up
     seen.append(getattr(policy, "n_decisions", None))
     return seen
 
 
 def refused(call: Callable[[], object], what: str) -> None:
-    """Assert that a call is refused with an error of ours."""
+    """Assert that a call raises a `RolinError`."""
     try:
         call()
     except RolinError:

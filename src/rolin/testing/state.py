@@ -1,4 +1,4 @@
-"""Laws of merging and saving."""
+"""Checks of merging and saving."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 def merged_learners_are_one_learner(make: MakePolicy) -> None:
-    """Two learners that started from one state merge to what one learner would have been."""
+    """Two policies that started from one state merge to the policy that has learned from all their rewards."""
     base, left, right, one = (trained(make) for _ in range(4))
     for t in range(20):
         x, arm, reward = contexts(500 + t)[0], NAMES[t % 4], float(np.cos(t))
@@ -30,7 +30,7 @@ def merged_learners_are_one_learner(make: MakePolicy) -> None:
     both = policies.merge(left, right, base=base)
     tolerance = 1e-9
     if hasattr(one, "learn_scales") and one.learns_scales:
-        one.learn_scales()  # which merging does at once, and an update when they are due
+        one.learn_scales()  # merging learns them at once, an update only from time to time
         tolerance = 1e-5  # the search for the scales ends within 1e-6
     names = [*NAMES, "only right"]
     for a, b in zip(
@@ -40,12 +40,12 @@ def merged_learners_are_one_learner(make: MakePolicy) -> None:
 
 
 def a_loaded_policy_continues_exactly(make: MakePolicy) -> None:
-    """What is loaded decides and learns on, bit for bit, as what was saved."""
+    """A loaded policy decides and learns exactly as the saved one would."""
     policy = trained(make)
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "state")
         policy.save(path)
-        # `load` knows the policies of the package; others are made by their class
+        # `load` knows the policies of the package; others are restored by their class
         ours = type(policy) in policies.find().values()
         loaded = policies.load(path) if ours else type(policy).from_state(state_file.read(path))
     assert type(loaded) is type(policy)

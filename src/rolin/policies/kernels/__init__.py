@@ -8,8 +8,8 @@ import numba
 from rolin.policies.kernels.hidden_features import observe_hidden
 from rolin.policies.kernels.propensity import highest
 
-# `None` where NumPy has to draw, which gives the same but takes longer: where kernels are interpreted
-# (one of its instructions only the compiler knows), or Numba's tables are not where they were.
+# `None` if NumPy has to draw, which gives the same numbers but takes longer: when kernels are interpreted (one of its
+# instructions exists only in compiled code), or when Numba has moved its tables.
 fill_normals: Callable[..., None] | None = None
 if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # set when numba is imported
     with suppress(ImportError):

@@ -1,4 +1,4 @@
-"""The update of hLinUCB: two ridge regressions, one after the other."""
+"""The update of hLinUCB: one step of each of its two ridge regressions."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def observe_hidden(
     hidden: Floats,
     hidden_inverse: Floats,
 ) -> bool:
-    """Learn from one reward; return False, having changed nothing, if a number overflows.
+    """Learn from one reward. If a number overflows, change nothing and return False.
 
     With z = (x, v), first A += h zz', b += h z r, θ = A⁻¹b, and with that θ the arm's own
-    C += h θ_h θ_h', e += h θ_h (r - x'θ_x), v = C⁻¹e; both by the formula of Sherman and Morrison,
+    C += h θ_h θ_h', e += h θ_h (r - x'θ_x), v = C⁻¹e. Both use the Sherman-Morrison formula,
     (A + h zz')⁻¹ = A⁻¹ - h A⁻¹z (A⁻¹z)'/(1 + h z'A⁻¹z).
     """
     size, n_hidden = len(z), len(hidden)

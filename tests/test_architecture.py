@@ -15,20 +15,7 @@ import rolin
 SOURCE = Path(rolin.__file__).parent
 # Private by name only: the documented methods of named tuples.
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}
-KNOWN: set[str] = {
-    "bandit/explanation.py: _model",
-    "bandit/explanation.py: _factor",
-    "catalogue/catalogue.py: _decisions",
-    "catalogue/posterior_cache.py: _index",
-    "catalogue/posterior_cache.py: _arms",
-    "catalogue/posterior_cache.py: _coef",
-    "catalogue/posterior_cache.py: _factor",
-    "catalogue/scoring.py: _coef",
-    "catalogue/scoring.py: _arms",
-    "catalogue/scoring.py: _factor",
-    "catalogue/scoring.py: _random",
-    "offline/reward_model.py: _index",
-}
+KNOWN: set[str] = set()
 
 
 def packages() -> dict[str, dict[Path, ast.Module]]:

@@ -138,7 +138,7 @@ def unpacked(state: bytes, kind: type[Policy[Any]] | None = None) -> Policy[Any]
         )
     policy = policies[known.policy].from_state(known)
     if model := adaptive_of(policy):
-        model.by_itself = False
+        model.wait_for_scales()
     return policy
 
 

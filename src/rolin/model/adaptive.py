@@ -98,8 +98,7 @@ class Adaptive(Posterior):
         self._weight_of_new = 1.0  # relative to the evidence as it is stored
         self._seen = 0
         self._due = _FIRST if learn else math.inf  # when scales are estimated next
-        self.by_itself = True
-        """Whether scales are learned when they are due, or when somebody says what they are."""
+        self._learns_when_due = True
 
     # -- learning ----------------------------------------------------------------------------
 
@@ -123,7 +122,7 @@ class Adaptive(Posterior):
                     self._renew(self.scales, 1.0 / grown)
                     self._weight_of_new = 1.0
         self._seen += 1
-        if self._seen >= self._due and self.by_itself:
+        if self._seen >= self._due and self._learns_when_due:
             self.learn_scales()
 
     def _count_as(self, grown: float, weight: float) -> None:
@@ -145,7 +144,7 @@ class Adaptive(Posterior):
             return
         batch = as_batch(arms, contexts, rewards, weights, self.n_features)
         n = len(batch.arms)
-        if self._seen + n < self._due or not self.by_itself:
+        if self._seen + n < self._due or not self._learns_when_due:
             super().observe_many(*batch)
             self._seen += n
             return
@@ -173,6 +172,17 @@ class Adaptive(Posterior):
     def moments(self) -> Moments:
         """All evidence so far, at the weight that it has now (a copy)."""
         return self._stored().decayed(1.0 / self._weight_of_new)
+
+    def wait_for_scales(self) -> None:
+        """Do not estimate scales when they are due; wait until `settle` is called with them.
+
+        A journal records the estimated scales as values, so whoever folds its events must not estimate them again.
+        """
+        self._learns_when_due = False
+
+    def learn_scales_when_due(self) -> None:
+        """Estimate the scales whenever they are due, which is the default; ends `wait_for_scales`."""
+        self._learns_when_due = True
 
     @property
     def is_due(self) -> bool:

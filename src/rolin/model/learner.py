@@ -6,6 +6,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
@@ -148,6 +149,13 @@ class Learner(ABC):
     def names(self) -> list[Name]:
         """Name of every row of the state, past lives and removed arms included (a copy)."""
         return list(self._index.names)
+
+    def rows_of(self, arms: Sequence[Name]) -> NDArray[np.int64]:
+        """Return the row of each arm in the model's arrays, removed arms included; 0 if never observed.
+
+        The names must be in their plain form; an arm may occur several times.
+        """
+        return np.fromiter(map(self._index.row_of.get, arms, repeat(0)), np.int64, len(arms))
 
     def candidates(self, contexts: ArrayLike, arms: Iterable[Name] | None) -> Candidates:
         """Check contexts and arms; whether the contexts are finite shows when they are used."""

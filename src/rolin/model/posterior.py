@@ -34,6 +34,7 @@ from rolin.model.scales import Scales
 from rolin.model.solve import Rebuilt, rebuild
 from rolin.model.sparse import SparseContexts
 from rolin.model.summaries import ArmEffects, Coefficients, Prediction
+from rolin.model.view import PosteriorView
 
 __all__ = ["Posterior"]
 
@@ -429,6 +430,20 @@ class Posterior(Learner):
         if best == NOT_FINITE:
             raise first_not_finite("contexts", values)
         return tuple.__new__(Scores, (best, out))
+
+    def view(self) -> PosteriorView:
+        """Return the arrays of the posterior as they are now, for reading only."""
+        return PosteriorView(
+            self._index, self._arms, self._coef, self._factor, self._numbers, self.renewals
+        )
+
+    def loadings(self, vectors: Floats) -> Floats:
+        """Return T x of (n, D) vectors x: how x'θ follows the uncertainty of the coefficients.
+
+        θ = θ̂ + T'z with standard normal z, so x'θ = x'θ̂ + (T x)'z, and its variance is |T x|².
+        """
+        loadings: Floats = vectors @ self._factor.T
+        return loadings
 
     def own_std(self, rows: NDArray[np.int64]) -> Floats:
         """Return what is left of each arm's uncertainty when the coefficients are known."""

@@ -6,14 +6,18 @@ import math
 from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from rolin._support.optional import needs
 from rolin.errors import InputError, NotFiniteError, ParameterError, RolinError
 from rolin.model.likelihood import Evidence, Point, Search
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "Interval",
@@ -37,36 +41,48 @@ class Interval(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ScaleEstimate:
-    """What moments say of the scales."""
+    """The scales estimated from moments, with 95 % intervals."""
 
     scales: Scales
-    """To use: what was learned, and the prior's numbers for all else."""
+    """The scales to use: those that were learned, and the prior's numbers for all others."""
     noise_std: Interval
     arm_std: Interval
     coef_std: Interval
-    """The coefficients' scale; a factor, if the prior has one number per feature."""
+    """The scale of the coefficients; a factor, if the prior has one number per feature."""
     log_likelihood: float
-    """Maximum of what was maximised; NaN for the method of moments."""
-    kept: tuple[Learned, ...]
-    """Scales that were to be learned, but stay as the prior has them: the data are too few."""
+    """Maximum of the likelihood (for `"map"`, of the posterior density); NaN for the methods of moments."""
+    not_learned: tuple[Learned, ...]
+    """Scales that should be learned, but stay as in the prior: there are too few data."""
+
+    @property
+    def _intervals(self) -> dict[str, Interval]:
+        return {name: getattr(self, name) for name in get_args(Learned)}
+
+    def __repr__(self) -> str:
+        """Return the estimates in one line."""
+        values = (f"{name}={found.value:.4g}" for name, found in self._intervals.items())
+        return f"<ScaleEstimate: {', '.join(values)}>"
 
     def __str__(self) -> str:
-        """Return the numbers, and what could not be told."""
+        """Return the estimates with their intervals, and which scales could not be learned."""
         lines = [
             f"{name} = {value:.4g} ({low:.3g} to {high:.3g})"
             if low < high
             else f"{name} = {value:.4g} (as given)"
-            for name, (value, low, high) in (
-                ("noise_std", self.noise_std),
-                ("arm_std", self.arm_std),
-                ("coef_std", self.coef_std),
-            )
+            for name, (value, low, high) in self._intervals.items()
         ]
-        if self.kept:
-            lines.append(f"too few data to learn {', '.join(self.kept)}: kept as it was")
+        if self.not_learned:
+            lines.append(f"too few data to learn {', '.join(self.not_learned)}: as given")
         return "\n".join(lines)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the estimates as a data frame, one row per scale. Needs pandas (`rolin[sim]`)."""
+        with needs("sim"):
+            import pandas as pd
+        rows = [{"scale": name, **found._asdict()} for name, found in self._intervals.items()]
+        return pd.DataFrame(rows, columns=["scale", "value", "low", "high"])
 
 
 def estimate_scales(
@@ -175,7 +191,7 @@ def _estimate(
     evidence = Evidence(moments, prior)
     possible = evidence.possible(method)
     wanted = {name for name in asked if name in possible}
-    kept = tuple(name for name in asked if name not in possible)
+    not_learned = tuple(name for name in asked if name not in possible)
     likelihood = Search(evidence, wanted, "reml" if method.startswith("moments") else method)
     point = around = likelihood.best()
     if method.startswith("moments"):
@@ -207,7 +223,7 @@ def _estimate(
         _around(arm, *intervals["arm_std"]),
         _around(coef, *intervals["coef_std"]),
         math.nan if method.startswith("moments") else -0.5 * point.deviance,
-        kept,
+        not_learned,
     )
 
 

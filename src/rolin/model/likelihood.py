@@ -111,7 +111,7 @@ class Evidence:
     @property
     def has_full_rank(self) -> bool:
         """Whether no feature, nor the level, follows from others."""
-        h, x = self._centred()
+        h, x = self._centered()
         matrix = self.scatter + (x * h[:, None]).T @ x
         square = np.diag(matrix)
         if (square <= _RANK * (np.diag(self.scatter) + h @ self.x**2)).any():  # one is constant
@@ -120,7 +120,7 @@ class Evidence:
         values = np.linalg.eigvalsh(matrix / np.outer(size, size))  # in no unit
         return not len(values) or bool(values[0] > _RANK * values[-1])
 
-    def _centred(self) -> tuple[Floats, Floats]:
+    def _centered(self) -> tuple[Floats, Floats]:
         """Return the arms' weights, and their mean contexts without what all share, if that is the level's."""
         h, x = self.weight, self.x
         return h, x - h @ x / h.sum() if self.fixed and len(h) else x
@@ -128,7 +128,7 @@ class Evidence:
     @cached_property
     def total(self) -> Spectrum:
         """The regression of all rewards, without arm effects."""
-        (h, x), r = self._centred(), self.r
+        (h, x), r = self._centered(), self.r
         if self.fixed and len(r):
             r = r - h @ r / h.sum()
         values, axes = np.linalg.eigh(self.scatter + (x * h[:, None]).T @ x)

@@ -30,7 +30,7 @@ from rolin.model.learner import Learner
 from rolin.model.moments import Moments, check_factor
 from rolin.model.posterior import Posterior
 from rolin.model.scales import Scales
-from rolin.model.solve import rebuild
+from rolin.model.solve import solve_coefficients
 from rolin.model.summaries import Prediction
 
 __all__ = ["Beliefs", "Mixture"]
@@ -137,12 +137,12 @@ class Mixture(Learner):
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Know these moments, and nothing else."""
-        rebuilt = [rebuild(part.scales, moments) for part in self.parts]
+        solved = [solve_coefficients(part.scales, moments) for part in self.parts]
         self.parts[0].fill(moments, removed)
         first = self.parts[0]
         self._index, self._arms, self._tails = first._index, first._arms, first._tails
         self._numbers[:] = self._numbers[0]
-        for g, (part, new) in enumerate(zip(self.parts, rebuilt, strict=True)):
+        for g, (part, new) in enumerate(zip(self.parts, solved, strict=True)):
             self._coef[g], self._factor[g] = new.coef, new.factor
             self._numbers[g, kernels.ARM_VARIANCE] = part.scales.arm_std**2
             self._numbers[g, kernels.LOG_DETERMINANTS] = new.log_determinants

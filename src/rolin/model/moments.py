@@ -2,7 +2,7 @@
 
 Everything the model needs is a function of sums, which add over shards, processes, machines
 and late batches, and from which the posterior for *any* scales can be rebuilt. They are kept
-**centred within each arm**: raw sums of x x' cancel catastrophically when features are offset.
+**centered within each arm**: raw sums of x x' cancel catastrophically when features are offset.
 
     N, Σ log h,  C = Σ h (x - x̄_i)(x - x̄_i)',  g = Σ h (x - x̄_i)(r - r̄_i),  q = Σ h (r - r̄_i)²
     per arm:  H_i = Σ h,  x̄_i,  r̄_i   (weighted means)
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from rolin._support.arms import ArmIndex, Name, canonical
 from rolin._support.checks import as_batch, number_of
 from rolin.errors import MergeError, NotFiniteError, ParameterError
-from rolin.model.kernels.moments import centre, pool
+from rolin.model.kernels.moments import center, pool
 
 __all__ = ["Moments", "Total", "check_factor"]
 
@@ -144,10 +144,10 @@ class Moments:
         roots = np.sqrt(weights)
         # Around the first observation of each arm, which is mostly as near its mean as the others are:
         # that loses a bit or two, and saves a pass. If it was far out, once more, around the means.
-        centres = np.empty((k, 1 + d))
+        centers = np.empty((k, 1 + d))
         first = np.empty(k, np.int64)
         first[codes[::-1]] = np.arange(n - 1, -1, -1)
-        centres[:, 0], centres[:, 1:] = rewards[first], contexts[first]
+        centers[:, 0], centers[:, 1:] = rewards[first], contexts[first]
         chunk = max(_CHUNK // (1 + d), 64)
         around = np.empty((min(n, chunk), 1 + d))
         with np.errstate(over="ignore", invalid="ignore"):  # looked at below
@@ -157,16 +157,16 @@ class Moments:
                 for start in range(0, n, chunk):
                     part = slice(start, min(n, start + chunk))
                     some = around[: part.stop - start]
-                    centre(
+                    center(
                         contexts[part], rewards[part], weights[part], roots[part], codes[part],
-                        centres, sums, some,
+                        centers, sums, some,
                     )  # fmt: skip
                     term = some.T @ some + dropped
                     before = total
                     total = before + term
                     dropped = term - (total - before)  # Kahan's compensation
-                sums /= weight[:, None]  # x̄ - centre
-                centres += sums
+                sums /= weight[:, None]  # x̄ - center
+                centers += sums
                 sums *= np.sqrt(weight)[:, None]
                 off = sums.T @ sums
                 total = total + (dropped - off)
@@ -183,8 +183,8 @@ class Moments:
             float(total[0, 0]),
             arms,
             weight,
-            centres[:, 1:].copy(),
-            centres[:, 0].copy(),
+            centers[:, 1:].copy(),
+            centers[:, 0].copy(),
         )
 
     @classmethod

@@ -31,7 +31,7 @@ from rolin.model.draws import Sampling, Scores, check_sampling
 from rolin.model.learner import Learner
 from rolin.model.moments import Moments, check_factor
 from rolin.model.scales import Scales
-from rolin.model.solve import Rebuilt, rebuild
+from rolin.model.solve import CoefficientPosterior, solve_coefficients
 from rolin.model.sparse import SparseContexts
 from rolin.model.summaries import ArmEffects, Coefficients, Prediction
 from rolin.model.view import PosteriorView
@@ -96,7 +96,7 @@ class Posterior(Learner):
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Know these moments, and nothing else: O(K d² + d³)."""
         index = ArmIndex(moments.arms, removed)
-        rebuilt = rebuild(self.scales, moments)
+        solved = solve_coefficients(self.scales, moments)
         self.renewals += 1
         self._index = index
         self._arms[:] = 0.0
@@ -114,9 +114,9 @@ class Posterior(Learner):
         self._numbers[kernels.COUNT] = moments.count
         self._numbers[kernels.SUM_LOG_WEIGHT] = moments.sum_log_weight
         self._numbers[kernels.LATEST] = 0.0
-        self._numbers[kernels.LOG_DETERMINANTS] = rebuilt.log_determinants
-        self._numbers[kernels.QUADRATIC] = rebuilt.quadratic
-        self._coef, self._factor = rebuilt.coef, rebuilt.factor
+        self._numbers[kernels.LOG_DETERMINANTS] = solved.log_determinants
+        self._numbers[kernels.QUADRATIC] = solved.quadratic
+        self._coef, self._factor = solved.coef, solved.factor
 
     def extend(self, n_features: int) -> None:
         """Have more features, behind those that there are, of which nothing is known but the prior.
@@ -151,27 +151,27 @@ class Posterior(Learner):
     def _renew(self, scales: Scales, age: float) -> None:
         """Go on with these scales, and with all evidence times `age`."""
         k, size = len(self._index), len(self._coef)
-        rebuilt = None
+        solved = None
         if size <= _SMALL_SIZE and k * size * size <= _SMALL:
             prior_mean, prior_std = scales.prior(self.n_features)
             coef, factor = np.empty(size), np.empty((size, size))
-            determinants, quadratic = kernels.rebuild(
+            determinants, quadratic = kernels.solve_coefficients(
                 age, scales.noise_std**2, scales.arm_std**2, prior_mean, prior_std,
                 self._arms, self._scatter, self._numbers, k, coef, factor,
             )  # fmt: skip
-            new = Rebuilt(coef, factor, determinants, quadratic)
+            new = CoefficientPosterior(coef, factor, determinants, quadratic)
             if all(np.isfinite(part).all() for part in new):
-                rebuilt = new
-        if rebuilt is None:
-            rebuilt = rebuild(scales, self._stored().decayed(age))
+                solved = new
+        if solved is None:
+            solved = solve_coefficients(scales, self._stored().decayed(age))
         self.scales = scales
         self.renewals += 1
-        self._coef, self._factor = rebuilt.coef, rebuilt.factor
+        self._coef, self._factor = solved.coef, solved.factor
         numbers = self._numbers
         numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
         numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
-        numbers[kernels.LOG_DETERMINANTS] = rebuilt.log_determinants
-        numbers[kernels.QUADRATIC] = rebuilt.quadratic
+        numbers[kernels.LOG_DETERMINANTS] = solved.log_determinants
+        numbers[kernels.QUADRATIC] = solved.quadratic
         if age != 1.0:
             self._arms[1 : 1 + k, kernels.WEIGHT] *= age
             self._scatter *= age

@@ -133,7 +133,7 @@ def test_settings_and_files_keep_what_is_learned(rng: np.random.Generator, tmp_p
         ({"learn_by": "reml"}, "learn_by='reml', but no scale is given as 'learn'"),
         ({"half_life": 0.0}, "half_life=0.0, expected a number of at least 0.01"),
         ({"half_life": 1e-6}, "half_life=1e-06, expected a number of at least"),
-        ({"arm_std": ("learn", 0.0)}, "expected a positive number to begin with"),
+        ({"arm_std": ("learn", 0.0)}, "expected a positive number to start with"),
         ({"half_life": "day"}, "half_life='day', expected a number"),
     ],
 )

@@ -203,11 +203,11 @@ class Evidence:
         # Coefficients that only differences between arms determine.
         between = self.rank - self.within_rank + self.fixed
         if method == "map":
-            enough, told = self.count >= 2, arms >= 2
+            enough, separable = self.count >= 2, arms >= 2
         else:
-            enough, told = self.within_freedom >= 1, arms >= 2 and arms - between >= 1
+            enough, separable = self.within_freedom >= 1, arms >= 2 and arms - between >= 1
         if enough:
-            found |= {"noise_std", "arm_std"} if told else {"noise_std"}
+            found |= {"noise_std", "arm_std"} if separable else {"noise_std"}
         return found
 
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rolin
-from rolin.catalogue import kernels as passes
+from rolin.catalogue import kernels
 from rolin.catalogue.names import Names
 from rolin.errors import (
     ArmError,
@@ -104,15 +104,15 @@ def test_means_and_widths_follow_the_posterior(name: str, rng: np.random.Generat
         if t % 3 == 0:
             catalogue.decide()
     catalogue.decide()
-    following = catalogue._following
+    cache = catalogue._cache
     _, table = policy.posterior.score(x, policy._model._index.find(range(100)).rows, np.zeros(100))
-    np.testing.assert_allclose(following.mean, table[0], rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(following.std, table[1], rtol=1e-10)
+    np.testing.assert_allclose(cache.mean, table[0], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(cache.std, table[1], rtol=1e-10)
 
 
 @given(data=st.data())
 def test_steps_take_one_covariance_to_another(data: st.DataObject) -> None:
-    """`steps_down` against the matrices themselves: ee' add up to their difference."""
+    """`decompose_difference` against the matrices themselves: ee' add up to their difference."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     size, m = data.draw(st.integers(1, 12)), data.draw(st.integers(0, 5))
     scale = data.draw(st.sampled_from([1e-8, 1.0, 1e8]))
@@ -122,7 +122,7 @@ def test_steps_take_one_covariance_to_another(data: st.DataObject) -> None:
     e = rng.normal(size=(m, size)) * unit
     before = now + e.T @ e
     steps, kept = np.empty((max(m, 1), size)), before.copy()
-    found = passes.steps_down(kept, now, 1e-13, steps)
+    found = kernels.decompose_difference(kept, now, 1e-13, steps)
     assert 0 <= found <= min(m, size)
     root = np.sqrt(np.diag(before))
     units = root[:, None] * root
@@ -130,7 +130,7 @@ def test_steps_take_one_covariance_to_another(data: st.DataObject) -> None:
     taken = before - steps[:found].T @ steps[:found]
     np.testing.assert_allclose(taken / units, kept / units, atol=1e-12)
     if m:  # the other way, something has become less certain
-        assert passes.steps_down(now.copy(), before, 1e-13, steps) == -1
+        assert kernels.decompose_difference(now.copy(), before, 1e-13, steps) == -1
 
 
 def test_rounding_does_not_gather(rng: np.random.Generator) -> None:
@@ -146,7 +146,7 @@ def test_rounding_does_not_gather(rng: np.random.Generator) -> None:
     catalogue.decide()
     expected = policy.predict(x).std
     assert expected.max() < 1e-2
-    np.testing.assert_allclose(catalogue._following.std, expected, rtol=1e-9)
+    np.testing.assert_allclose(catalogue._cache.std, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -201,7 +201,7 @@ def test_ties_are_broken_at_random(rng: np.random.Generator) -> None:
 def test_the_highest_are_found_by_a_heap(scores: list[float], n: int) -> None:
     """Against sorting."""
     n = min(n, len(scores))
-    found = passes.highest(np.array(scores), n)
+    found = kernels.highest(np.array(scores), n)
     assert len(set(found.tolist())) == n
     assert sorted(np.array(scores)[found]) == sorted(scores)[len(scores) - n :]
 
@@ -215,7 +215,7 @@ def test_features_of_any_scale_are_followed(rng: np.random.Generator) -> None:
         arm = int(rng.integers(40))
         policy.update(arm, x[arm], float(rng.normal()))
         catalogue.decide()
-    np.testing.assert_allclose(catalogue._following.std, policy.predict(x).std, rtol=1e-9)
+    np.testing.assert_allclose(catalogue._cache.std, policy.predict(x).std, rtol=1e-9)
 
 
 def test_collinear_features_are_followed(rng: np.random.Generator) -> None:
@@ -227,7 +227,7 @@ def test_collinear_features_are_followed(rng: np.random.Generator) -> None:
         arm = int(rng.integers(30))
         policy.update(arm, x[arm], float(rng.normal()))
         catalogue.decide()
-    np.testing.assert_allclose(catalogue._following.std, policy.predict(x).std, rtol=1e-6)
+    np.testing.assert_allclose(catalogue._cache.std, policy.predict(x).std, rtol=1e-6)
 
 
 def test_weights_that_come_back_are_noticed(rng: np.random.Generator) -> None:
@@ -241,7 +241,7 @@ def test_weights_that_come_back_are_noticed(rng: np.random.Generator) -> None:
     policy.update(0, rng.normal(size=2), 1.0)
     assert policy.moments.weight.tolist() == [2.0]
     catalogue.decide()
-    np.testing.assert_allclose(catalogue._following.mean, policy.predict(x).mean, rtol=1e-12)
+    np.testing.assert_allclose(catalogue._cache.mean, policy.predict(x).mean, rtol=1e-12)
 
 
 # -- arms that come and go -------------------------------------------------------------------------
@@ -280,9 +280,9 @@ def test_arms_come_and_go(name: str, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(std, expected.std, rtol=1e-12)
     if name in MARGINAL and not policy.binary:
         catalogue.decide()
-        places = catalogue._shelf.at(arms)
-        np.testing.assert_allclose(catalogue._following.mean[places], expected.mean, rtol=1e-9)
-        np.testing.assert_allclose(catalogue._following.std[places], expected.std, rtol=1e-9)
+        slots = catalogue._store.slots_of(arms)
+        np.testing.assert_allclose(catalogue._cache.mean[slots], expected.mean, rtol=1e-9)
+        np.testing.assert_allclose(catalogue._cache.std[slots], expected.std, rtol=1e-9)
     with pytest.raises(ArmError, match="is in the catalogue already"):
         catalogue.add([here[arms[0]]], [arms[0]])
     with pytest.raises(ArmError, match="'nobody' is not in the catalogue"):
@@ -290,7 +290,7 @@ def test_arms_come_and_go(name: str, rng: np.random.Generator) -> None:
     with pytest.raises(ArmError, match="given twice"):
         catalogue.add(rng.normal(size=(2, D)), ["new", "new"])
     before = catalogue.nbytes
-    for _ in range(30):  # places of arms that were added are used again
+    for _ in range(30):  # slots of arms that were added are used again
         catalogue.add(rng.normal(size=(20, D)), list(range(20)))
         catalogue.remove(list(range(20)))
     assert catalogue.nbytes < before + 30_000
@@ -316,7 +316,7 @@ def test_arms_that_the_policy_removed_are_not_chosen(rng: np.random.Generator) -
     policy.remove_arm(4)
     policy.restore_arm(4, with_past=False)
     catalogue.decide()
-    np.testing.assert_allclose(catalogue._following.mean, policy.predict(x).mean, rtol=1e-12)
+    np.testing.assert_allclose(catalogue._cache.mean, policy.predict(x).mean, rtol=1e-12)
     for arm in range(10):
         policy.remove_arm(arm) if arm != 4 else None
     policy.update(4, x[4], 1.0)
@@ -337,7 +337,7 @@ def test_a_file_on_the_disk_is_not_read_into_memory(
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     policy, other = (rolin.RoLinUCB(n_features=D, seed=0) for _ in range(2))
     catalogue = rolin.Catalogue(policy, mapped)
-    assert np.shares_memory(catalogue._shelf._first, mapped)
+    assert np.shares_memory(catalogue._store._first, mapped)
     assert catalogue.decide().arm == rolin.Catalogue(other, x).decide().arm
     catalogue.add(rng.normal(size=(2, D)), ["new", "newer"])
     catalogue.decide()
@@ -483,7 +483,7 @@ def test_a_catalogue_does_not_outlive_the_features(rng: np.random.Generator) -> 
             lambda: catalogue.probabilities(draws=10),  # noqa: B023
         ):
             with pytest.raises(
-                ParameterError, match=r"has 3 features now.* make the catalogue anew"
+                ParameterError, match=r"has 3 now.* made for 2 .*Make a new catalogue"
             ):
                 call()
 
@@ -501,7 +501,9 @@ def test_fields_are_read_from_files(rng: np.random.Generator, tmp_path: Path) ->
     expected = features.contexts({"a": {"price": 1.0}, "b": {"price": 2.0}}, {"hour": 3.0})
     np.testing.assert_array_equal(catalogue.contexts(["a", "b"], {"hour": 3.0}), expected)
     pq.write_table(table.drop_columns(["price"]), tmp_path / "items.parquet")
-    with pytest.raises(DataError, match=r"items.parquet: there is no column 'price', a field"):
+    with pytest.raises(
+        DataError, match=r"items.parquet: there is no column 'price', which the feature map needs"
+    ):
         rolin.Catalogue.read(policy, tmp_path / "items.parquet")
 
 
@@ -531,24 +533,51 @@ def test_probabilities_are_estimated_with_their_error(name: str, rng: np.random.
         policy.update(arm, x[arm], float(rng.random() < 0.5))
     catalogue = rolin.Catalogue(policy, x)
     catalogue.remove([3])
-    p, error = catalogue.probabilities(draws=3000)
+    p, error = catalogue.probabilities_with_error(draws=3000)
     left = [i for i in range(12) if i != 3]
     exact, exact_error = policy.probabilities_with_error(x[left], left)
     assert p.shape == (11,)
     assert p.sum() == pytest.approx(1.0, abs=0.05)
     # LinTS's arms are all drawn by their coefficients: given them, one is certain
     assert (np.abs(p - exact) < 5 * np.hypot(error, exact_error) + 1e-3).all()
-    with pytest.raises(Unsupported, match=r"11 arms are not computed, but estimated.* draws=200"):
+    with pytest.raises(Unsupported, match=r"11 arms can only be estimated.* draws=200"):
         catalogue.probabilities()
+    again = catalogue.probabilities(draws=3000)
+    assert isinstance(again, np.ndarray)
+    np.testing.assert_array_equal(again, p)
 
 
 def test_rules_that_draw_nothing_have_exact_probabilities(rng: np.random.Generator) -> None:
     """One, or one over the number of ties."""
     policy = rolin.RoLinUCB(n_features=1, width=1.0, seed=0)
     catalogue = rolin.Catalogue(policy, [[1.0], [2.0], [2.0], [0.5]])
-    p, error = catalogue.probabilities()
+    p, error = catalogue.probabilities_with_error()
     assert p.tolist() == [0.0, 0.5, 0.5, 0.0]
     assert error.tolist() == [0.0] * 4
+    assert catalogue.probabilities().tolist() == p.tolist()
+
+
+def test_a_policy_with_draws_of_its_own_decides_but_has_no_probabilities(
+    rng: np.random.Generator,
+) -> None:
+    """A rule that only declares its draws is scored like `policy.decide`; a rule of its own is rejected."""
+
+    class Optimist(rolin.LinearPolicy):
+        def draws(self, n_arms: int, key: Any) -> Any:
+            return np.full(n_arms, 2.0)
+
+    class Contrarian(rolin.RoLinTS):
+        def score(self, candidates: Any, key: Any) -> Any:
+            raise AssertionError
+
+    x = array(rng, 20)
+    policy = Optimist(n_features=D, seed=3)
+    catalogue = rolin.Catalogue(policy, x)
+    assert catalogue.decide().arm == Optimist(n_features=D, seed=3).decide(x).arm
+    with pytest.raises(Unsupported, match="Optimist cannot compute the probabilities"):
+        catalogue.probabilities(draws=10)
+    with pytest.raises(Unsupported, match="Contrarian cannot choose from a catalogue"):
+        rolin.Catalogue(Contrarian(n_features=D), x)
 
 
 # -- memory, threads, names ------------------------------------------------------------------------
@@ -648,7 +677,7 @@ def test_names_of_other_kinds() -> None:
     assert Names(range(5, 9)).find([5, 8, 9, "5", True]).tolist() == [0, 3, -1, -1, -1]
     assert Names(np.array([30, 10, 20])).find([10, 10.0, "10", 2**70]).tolist() == [1, 1, -1, -1]
     assert Names([True, "1"]).find([1, "1", 1.0]).tolist() == [0, 1, 0]
-    with pytest.raises(ArmError, match="named by strings or integers"):
+    with pytest.raises(ArmError, match="expected a string or an integer as the name of an arm"):
         Names([("a", 1)])
 
 
@@ -670,10 +699,10 @@ def test_what_does_not_fit_is_refused(rng: np.random.Generator) -> None:
         (lambda: rolin.Catalogue(rolin.Uniform(n_features=D), x), Unsupported, "Uniform cannot choose"),
         (lambda: rolin.Catalogue(policy, np.ma.masked_array(x, x > 0)), InputError, "masked"),
         (lambda: rolin.Catalogue(policy, x, np.ones((2, 2), int)), ShapeError, r"arms has shape \(2, 2\)"),
-        (lambda: copy.deepcopy(rolin.Catalogue(policy, x)), TypeError, "not copied or pickled"),
-        (lambda: rolin.Catalogue(policy, 1e200 * x).decide(), NotFiniteError, "arm .: its features, or what was"),
+        (lambda: copy.deepcopy(rolin.Catalogue(policy, x)), TypeError, "cannot be copied or pickled"),
+        (lambda: rolin.Catalogue(policy, 1e200 * x).decide(), NotFiniteError, "arm . cannot be scored: its features or the learned"),
         (lambda: rolin.Catalogue(policy, [{"price": 1.0}]), InputError, "the policy has no feature map"),
-        (lambda: rolin.Catalogue(policy, x, feature_map=crossed_map()), ParameterError, "and the policy n_features=5"),
+        (lambda: rolin.Catalogue(policy, x, feature_map=crossed_map()), ParameterError, "feature_map has 55 features, expected 5"),
         (lambda: rolin.Catalogue(policy, x, feature_map="map"), ParameterError, "expected a feature map"),  # type: ignore[arg-type]
     ]  # fmt: skip
     features = crossed_map()
@@ -683,7 +712,7 @@ def test_what_does_not_fit_is_refused(rng: np.random.Generator) -> None:
     marginal = rolin.RoLinTS(n_features=features.n_features, seed=0)
     rows, names = fields(rng, 3), ["a0", "a1", "a2"]
     cases += [
-        (lambda: rolin.Catalogue(mapped, rows, names, feature_map=other), ParameterError, "the policy has learned with"),
+        (lambda: rolin.Catalogue(mapped, rows, names, feature_map=other), ParameterError, "expected that of the policy"),
         (lambda: rolin.Catalogue(marginal, rows, names, feature_map=features), Unsupported, "sampling='joint'"),
         (lambda: rolin.Catalogue(mapped, rows), InputError, "expected names, those of the arms"),
     ]  # fmt: skip
@@ -694,7 +723,7 @@ def test_what_does_not_fit_is_refused(rng: np.random.Generator) -> None:
         (lambda: catalogue.decide(exclude=range(4)), ArmError, "all arms are excluded"),
         (lambda: catalogue.decide(situation={"a": 1}), InputError, "a situation was given"),
         (lambda: catalogue.decide(key=-1), ParameterError, "key=-1"),
-        (lambda: catalogue.decide_many(), ParameterError, "expected a number of decisions"),
+        (lambda: catalogue.decide_many(), ParameterError, "expected either number, the number of decisions"),
         (lambda: catalogue.decide_many(situations=5), ParameterError, "situations=5"),  # type: ignore[arg-type]
         (lambda: catalogue.probabilities(draws=1), ParameterError, "draws=1"),
     ]  # fmt: skip

@@ -192,6 +192,37 @@ def test_the_report_as_text_json_and_figure(rng: np.random.Generator, tmp_path: 
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+def test_the_report_in_one_line_as_a_frame_and_in_a_notebook(rng: np.random.Generator) -> None:
+    """The frame has a row per arm and coefficient; the tables show the ends of many arms."""
+    found = report(rng, k=80)
+    assert "\n" not in repr(found)
+    assert repr(found).startswith("<Diagnosis: yes, arm_std=")
+    assert repr(found).endswith("1500 rewards of 80 arms>")
+    frame = found.to_frame()
+    assert list(frame.columns) == ["kind", "name", "value", "low", "high", "weight", "shrinkage"]
+    assert frame["kind"].value_counts().to_dict() == {"arm": 80, "coefficient": 4}
+    assert frame["value"].tolist()[:80] == [arm.value for arm in found.arms]
+    assert frame["name"].tolist()[80:] == ["x0", "x1", "x2", "intercept"]
+    html = found._repr_html_()
+    assert html.count("<table>") == html.count("</table>") == 4
+    assert "differs between arms? YES." in html
+    assert "60 arms between the highest and the lowest are not shown" in html
+    assert html.count("<tr>") == (1 + 2) + (1 + 3) + (1 + 4) + (1 + 20)
+
+
+def test_names_are_escaped_in_a_notebook(rng: np.random.Generator) -> None:
+    """Hostile names of arms and features are text, also where they are shortened."""
+    arms, x, r = log(rng, k=3)
+    hostile = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "<b>" + "&" * 80]
+    names = ["<style>*{}</style>", "a & b", "</td></table>"]
+    html = diagnose(Moments.of([hostile[a] for a in arms], x, r), feature_names=names)._repr_html_()
+    for text in ("<script", "<img", "<b>", "<style>", "a & b", "&&"):
+        assert text not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert "&lt;/td&gt;&lt;/table&gt;" in html
+    assert html.count("</table>") == 4
+
+
 def test_a_policy_diagnoses_itself(rng: np.random.Generator) -> None:
     """From what it has seen, learned scales or not, also of clicks, and with names of features."""
     arms, x, r = log(rng)

@@ -11,7 +11,9 @@ import pytest
 
 import rolin
 from rolin.errors import NotFiniteError, ParameterError
+from rolin.model.adaptive import Adaptive
 from rolin.model.estimation import estimate_scales
+from rolin.model.scales import Scales
 
 LEARN: dict[str, Any] = {
     "arm_std": ("learn", 0.75), "noise_std": ("learn", 3.0), "coef_std": ("learn", 3.0),
@@ -68,6 +70,22 @@ def test_a_batch_learns_scales_where_single_updates_do(rng: np.random.Generator)
     assert one.scale_history == many.scale_history
 
 
+def test_scales_can_be_waited_for(rng: np.random.Generator) -> None:
+    """`wait_for_scales` keeps the scales until `settle`; `learn_scales_when_due` ends it."""
+    posterior = Adaptive(Scales(), 1, learn={"noise_std"})
+    posterior.wait_for_scales()
+    x, r = rng.normal(size=(30, 1)), rng.normal(size=30)
+    posterior.observe_many([0] * 20, x[:20], r[:20])
+    assert posterior.is_due
+    assert posterior.scales == Scales()
+    posterior.settle(Scales(noise_std=3.0))
+    assert not posterior.is_due
+    assert posterior.scales.noise_std == 3.0
+    posterior.learn_scales_when_due()
+    posterior.observe_many([0] * 10, x[20:], r[20:])
+    assert posterior.scales.noise_std != 3.0
+
+
 def test_a_batch_that_fails_late_leaves_no_trace(rng: np.random.Generator) -> None:
     """Also when scales were learned half-way through it."""
     policy = played(rolin.RoLinTS(n_features=2, seed=0, **LEARN), 15, rng)
@@ -115,7 +133,7 @@ def test_settings_and_files_keep_what_is_learned(rng: np.random.Generator, tmp_p
         ({"learn_by": "reml"}, "learn_by='reml', but no scale is given as 'learn'"),
         ({"half_life": 0.0}, "half_life=0.0, expected a number of at least 0.01"),
         ({"half_life": 1e-6}, "half_life=1e-06, expected a number of at least"),
-        ({"arm_std": ("learn", 0.0)}, "expected a positive number to begin with"),
+        ({"arm_std": ("learn", 0.0)}, "expected a positive number to start with"),
         ({"half_life": "day"}, "half_life='day', expected a number"),
     ],
 )

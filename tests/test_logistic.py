@@ -221,7 +221,7 @@ def test_other_rewards_are_refused() -> None:
     policy = rolin.LogisticRoLinTS(n_features=1, seed=0)
     for yes in (1, 1.0, True, np.True_, np.float32(1)):
         policy.update("a", [0.5], yes)
-    with pytest.raises(InputError, match=r"reward=0\.5, expected 0 or 1: no or yes"):
+    with pytest.raises(InputError, match=r"reward=0\.5, expected 0 \(no\) or 1 \(yes\)"):
         policy.update("a", [0.5], 0.5)
     with pytest.raises(InputError, match=r"rewards\[2\] is -1\.0, expected 0 or 1"):
         policy.update_many(["a"] * 3, [[0.5]] * 3, [0, 1, -1])
@@ -232,7 +232,7 @@ def test_noise_is_not_an_option() -> None:
     """A logit has no noise to give or to learn."""
     with pytest.raises(rolin.RolinError, match="no option 'noise_std'"):
         rolin.LogisticRoLinTS(n_features=1, noise_std="learn")  # type: ignore[call-arg]
-    with pytest.raises(rolin.RolinError, match="expected 1: logits have no noise"):
+    with pytest.raises(rolin.RolinError, match="expected 1: there is no noise on the logit scale"):
         LogisticPosterior(rolin.Scales(noise_std=2.0), 1)
 
 

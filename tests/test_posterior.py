@@ -240,3 +240,29 @@ def test_evidence_of_a_strong_prior(coef_std: float, rng: np.random.Generator) -
     posterior = fed(scales, history)
     rebuilt = Posterior.of(scales, posterior.moments)
     assert rebuilt.log_evidence == pytest.approx(posterior.log_evidence, rel=1e-11)
+
+
+@given(problem=problems())
+def test_the_view_shows_the_posterior(problem: tuple[Scales, History, int]) -> None:
+    """Rows, moments and covariance of a view are those of the posterior; later updates need a new view."""
+    scales, history, n_arms = problem
+    posterior = fed(scales, history)
+    view, moments, k = posterior.view(), posterior.moments, len(posterior.names)
+    assert view.size == posterior.size
+    assert view.n_rewards == posterior.count
+    assert view.arm_index.names == posterior.names
+    np.testing.assert_array_equal(view.weights(k), moments.weight)
+    np.testing.assert_array_equal(view.mean_contexts(k), moments.mean_context)
+    np.testing.assert_array_equal(view.coef, posterior.coefficients.mean)
+    covariance = posterior.coefficients.covariance
+    np.testing.assert_allclose(view.factor.T @ view.factor, covariance, rtol=1e-12)
+    x = np.random.default_rng(1).normal(size=(4, posterior.size))
+    variance = (posterior.loadings(x) ** 2).sum(axis=1)
+    np.testing.assert_allclose(
+        variance, np.einsum("ij,jk,ik->i", x, covariance, x), rtol=1e-9, atol=1e-12
+    )
+    names = [*range(n_arms), 0, "never seen"]
+    rows = [1 + posterior.names.index(name) if name in posterior.names else 0 for name in names]
+    assert posterior.rows_of(names).tolist() == rows
+    posterior.decay(0.5)
+    assert posterior.view().renewals == view.renewals + 1

@@ -173,8 +173,17 @@ def test_without_data_the_prior_stays(method: Any) -> None:
     """Nothing observed: everything is kept, and it is said."""
     found = estimate_scales(Moments.zero(3), method=method, prior=PRIOR)
     assert found.scales == PRIOR
-    assert set(found.kept) == {"noise_std", "arm_std", "coef_std"}
+    assert set(found.not_learned) == {"noise_std", "arm_std", "coef_std"}
     assert "too few data" in str(found)
+    assert "\n" not in repr(found)
+    frame = found.to_frame()
+    assert list(frame.columns) == ["scale", "value", "low", "high"]
+    assert frame["scale"].tolist() == ["noise_std", "arm_std", "coef_std"]
+    assert frame["value"].tolist() == [
+        found.noise_std.value,
+        found.arm_std.value,
+        found.coef_std.value,
+    ]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -211,14 +220,14 @@ def test_strange_data_give_finite_scales(method: Any, case: str, rng: np.random.
         if method == "map":  # told apart by their priors alone, which the intervals say
             assert (found.noise_std.low, found.arm_std.low) == (0.0, 0.0)
         else:
-            assert {"noise_std", "arm_std"} <= set(found.kept)
+            assert {"noise_std", "arm_std"} <= set(found.not_learned)
     if case == "one arm":
-        assert "arm_std" in found.kept
+        assert "arm_std" in found.not_learned
         assert scales.arm_std == PRIOR.arm_std
     if case == "no features":
-        assert found.kept == ("coef_std",)
+        assert found.not_learned == ("coef_std",)
     if case == "more features than rewards" and method != "map":
-        assert "noise_std" in found.kept
+        assert "noise_std" in found.not_learned
 
 
 def test_the_rank_counts_not_the_number_of_features(rng: np.random.Generator) -> None:

@@ -220,9 +220,9 @@ def test_what_cannot_be_merged() -> None:
     with pytest.raises(errors.MergeError, match=r"arm_std differs: 0.5 and 0.1"):
         rolin.merge(policy, trained(arm_std=0.1))
     other = rolin.RoLinTS(n_features=2, seed=5)
-    with pytest.raises(errors.MergeError, match="is in what is subtracted but not in"):
+    with pytest.raises(errors.MergeError, match="is in the subtracted moments, but not in"):
         rolin.merge(policy, other, base=policy)
-    with pytest.raises(errors.MergeError, match="is in what is subtracted but not in"):
+    with pytest.raises(errors.MergeError, match="is in the subtracted moments, but not in"):
         rolin.merge(other, policy, base=policy)
 
 

@@ -1,4 +1,4 @@
-"""How kernels are compiled, and the constants and array types that they share."""
+"""Compilation of kernels, and the constants and array types that they share."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ __all__ = ["NOT_FINITE", "TIE", "TIED", "Floats", "Rows", "compiled"]
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-# What a kernel returns in place of the index of the best arm.
+# Returned by a kernel instead of the index of the best arm.
 TIED, NOT_FINITE = -1, -2
-# Scores this close, relative to the highest, count as equal: about 1000 roundings, far above
-# what a sum over d features loses, far below any difference that matters.
+# Scores this close to the highest, relative to it, count as equal. This is about 1000 rounding errors: far more than
+# a sum over d features loses, and far less than any difference that matters.
 TIE = 1e-13
 
-# `contract` allows fused multiply-add; the others let sums run in vector registers, in another
-# order. Neither `nnan` nor `ninf`, ever: with those the compiler may delete the very tests that
-# reject NaN and infinity.
+# `contract` allows fused multiply-add; the others allow sums in another order, in vector registers. Never add
+# `nnan` or `ninf`: with them, the compiler may delete the checks that reject NaN and infinity.
 _CONTRACT = {"contract"}
 _REORDER = {"contract", "reassoc", "nsz", "arcp"}
 
@@ -30,7 +29,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _can_cache() -> bool:
-    """Whether there is a place to keep compiled code: beside this file, or the user's cache."""
+    """Return whether compiled code can be cached: beside this file, or in the user's cache folder."""
     try:
         numba.njit(cache=True)(_can_cache)
     except RuntimeError:
@@ -42,12 +41,18 @@ _CAN_CACHE = _can_cache()
 
 
 def compiled(*, reorder: bool, inline: bool = False) -> Callable[[_F], _F]:
-    """Compile on first use, and keep the result on disk where there is a place to write.
+    """Return a decorator that compiles on first use, and caches the result on disk if possible.
 
-    Without `reorder`, sums are added up in the order in which they are written. A function
-    called by a compiled one inherits its options unless it states its own, so all state theirs. A
-    part of a hot loop that has a name of its own is set `inline`: a call with ten arrays takes longer
-    than the part itself.
+    A compiled function that calls another passes on its options, unless the other states its own. So every kernel
+    states its options.
+
+    Parameters
+    ----------
+    reorder
+        Whether sums may be computed in another order than written.
+    inline
+        Whether to copy the code into its callers. For parts of hot loops: a call with ten arrays takes longer than
+        such a part itself.
     """
     decorate: Any = numba.njit(
         cache=_CAN_CACHE,

@@ -1,45 +1,66 @@
-"""Write files atomically: a reader sees the old content or the new, never a part."""
+"""Write files atomically: a reader sees the old content or the new content, never a part of it."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 
 from rolin.errors import StateFileError
 
-__all__ = ["check_target", "write_bytes"]
+__all__ = ["check_target", "replace_file", "write_bytes"]
 
 
 def check_target(path: str | PathLike[str]) -> Path:
-    """Refuse a place where no file can be written."""
-    target = Path(os.path.realpath(path))  # through a link, to the file it stands for
+    """Return the file that a path leads to, links resolved; raise if no file can be written there."""
+    target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}")
     if target.exists() and not target.is_file():
-        raise StateFileError(f"{path} cannot be written: it is there, and is not a file")
+        raise StateFileError(f"{path} cannot be written: it exists and is not a file")
     return target
 
 
-def write_bytes(path: str | PathLike[str], data: bytes) -> None:
-    """Write a file, atomically and durably."""
+@contextmanager
+def replace_file(path: str | PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path to write to; at the end of the block, that file replaces `path`.
+
+    The replacement is atomic and durable. If the block raises, `path` does not change and the temporary file is
+    removed. The temporary file is hidden, is in the same folder, and has the same ending, which some writers need.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.txt")
+    ...     with replace_file(path) as temporary:
+    ...         _ = temporary.write_text("all of it")
+    ...     path.read_text(), len(list(Path(folder).iterdir()))
+    ('all of it', 1)
+    """
     target = check_target(path)
-    part = target.with_name(f".{secrets.token_hex(8)}.part")
+    temporary = target.with_name(f".{secrets.token_hex(8)}.part{target.suffix}")
     try:
-        with part.open("wb") as file:
-            file.write(data)
-            file.flush()
+        yield temporary
+        with temporary.open("r+b") as file:
             os.fsync(file.fileno())
         if target.exists():
-            part.chmod(stat.S_IMODE(target.stat().st_mode))
-        os.replace(part, target)
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        os.replace(temporary, target)
     finally:
-        part.unlink(missing_ok=True)
-    if os.name == "posix":  # the new name itself must reach the disk too
+        with suppress(OSError):  # a folder that cannot be written to holds no temporary file
+            temporary.unlink(missing_ok=True)
+    if os.name == "posix":  # the new directory entry must reach the disk too
         folder = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def write_bytes(path: str | PathLike[str], data: bytes) -> None:
+    """Write a file atomically and durably."""
+    with replace_file(path) as temporary:
+        temporary.write_bytes(data)

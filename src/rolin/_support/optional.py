@@ -1,4 +1,4 @@
-"""Parts that need more than the core's packages say which extra brings them."""
+"""Optional dependencies: an error that names the extra to install."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["needs"]
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Turn a failed import in the block into an error that names the extra.
+    """Turn a failed import in the block into a `MissingExtra` error that names the extra.
 
     >>> with needs("sim"):
     ...     import pandas
@@ -21,6 +21,5 @@ def needs(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            f"this needs {error.name}, which is not installed; python -m pip install 'rolin[{extra}]' "
-            "installs it"
+            f"this needs {error.name}, which is not installed; install it with python -m pip install 'rolin[{extra}]'"
         ) from error

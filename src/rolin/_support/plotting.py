@@ -1,4 +1,4 @@
-"""The style of all figures: they can be printed, and read by the color-blind."""
+"""The style of all figures. Lines can be told apart in print and by color-blind readers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "rolin",  # the same figure is the same file
+    "svg.fonttype": "none",  # write text as text, not as outlines
+    "svg.hashsalt": "rolin",  # write the same file for the same figure
 }
-# Colours of Okabe & Ito, which most colour-blind people tell apart, each with dashes of its own,
-# which everybody does in print.
+# The colors of Okabe & Ito, which most color-blind people can tell apart. Each has its own dashes for print.
 LOOKS = [
     ("#0072B2", "-"),
     ("#D55E00", "--"),
@@ -28,7 +27,7 @@ LOOKS = [
 ]
 
 
-def look_of(place: int) -> dict[str, Any]:
-    """Return colour and dashes of the line in this place."""
-    colour, dashes = LOOKS[place % len(LOOKS)]
-    return {"color": colour, "linestyle": dashes}
+def look_of(index: int) -> dict[str, Any]:
+    """Return color and dashes of the line with this index."""
+    color, dashes = LOOKS[index % len(LOOKS)]
+    return {"color": color, "linestyle": dashes}

@@ -247,7 +247,7 @@ def _models(policy: LinearPolicy | BayesRoLinTS) -> list[tuple[float, Posterior,
         return [(1.0, policy.posterior, 1.0)]
     _, weights, noise, freedom = policy.beliefs
     spread = math.sqrt(freedom / (freedom - 2.0))  # standard deviation of Student's t
-    parts = zip(weights.tolist(), policy._model.parts, noise.tolist(), strict=True)
+    parts = zip(weights.tolist(), policy.posteriors, noise.tolist(), strict=True)
     return [(weight, part, spread * unit) for weight, part, unit in parts]
 
 
@@ -278,7 +278,7 @@ def _summary(
     effects = posterior.arm_effects(names)
     own = float(effects.own_variance.sum())
     loadings = sign @ effects.loadings
-    moved = sign @ x @ posterior._factor.T
+    moved = posterior.loadings(sign @ x)
     effect = float(sign @ effects.mean)
     return _Summary(
         _Moments(coef.mean, unit * coef.std),

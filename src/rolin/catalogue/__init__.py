@@ -1,4 +1,4 @@
-"""Arms by the million, whose features rarely change."""
+"""Decisions over up to millions of arms whose features rarely change."""
 
 from rolin.catalogue.catalogue import Catalogue
 

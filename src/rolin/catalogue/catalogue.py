@@ -1,4 +1,4 @@
-"""Arms by the million: features that are registered once, and decisions over all of them."""
+"""Decisions over up to millions of arms whose features are registered once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from rolin._support.arms import Name, canonical
 from rolin._support.checks import as_excluded, as_floats, as_names, count_of
 from rolin._support.compile import NOT_FINITE, TIE
-from rolin.catalogue import kernels as passes
+from rolin.catalogue import kernels
 from rolin.catalogue.names import Names
-from rolin.catalogue.posterior_cache import Following
+from rolin.catalogue.posterior_cache import PosteriorCache
 from rolin.catalogue.reading import read_arms, read_fields
-from rolin.catalogue.scoring import Joint, Marginal, Scoring
-from rolin.catalogue.storage import Shelf
+from rolin.catalogue.scoring import JointScoring, MarginalScoring, Scoring, reject_situation
+from rolin.catalogue.storage import ArmStore, Slots
 from rolin.errors import (
     ArmError,
     InputError,
@@ -32,11 +32,8 @@ from rolin.features.tables import is_table
 from rolin.model.draws import Scores, tied_for_best
 from rolin.model.summaries import Prediction
 from rolin.policies import Decision, LinearPolicy
-from rolin.policies.greedy import Greedy
+from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key, as_key
-from rolin.policies.naive import NaiveRoLinTS
-from rolin.policies.rolin_ts import RoLinTS
-from rolin.policies.rolin_ucb import RoLinUCB
 
 __all__ = ["Catalogue"]
 
@@ -46,30 +43,30 @@ Floats = NDArray[np.float64]
 class Catalogue:
     """Arms whose features rarely change, for one policy to choose from.
 
-    The features are registered once. A decision over all of them is one pass over the memory, O(K d) for
-    every rule: what the policy has learned since the last one is applied on the way. It is the decision
-    that `policy.decide` makes of the same contexts, up to rounding: those of the arms that can be chosen, the
-    first ones in their order, then those that were added.
+    The features are registered once. A decision over all arms is one pass over them, O(K d) for every rule. It
+    applies what the policy has learned since the last decision. Up to rounding, it is the decision that
+    `policy.decide` makes for the contexts of all arms in the catalogue: the first ones in their order, then those
+    that were added.
 
     Parameters
     ----------
     policy
-        What chooses: a policy with a Gaussian posterior. It learns as ever, through `policy.update`.
+        The policy that chooses: one with a Gaussian posterior. It still learns through `policy.update`.
     contexts
-        A (K, d) array in single or double precision, which may be memory-mapped and is not copied. With a
-        feature map, a table of the arms' fields (pandas, polars, Arrow) or a list of rows.
+        A (K, d) array in single or double precision. It may be memory-mapped and is not copied. With a feature
+        map: a table of the arms' fields (pandas, polars, Arrow) or a list of mappings.
     arms
         The K names; by default 0 … K - 1.
     feature_map
-        The feature map; by default the policy's, if `contexts` are fields.
+        The feature map; by default that of the policy.
 
     Notes
     -----
-    With a map that has fields of the situation, only the arms' own features are kept. A decision contracts the
-    coefficients with the situation, and multiplies the result with the catalogue: with joint sampling,
-    and with `Greedy`.
+    If the feature map uses fields of the situation, only the arms' own features are stored. A decision contracts the
+    coefficients with the situation and multiplies the result with the stored features. This works with
+    `RoLinTS(sampling="joint")` and with `Greedy`.
 
-    The array must not be changed as long as the catalogue is used. Beside it there are up to 64 bytes for every arm.
+    Do not change the array while the catalogue is in use. The catalogue itself takes up to 64 bytes per arm.
 
     Examples
     --------
@@ -91,27 +88,22 @@ class Catalogue:
         *,
         feature_map: BaseFeatureMap | None = None,
     ) -> None:
-        rule = getattr(type(policy), "score", None)
-        if (
-            not isinstance(policy, LinearPolicy)
-            or rule not in (LinearPolicy.score, RoLinTS.score)
-            or isinstance(policy, NaiveRoLinTS)
-        ):
+        if not isinstance(policy, LinearPolicy) or policy.rule == "own":
             raise Unsupported(
                 f"{type(policy).__name__} cannot choose from a catalogue, expected a policy that scores arms by their "
                 "posterior, such as RoLinTS or RoLinUCB"
             )
         self.policy = policy
-        """What chooses."""
+        """The policy that chooses."""
         self.feature_map = _checked_map(policy, feature_map)
-        """What makes vectors of the arms' fields, if it is known."""
+        """The feature map that turns fields of arms into vectors, if there is one."""
         self._n_features = policy.n_features
-        self._crossed = _crossed(self.feature_map) if _has_fields(contexts) else None
-        joint = isinstance(policy, RoLinTS) and policy.sampling == "joint"
-        if self._crossed is not None and not joint and not isinstance(policy, Greedy):
+        # The map that makes contexts from a situation and the stored features; None if these are the contexts.
+        self._situated = _situated(self.feature_map) if _has_fields(contexts) else None
+        if self._situated is not None and policy.rule not in ("joint", "mean"):
             raise Unsupported(
-                f"{policy!r} cannot choose from a catalogue whose contexts depend on the situation: that takes "
-                "joint sampling, RoLinTS(…, sampling='joint')"
+                f"{policy!r} cannot choose from a catalogue whose contexts depend on the situation, expected joint "
+                "sampling, RoLinTS(…, sampling='joint'), or Greedy"
             )
         x = self._vectors(contexts, arms)
         names = Names(range(len(x)) if arms is None else _listed(arms))
@@ -119,27 +111,30 @@ class Catalogue:
             raise ShapeError(f"arms has {len(names)} names, expected {len(x)}, one per context")
         if not len(x):
             raise ArmError("no arms were given, expected at least one")
-        self._shelf = Shelf(x, names)
-        means = not joint and self._crossed is None
-        self._following = Following(
-            policy.posterior, self._shelf, means=means, own=self._crossed is None
+        self._store = ArmStore(x, names)
+        marginal = policy.rule != "joint" and self._situated is None
+        self._cache = PosteriorCache(
+            policy.posterior,
+            self._store,
+            with_predictions=marginal,
+            has_contexts=self._situated is None,
         )
         self._scoring: Scoring = (
-            Marginal(policy, self._shelf, self._following)
-            if means
-            else Joint(policy, self._shelf, self._following, self._crossed)
+            MarginalScoring(policy, self._store, self._cache)
+            if marginal
+            else JointScoring(policy, self._store, self._cache, self._situated)
         )
         self._lock = threading.Lock()
-        self._check()
+        self._check_features()
 
-    def _check(self) -> None:
-        """Refuse features that are not finite, a block at a time."""
-        for start, _, block in self._shelf.blocks():
-            if not np.isfinite(block).all():
-                row, j = (int(i) for i in np.argwhere(~np.isfinite(block))[0])
+    def _check_features(self) -> None:
+        """Reject features that are not finite, block by block."""
+        for block in self._store.blocks():
+            if not np.isfinite(block.features).all():
+                row, j = (int(i) for i in np.argwhere(~np.isfinite(block.features))[0])
                 raise NotFiniteError(
-                    f"arm {self._shelf.name(start + row)!r}: feature {j} is {block[row, j]}, expected finite "
-                    "numbers"
+                    f"arm {self._store.name(block.start + row)!r}: feature {j} is {block.features[row, j]}, "
+                    "expected finite numbers"
                 )
 
     @classmethod
@@ -158,18 +153,18 @@ class Catalogue:
         Parameters
         ----------
         policy
-            What chooses.
+            The policy that chooses.
         source
-            The files.
+            The path or URL of a file or folder, or a list of them.
         arm
             Column of the arms' names.
         features
-            Columns of the features, numbers or lists of numbers, in the order that the policy learned them in; by
-            default all other such columns. If the policy has a feature map, its fields.
+            Columns of the features, with numbers or lists of numbers, in the order of the policy's features. By
+            default the fields of the policy's feature map, or, if it has none, all other columns of numbers.
         dtype
-            `"float32"` takes half the memory, and half the time of a decision.
+            `"float64"`, or `"float32"`, which takes half the memory and about half the time per decision.
         storage_options
-            What the file system of a URL takes.
+            Options for the file system of a URL, such as credentials.
         """
         options = dict(storage_options or {})
         if features is None and isinstance(policy.feature_map, FeatureMap):
@@ -178,69 +173,68 @@ class Catalogue:
         names, x = read_arms(source, arm, features, dtype, options)
         return cls(policy, x, names)
 
-    # -- what is in it -----------------------------------------------------------------------
+    # -- content -----------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Return the number of arms that can be chosen."""
-        return self._shelf.n_offered
+        """Return the number of arms in the catalogue."""
+        return self._store.n_offered
 
     def __contains__(self, arm: object) -> bool:
-        """Return whether an arm can be chosen."""
+        """Return whether an arm is in the catalogue."""
         try:
-            return bool(self._shelf.find([canonical(arm)])[0] >= 0)
-        except ArmError:  # not even a name
+            return bool(self._store.find([canonical(arm)])[0] >= 0)
+        except ArmError:  # not a valid name
             return False
 
     def __reduce__(self) -> Any:
-        """Refuse to be copied: it belongs to its policy, and shares its array."""
-        raise TypeError("a catalogue is not copied or pickled: make one for the other policy")
+        """Reject copying and pickling: a catalogue belongs to one policy and shares its array."""
+        raise TypeError(
+            "a Catalogue cannot be copied or pickled: make a new one for the copy of the policy"
+        )
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes, the features included."""
-        return self._shelf.nbytes + self._following.nbytes
+        """Memory in bytes, the features included."""
+        return self._store.nbytes + self._cache.nbytes
 
     def contexts(self, arms: Iterable[Name], situation: Any = None) -> Floats:
-        """Return the contexts of some arms.
+        """Return the (n, d) contexts of n arms of the catalogue.
 
         Parameters
         ----------
         arms
             Their names.
         situation
-            The fields of the situation, if the map has any.
+            The fields of the situation, if the feature map uses any.
         """
         with self._lock:
             self._check_policy()
-            return self._contexts(self._shelf.at(_names(arms)), situation)
+            return self._contexts(self._store.slots_of(_names(arms)), situation)
 
     def _check_policy(self) -> None:
-        """Refuse to go on if the policy has got other features since."""
+        """Reject a policy whose features have changed since the catalogue was made."""
         now, then = self.policy.feature_map, self.feature_map
         other = now is not None and then is not None and now.version != then.version
         if other or self.policy.n_features != self._n_features:
             raise ParameterError(
-                f"the policy has {self.policy.n_features} features now, of another map than this catalogue: make the "
-                "catalogue anew"
+                f"the policy's features have changed: it has {self.policy.n_features} now, and this catalogue was "
+                f"made for {self._n_features} of another feature map. Make a new catalogue"
             )
 
-    def _contexts(self, places: NDArray[np.int64], situation: Any) -> Floats:
-        x = self._shelf.features(places)
-        if self._crossed is None:
-            if situation is not None:
-                raise InputError(
-                    "a situation was given, but the contexts of this catalogue have none"
-                )
+    def _contexts(self, slots: Slots, situation: Any) -> Floats:
+        x = self._store.features(slots)
+        if self._situated is None:
+            reject_situation(situation)
             return x
-        return self._crossed.contexts_of(x, situation)
+        return self._situated.contexts_of(x, situation)
 
     def add(self, contexts: Any, arms: Iterable[Name]) -> None:
-        """Add arms; those that there are stay as they are.
+        """Add arms. The arms that are already in the catalogue do not change.
 
         Parameters
         ----------
         contexts
-            As for the catalogue itself.
+            In the same form as for the catalogue itself.
         arms
             Their names.
         """
@@ -250,17 +244,17 @@ class Catalogue:
         if len(x) != len(names):
             raise ShapeError(f"arms has {len(names)} names, expected {len(x)}, one per context")
         with np.errstate(over="ignore"):
-            kept = x.astype(self._shelf.dtype)
-        if not np.isfinite(kept).all():
-            row, j = (int(i) for i in np.argwhere(~np.isfinite(kept))[0])
+            stored = x.astype(self._store.dtype)
+        if not np.isfinite(stored).all():
+            row, j = (int(i) for i in np.argwhere(~np.isfinite(stored))[0])
             raise NotFiniteError(
                 f"arm {names[row]!r}: feature {j} is {x[row, j]}, expected finite numbers"
             )
         with self._lock:
-            self._following.arms_added(names, self._shelf.add(kept, names))
+            self._cache.arms_added(names, self._store.add(stored, names))
 
     def remove(self, arms: Iterable[Name]) -> None:
-        """Take arms out: they are not chosen any more. What they taught the policy stays.
+        """Remove arms, so that they are no longer chosen. What the policy has learned from them stays.
 
         Parameters
         ----------
@@ -269,29 +263,31 @@ class Catalogue:
         """
         names = _names(arms)
         with self._lock:
-            self._following.arms_removed(self._shelf.remove(names))
+            self._cache.arms_removed(self._store.remove(names))
 
     def _vectors(self, contexts: Any, arms: Iterable[Name] | None) -> NDArray[Any]:
-        """Return the features of arms as an array, without a copy where there is no need."""
+        """Return the features of arms as an array, without a copy if possible."""
         if _has_fields(contexts):
             if self.feature_map is None:
                 raise InputError(
-                    "contexts are fields of arms, expected an array: the policy has no feature map, and "
-                    "none is given as feature_map=…"
+                    "contexts are fields of arms, expected an array of numbers: the policy has no feature map, "
+                    "and none was given as feature_map=…"
                 )
             names = None if arms is None else _listed(arms)
-            if self._crossed is not None:
-                return self._crossed.arm_vectors(contexts, names=names)
+            if self._situated is not None:
+                return self._situated.arm_vectors(contexts, names=names)
             return np.asarray(self.feature_map.transform(contexts, names=names))
-        if self._crossed is not None:
-            raise InputError("contexts are numbers, expected the fields of the arms, as at first")
+        if self._situated is not None:
+            raise InputError(
+                "contexts are numbers, expected fields of the arms, as when the catalogue was made"
+            )
         x = contexts
         plain = isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray)
         if not (plain and x.dtype in (np.float32, np.float64)):
             x = as_floats("contexts", contexts)
         d = self.policy.n_features
         if x.ndim != 2 or x.shape[1] != d:
-            raise ShapeError(f"contexts has shape {x.shape}, expected (K, {d}), as the policy has")
+            raise ShapeError(f"contexts has shape {x.shape}, expected (K, {d})")
         return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
     # -- deciding ----------------------------------------------------------------------------
@@ -305,20 +301,20 @@ class Catalogue:
         exclude: Iterable[Name] = (),
         key: Key | None = None,
     ) -> Decision:
-        """Choose an arm, of all or of some candidates. Nothing is learned.
+        """Choose an arm among all arms or among some candidates. Nothing is learned.
 
         Parameters
         ----------
         arms
-            Names of candidates; by default all arms.
+            Names of the candidates; by default all arms.
         situation
-            The fields of the situation, if the map has any.
+            The fields of the situation, if the feature map uses any.
         top_k
             How many arms to rank; by default only the best one.
         exclude
-            Arms that must not be chosen now.
+            Arms that must not be chosen in this decision.
         key
-            What to key the draws by; by default the number of this decision.
+            The key of the random numbers; by default the number of this decision.
         """
         excluded = [canonical(name) for name in as_excluded(exclude)]
         if key is not None:
@@ -328,7 +324,7 @@ class Catalogue:
                 return self._decide([situation], top_k, excluded, key)[0]
             self._check_policy()
             names = _names(arms)
-            contexts = self._contexts(self._shelf.at(names), situation)
+            contexts = self._contexts(self._store.slots_of(names), situation)
             return self.policy.decide(contexts, names, top_k=top_k, exclude=excluded, key=key)
 
     def decide_many(
@@ -339,96 +335,114 @@ class Catalogue:
         top_k: int | None = None,
         exclude: Iterable[Name] = (),
     ) -> list[Decision]:
-        """Make several decisions over all arms, which share passes over the memory.
+        """Make several decisions over all arms. They share passes over the features.
 
-        They are those that `decide` would make one after the other.
+        The decisions are those that `decide` would make one after the other.
 
         Parameters
         ----------
         number
-            How many; with situations, as many as there are.
+            The number of decisions. Give either this or `situations`.
         situations
-            The fields of each situation, if the map has any.
+            The fields of the situation of each decision, if the feature map uses any.
         top_k
-            How many arms to rank in each; by default only the best one.
+            How many arms to rank in each decision; by default only the best one.
         exclude
-            Arms that must not be chosen now.
+            Arms that must not be chosen in these decisions.
         """
         if (number is None) == (situations is None):
-            raise ParameterError("expected a number of decisions, or their situations")
+            raise ParameterError(
+                "expected either number, the number of decisions, or situations, one per decision"
+            )
         if situations is not None and not isinstance(situations, Sequence):
-            raise ParameterError(f"situations={situations!r}, expected a list of them")
-        asked = [None] * count_of("number", number) if situations is None else list(situations)
+            raise ParameterError(f"situations={situations!r}, expected a list of situations")
+        given = [None] * count_of("number", number) if situations is None else list(situations)
         excluded = [canonical(name) for name in as_excluded(exclude)]
         with self._lock:
-            return self._decide(asked, top_k, excluded, None)
+            return self._decide(given, top_k, excluded, None)
 
     def predict(self, arms: Iterable[Name], situation: Any = None) -> Prediction:
-        """Return mean and standard deviation of some arms' mean reward, as `(mean, std)`.
+        """Return mean and standard deviation of the mean reward of some arms, as `(mean, std)`.
 
         Parameters
         ----------
         arms
             Their names.
         situation
-            The fields of the situation, if the map has any.
+            The fields of the situation, if the feature map uses any.
         """
         names = _names(arms)
         return self.policy.predict(self.contexts(names, situation), names)
 
-    def probabilities(
-        self, *, situation: Any = None, draws: int | None = None
-    ) -> tuple[Floats, Floats]:
-        """Return the probability with which each arm is chosen, and its standard error.
+    def probabilities(self, *, situation: Any = None, draws: int | None = None) -> Floats:
+        """Return the probability of each arm to be chosen.
 
-        They stand in the order of the arms, those that were added last. The probability of an arm is
-        averaged over draws of all others, so that rare ones are not lost.
+        The probabilities are in the order of the arms; arms that were added come last. Policies that draw random
+        numbers need `draws`: the probability of an arm is then averaged over draws of all other arms, which
+        estimates small probabilities well.
 
         Parameters
         ----------
         situation
-            The fields of the situation, if the map has any.
+            The fields of the situation, if the feature map uses any.
         draws
-            How many draws of all arms to average over; each takes as long as a decision. Rules that draw
-            nothing need none.
+            How many draws of all arms to average over. Each takes as long as a decision. Policies that draw nothing,
+            such as `Greedy` and `RoLinUCB`, ignore it.
+        """
+        return self.probabilities_with_error(situation=situation, draws=draws).values
+
+    def probabilities_with_error(
+        self, *, situation: Any = None, draws: int | None = None
+    ) -> Probabilities:
+        """Return the probability of each arm to be chosen, and its standard error.
+
+        Parameters
+        ----------
+        situation
+            The fields of the situation, if the feature map uses any.
+        draws
+            How many draws of all arms to average over; see `probabilities`.
         """
         with self._lock:
             self._check_policy()
-            offered = self._shelf.offered[: self._shelf.n]
-            left = self._left([])
-            if isinstance(self.policy, (Greedy, RoLinUCB)):
-                scores = next(iter(self._scoring.scores([situation], [0], left)))
-                _leave_out(scores, left)
+            rule = self.policy.rule
+            offered = self._store.offered[: self._store.n]
+            available = self._available([])
+            if rule in ("mean", "bound"):
+                scores = next(iter(self._scoring.scores([situation], [0], available)))
+                _leave_out(scores, available)
                 best = tied_for_best(scores)
-                return (best / best.sum())[offered], np.zeros(len(self))
-            if not isinstance(self.policy, RoLinTS):
-                raise Unsupported(f"{type(self.policy).__name__} does not know its probabilities")
+                return Probabilities((best / best.sum())[offered], np.zeros(len(self)))
+            if rule not in ("marginal", "joint"):
+                raise Unsupported(
+                    f"{type(self.policy).__name__} cannot compute the probabilities of its decisions"
+                )
             if draws is None:
                 raise Unsupported(
-                    f"the probabilities of {len(self)} arms are not computed, but estimated: say from how many "
-                    "draws, such as draws=200"
+                    f"the probabilities of {len(self)} arms can only be estimated: give the number of draws, "
+                    "such as draws=200"
                 )
             draws = count_of("draws", draws, least=2)
-            sums = np.zeros((2, self._shelf.n))
+            sums = np.zeros((2, self._store.n))
             for i in range(draws):
-                mean, std, scores = self._scoring.given(situation, f"probabilities {i}", left)
-                _leave_out(mean, left)
-                _leave_out(scores, left)
-                passes.chances(mean, std, scores, sums)
+                mean, std, scores = self._scoring.draw(situation, f"probabilities {i}", available)
+                _leave_out(mean, available)
+                _leave_out(scores, available)
+                kernels.add_probabilities(mean, std, scores, sums)
             p = sums[0] / draws
             variance = np.maximum(sums[1] / draws - p * p, 0.0) / (draws - 1)
-            return p[offered], np.sqrt(variance)[offered]
+            return Probabilities(p[offered], np.sqrt(variance)[offered])
 
-    def _left(self, excluded: Sequence[Name]) -> NDArray[np.bool_] | None:
-        """Return which arms can be chosen now, or `None` if that are all places."""
-        n = self._shelf.n
-        places = self._shelf.find([*excluded, *self.policy.removed_arms])
-        places = places[places >= 0]
-        if not len(places) and len(self) == n:
+    def _available(self, excluded: Sequence[Name]) -> NDArray[np.bool_] | None:
+        """Return which arms can be chosen now, or `None` if all slots are available."""
+        n = self._store.n
+        slots = self._store.find([*excluded, *self.policy.removed_arms])
+        slots = slots[slots >= 0]
+        if not len(slots) and len(self) == n:
             return None
-        left = self._shelf.offered[:n].copy()
-        left[places] = False
-        return left
+        available = self._store.offered[:n].copy()
+        available[slots] = False
+        return available
 
     def _decide(
         self,
@@ -440,79 +454,77 @@ class Catalogue:
         self._check_policy()
         policy, first = self.policy, self.policy.n_decisions
         keys: list[Key] = [first + i for i in range(len(situations))] if key is None else [key]
-        left = self._left(excluded)
-        offered = len(self) if left is None else int(np.count_nonzero(left))
-        if offered < 1:
+        available = self._available(excluded)
+        n_available = len(self) if available is None else int(np.count_nonzero(available))
+        if n_available < 1:
             raise ArmError("all arms are excluded, expected at least one that is not")
-        wanted = 1 if top_k is None else count_of("top_k", top_k, least=1)
-        if wanted > offered:
+        n_ranked = 1 if top_k is None else count_of("top_k", top_k, least=1)
+        if n_ranked > n_available:
             raise ParameterError(
-                f"top_k={top_k}, expected at most {offered}, the number of arms to choose from"
+                f"top_k={top_k}, expected at most {n_available}, the number of arms to choose from"
             )
         decisions = []
         for scores, k, situation in zip(
-            self._scoring.scores(situations, keys, left), keys, situations, strict=True
+            self._scoring.scores(situations, keys, available), keys, situations, strict=True
         ):
-            _leave_out(scores, left)
-            decisions.append(self._decision(scores, k, wanted, situation))
+            _leave_out(scores, available)
+            decisions.append(self._decision(scores, k, n_ranked, situation))
         if key is None:
-            policy._decisions += len(decisions)
+            policy.count_decisions(len(decisions))
         return decisions
 
     def _decision(self, scores: Floats, key: Key, top_k: int, situation: Any) -> Decision:
-        best = passes.best_offered(scores)
+        best = kernels.best_offered(scores)
         if best == NOT_FINITE:
             raise NotFiniteError(
-                "a score is not finite: features or what was learned are too large"
+                "a score is not finite: the features or the learned coefficients are too large"
             )
-        places = np.array([best] if best >= 0 and top_k == 1 else self._ranking(scores, key, top_k))
-        contexts = self._contexts(places, situation)
-        ranked = tuple(self._shelf.name(place) for place in places.tolist())
+        slots = np.array([best] if best >= 0 and top_k == 1 else self._ranking(scores, key, top_k))
+        contexts = self._contexts(slots, situation)
+        ranked = tuple(self._store.name(slot) for slot in slots.tolist())
         return Decision(ranked[0], contexts[0], ranked, contexts, key)
 
     def _ranking(self, scores: Floats, key: Key, top_k: int) -> list[int]:
-        """Return the places of the best arms, the best first; one pass, unless some are tied."""
-        near = passes.highest(scores, min(top_k + 1, len(scores)))
+        """Return the slots of the best arms, best first, in one pass unless some are tied."""
+        near = kernels.highest(scores, min(top_k + 1, len(scores)))
         near = near[np.argsort(-scores[near])]
         ordered = scores[near]
-        with np.errstate(invalid="ignore"):  # arms that are not offered may be among them
+        with np.errstate(invalid="ignore"):  # arms with -∞ may be among them
             if (ordered[:-1] - ordered[1:] <= TIE * np.abs(ordered[:-1])).any():
                 return self.policy.rank(Scores(-1, scores[None]), key, top_k)
-        places: list[int] = near[:top_k].tolist()
-        return places
+        slots: list[int] = near[:top_k].tolist()
+        return slots
 
 
-def _leave_out(scores: Floats, left: NDArray[np.bool_] | None) -> None:
-    """Let arms that cannot be chosen now be the last."""
-    if left is not None:
-        scores[~left] = -np.inf
+def _leave_out(scores: Floats, available: NDArray[np.bool_] | None) -> None:
+    """Set the scores of arms that cannot be chosen now to -∞."""
+    if available is not None:
+        scores[~available] = -np.inf
 
 
 def _checked_map(policy: LinearPolicy, feature_map: BaseFeatureMap | None) -> BaseFeatureMap | None:
-    """Return the feature map, which has to be the policy's."""
+    """Return the feature map of the catalogue; reject one that differs from the policy's."""
     own = policy.feature_map
     if feature_map is None:
         return own
     if not isinstance(feature_map, BaseFeatureMap):
         raise ParameterError(f"feature_map={feature_map!r}, expected a feature map")
     if own is not None and own.version != feature_map.version:
-        raise ParameterError(
-            f"the policy has learned with {own!r}, and the catalogue is to be made with {feature_map!r}"
-        )
+        raise ParameterError(f"feature_map={feature_map!r}, expected that of the policy: {own!r}")
     if feature_map.n_features != policy.n_features:
         raise ParameterError(
-            f"the feature map has {feature_map.n_features} features, and the policy n_features={policy.n_features}"
+            f"feature_map has {feature_map.n_features} features, expected {policy.n_features}, as the policy has"
         )
     return feature_map
 
 
-def _crossed(feature_map: BaseFeatureMap | None) -> FeatureMap | None:
-    """Return the map, if contexts depend on the situation."""
+def _situated(feature_map: BaseFeatureMap | None) -> FeatureMap | None:
+    """Return the map if its contexts depend on the situation."""
     return feature_map if isinstance(feature_map, FeatureMap) and feature_map.situation else None
 
 
 def _has_fields(contexts: Any) -> bool:
-    """Return whether something are fields of arms, rather than numbers."""
+    """Return whether contexts are given as fields of arms, not as numbers."""
     if is_table(contexts):
         return True
     return (
@@ -521,12 +533,12 @@ def _has_fields(contexts: Any) -> bool:
 
 
 def _names(arms: Iterable[Name]) -> list[Name]:
-    """Return names as a list, in their plain form."""
+    """Return names as a list, each in its plain form."""
     return [n if type(n) in (str, int) else canonical(n) for n in as_names(arms)]
 
 
 def _listed(arms: Iterable[Name]) -> Any:
-    """Return names as a list; a range or an array of integers stays."""
+    """Return names as a list; a range or an array of integers is returned unchanged."""
     if isinstance(arms, range) or (isinstance(arms, np.ndarray) and arms.dtype.kind in "iu"):
         return arms
     return _names(arms)

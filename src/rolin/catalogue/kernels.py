@@ -1,7 +1,8 @@
-"""Scoring arms by the million: one pass over their features, which do not change.
+"""Compiled loops that score all arms of a catalogue in one pass over their features.
 
-With x̄ = x, u = x - w x̄ is (1 - w) x, so that an arm takes two numbers of the posterior: x'θ̂ and
-q = x'M⁻¹x. What is learned takes M⁻¹ down by a few steps ee', and q by (x'e)² each.
+If an arm was only seen in its own context, x̄ = x and u = x - w x̄ = (1 - w) x. Two numbers of the posterior then
+determine its mean and variance: x'θ̂ and q = x'M⁻¹x. Rewards reduce M⁻¹ by a few rank-one steps ee', and q by
+(x'e)² for each step.
 """
 
 from __future__ import annotations
@@ -17,27 +18,28 @@ from rolin.model.kernels.layout import ARM_VARIANCE, CONTEXT, NOISE_VARIANCE, RE
 from rolin.model.kernels.predict import shrinkage
 
 __all__ = [
+    "add_probabilities",
     "best_offered",
-    "chances",
     "covariance",
+    "decompose_difference",
     "highest",
-    "levels",
-    "renew",
-    "score_given",
-    "steps_down",
+    "linear_predictors",
+    "score_given_coefficients",
     "sum_scaled",
+    "update_predictions",
 ]
 
-BaseFeatureMap = NDArray[Any]  # (K, d), float32 or float64
-Places = NDArray[np.int32]
+Features = NDArray[Any]  # (K, d), float32 or float64
+Rows32 = NDArray[np.int32]
 Flags = NDArray[np.bool_]
-# Arms that all vectors are multiplied with before the next: their features stay in the cache.
+# Arms per block: all vectors are multiplied with a block while its features are in the cache.
 _BLOCK = 256
 
 
 @compiled(reorder=True)
 def covariance(factor: Floats, out: Floats) -> None:
-    """Write M⁻¹ = T'T. BLAS would do it with threads, which then keep the cores busy for a while."""
+    """Write M⁻¹ = T'T."""
+    # Not by BLAS: its threads would keep the cores busy for a while afterwards.
     size = factor.shape[0]
     out[:] = 0.0
     for j in range(size):
@@ -48,16 +50,16 @@ def covariance(factor: Floats, out: Floats) -> None:
 
 
 @compiled(reorder=True)
-def steps_down(
-    before: Floats,  # (D, D), changed: that many steps lower
+def decompose_difference(
+    before: Floats,  # (D, D), changed: reduced by the steps
     now: Floats,  # (D, D)
     tolerance: float,  # relative to the diagonal
     steps: Floats,  # (most, D), written: e
 ) -> int:
-    """Take a difference apart into steps ee', and return how many; -1 if it is not a few of them.
+    """Decompose `before - now` into rank-one steps ee'. Return their number, or -1 if `most` are not enough.
 
-    Cholesky's decomposition, with the largest diagonal element next (Higham 2002, section 10.3): it ends when what is
-    left is rounding. All is in units of the diagonal, so that coefficients of any scale count alike.
+    Pivoted Cholesky decomposition (Higham 2002, section 10.3). It ends when the remainder is rounding error.
+    The matrices are divided by the diagonal, so that coefficients of any scale count alike.
     """
     size, most = before.shape[0], steps.shape[0]
     unit, rest = np.empty(size), np.empty((size, size))
@@ -78,7 +80,7 @@ def steps_down(
                 for j in range(size):
                     farthest = max(farthest, abs(rest[i, j]))
             if farthest > 4.0 * tolerance:
-                return -1  # something has become less certain
+                return -1  # some direction has become less certain
             break
         if found == most:
             return -1
@@ -100,10 +102,10 @@ def steps_down(
 
 
 @compiled(reorder=True, inline=True)
-def _products(x: BaseFeatureMap, vectors: Floats, out: Floats) -> None:
-    """Write x'v of all arms, for some vectors whose first number stands for a constant 1.
+def _products(x: Features, vectors: Floats, out: Floats) -> None:
+    """Write x'v of all arms for some vectors v; the first number of a vector belongs to a constant feature 1.
 
-    Four vectors at a time, then two: a row is read, and made into double precision, a quarter as often.
+    Four vectors at a time, then two: each row is read, and converted to double precision, a quarter as often.
     """
     n, (size, p) = vectors.shape[0], x.shape
     v = 0
@@ -139,19 +141,19 @@ def _products(x: BaseFeatureMap, vectors: Floats, out: Floats) -> None:
 
 
 @compiled(reorder=True)
-def renew(
-    x: BaseFeatureMap,  # (K, d)
-    rows: Places,  # (K,): of the posterior; 0 of an arm that was never seen
+def update_predictions(
+    x: Features,  # (K, d)
+    rows: Rows32,  # (K,): rows of the posterior; 0 for an arm that was never seen
     offered: Flags,  # (K,)
     arms: Floats,
     numbers: Floats,
-    vectors: Floats,  # (1 + m, 1 + d): θ̂, and every e; first what a constant 1 is multiplied with
+    vectors: Floats,  # (1 + m, 1 + d): θ̂ and every e; their first number belongs to the constant feature 1
     sign: float,
-    q: Floats,  # (K,), added to: ± (x'e)²
-    mean: Floats,  # (K,), written; -∞ of an arm that is not offered
+    q: Floats,  # (K,), changed: ± (x'e)² is added
+    mean: Floats,  # (K,), written; -∞ for an arm that is not offered
     std: Floats,  # (K,), written
 ) -> int:
-    """Bring every arm's mean and standard deviation up to date; return where they overflow, or -1."""
+    """Update mean and standard deviation of every arm; return the index of an arm that overflows, or -1."""
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
     products = np.empty((vectors.shape[0], _BLOCK))
     wrong = -1
@@ -176,30 +178,33 @@ def renew(
 
 
 @compiled(reorder=True)
-def levels(
-    x: BaseFeatureMap,  # (K, p)
-    vectors: Floats,  # (B, 1 + p): θ; first what a constant 1 is multiplied with
+def linear_predictors(
+    x: Features,  # (K, p)
+    vectors: Floats,  # (B, 1 + p): θ; the first number belongs to the constant feature 1
     out: Floats,  # (B, K), written: x'θ
 ) -> None:
-    """Multiply the features of all arms with some vectors, in one pass over the memory."""
+    """Compute x'θ of all arms for several θ in one pass over the features."""
     for start in range(0, x.shape[0], _BLOCK):
         part = slice(start, min(x.shape[0], start + _BLOCK))
         _products(x[part], vectors, out[:, part])
 
 
 @compiled(reorder=True)
-def score_given(
-    rows: Places,  # (K,)
+def score_given_coefficients(
+    rows: Rows32,  # (K,)
     offered: Flags,  # (K,)
     arms: Floats,
     numbers: Floats,
-    theta: Floats,  # (D,): the coefficients that were drawn
-    crossed: bool,  # whether the arms' contexts differ from one decision to the next
+    theta: Floats,  # (D,): the drawn coefficients
+    moved: bool,  # whether x̄ may differ from x
     draws: Floats,  # (K,)
     levels: Floats,  # (K,): x'θ
     out: Floats,  # (K,), written
 ) -> int:
-    """Draw every arm's effect given θ: v | θ ~ N(w (r̄ - x̄'θ), s₀²(1 - w)); return where it overflows, or -1."""
+    """Score every arm by x'θ plus a draw of its effect: v | θ ~ N(w (r̄ - x̄'θ), s₀²(1 - w)).
+
+    Return the index of an arm whose score overflows, or -1.
+    """
     wrong = -1
     d = arms.shape[1] - CONTEXT
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
@@ -208,8 +213,8 @@ def score_given(
         w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
         score = levels[k]
         if row > 0:
-            past = levels[k]  # where x̄ = x
-            if crossed:
+            past = levels[k]  # x̄ = x
+            if moved:
                 past = theta[d] if theta.shape[0] > d else 0.0
                 for j in range(d):
                     past += arms[row, CONTEXT + j] * theta[j]
@@ -230,7 +235,7 @@ def sum_scaled(mean: Floats, std: Floats, draws: Floats, out: Floats) -> None:
 
 @compiled(reorder=True)
 def best_offered(scores: Floats) -> int:
-    """Return the index of the one highest score, TIED or NOT_FINITE; -∞ is not offered."""
+    """Return the index of the highest score, TIED or NOT_FINITE; arms with -∞ are not offered."""
     best, highest = -1, -np.inf
     for k in range(scores.shape[0]):
         if not scores[k] < np.inf:
@@ -246,15 +251,15 @@ def best_offered(scores: Floats) -> int:
 
 @compiled(reorder=True)
 def highest(scores: Floats, n: int) -> Rows:
-    """Return the places of the n highest scores, in any order: one pass, and a heap."""
-    places, heap = np.empty(n, np.int64), np.empty(n)
+    """Return the indices of the n highest scores, in any order, in one pass with a heap."""
+    indices, heap = np.empty(n, np.int64), np.empty(n)
     filled = 0
     for k in range(scores.shape[0]):
         score = scores[k]
         if filled == n:
             if not score > heap[0]:
                 continue
-            i = 0  # the lowest leaves, and the gap sinks
+            i = 0  # replace the lowest of the heap, and sift down
             while True:
                 child = 2 * i + 1
                 if child >= n:
@@ -263,29 +268,29 @@ def highest(scores: Floats, n: int) -> Rows:
                     child += 1
                 if heap[child] >= score:
                     break
-                heap[i], places[i] = heap[child], places[child]
+                heap[i], indices[i] = heap[child], indices[child]
                 i = child
-            heap[i], places[i] = score, k
+            heap[i], indices[i] = score, k
         else:
             i = filled
             filled += 1
             while i > 0 and heap[(i - 1) // 2] > score:
-                heap[i], places[i] = heap[(i - 1) // 2], places[(i - 1) // 2]
+                heap[i], indices[i] = heap[(i - 1) // 2], indices[(i - 1) // 2]
                 i = (i - 1) // 2
-            heap[i], places[i] = score, k
-    return places
+            heap[i], indices[i] = score, k
+    return indices
 
 
 @compiled(reorder=True)
-def chances(
-    mean: Floats,  # (K,); -∞ of an arm that is not offered
+def add_probabilities(
+    mean: Floats,  # (K,); -∞ for an arm that is not offered
     std: Floats,  # (K,)
     scores: Floats,  # (K,): one draw of all arms
-    sums: Floats,  # (2, K), added to: probabilities and their squares
+    sums: Floats,  # (2, K), changed: probabilities and their squares are added
 ) -> None:
-    """Add the probability of each arm to be the highest, given this draw of all others.
+    """Add each arm's probability of having the highest score, given this draw of all other arms.
 
-    P(i) = E[1 - Φ((max of the others - μ_i)/τ_i)]: far less random than whether it was the highest.
+    P(i) = E[1 - Φ((max of the others - μ_i)/τ_i)]. This has far less variance than counting the highest draws.
     """
     best, first, second = -1, -np.inf, -np.inf
     for k in range(scores.shape[0]):

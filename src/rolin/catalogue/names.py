@@ -1,7 +1,7 @@
-"""Names of a million arms, in some twenty bytes each beside their letters.
+"""The names of up to millions of arms, in about 20 bytes each plus their characters.
 
-A dictionary of Python's takes more than a hundred. Names are texts, one after the other; they are found
-by their hashes, which are sorted. Hashes differ from one process to the next, so they are never stored.
+A Python dictionary takes more than 100 bytes per name. Here all names form one text, and a name is found in a
+sorted array of hashes. Hashes differ between processes, so they are never written to a file.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from rolin.errors import ArmError, ShapeError
 
 __all__ = ["Names"]
 
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 class Names:
-    """The names of n arms, each once, and where each of them stands.
+    """The names of n arms, without duplicates, and the index of each.
 
     Parameters
     ----------
     names
-        The names; a range, or an array of integers, is kept as it is.
+        The names. A range or an array of integers is stored without a Python object per name.
 
     Examples
     --------
@@ -62,9 +62,14 @@ class Names:
             keys = np.fromiter(map(hash, given), np.int64, len(given))
         order = np.argsort(keys, kind="stable")
         self._keys, self._order = keys[order], order.astype(np.int32)
-        self._refuse_twice()
+        self._reject_duplicates()
 
-    def _refuse_twice(self) -> None:
+    @staticmethod
+    def check(names: Sequence[Name]) -> None:
+        """Reject duplicates, and names that are neither strings nor integers."""
+        Names(list(names))
+
+    def _reject_duplicates(self) -> None:
         for i in np.flatnonzero(self._keys[1:] == self._keys[:-1]).tolist():
             j = i + 1
             while j < self._n and self._keys[j] == self._keys[i]:
@@ -74,47 +79,47 @@ class Names:
                 j += 1
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of names."""
         return self._n
 
-    def __getitem__(self, place: int) -> Name:
-        """Return the name at a place."""
+    def __getitem__(self, index: int) -> Name:
+        """Return the name at an index."""
         if self._range is not None:
-            return self._range[place]
+            return self._range[index]
         if self._numbers is not None:
-            return int(self._numbers[place])
-        start = int(self._ends[place - 1]) if place else 0
-        return _decoded(self._text[start : int(self._ends[place])])
+            return int(self._numbers[index])
+        start = int(self._ends[index - 1]) if index else 0
+        return _decoded(self._text[start : int(self._ends[index])])
 
-    def find(self, names: Sequence[Name]) -> Places:
-        """Return the places of some names, -1 where there is none."""
-        found = [n if type(n) in (str, int) else canonical(n) for n in names]
-        places = np.full(len(found), -1, dtype=np.int64)
+    def find(self, names: Sequence[Name]) -> Indices:
+        """Return the index of each name, -1 for unknown names."""
+        wanted = [n if type(n) in (str, int) else canonical(n) for n in names]
+        indices = np.full(len(wanted), -1, dtype=np.int64)
         if self._range is not None:
-            for i, name in enumerate(found):
+            for i, name in enumerate(wanted):
                 if type(name) is int and name in self._range:
-                    places[i] = self._range.index(name)
-            return places
+                    indices[i] = self._range.index(name)
+            return indices
         if self._numbers is not None:
-            asked = [i for i, name in enumerate(found) if type(name) is int and _fit([name])]
-            keys = np.array([found[i] for i in asked], dtype=np.int64)
+            to_find = [i for i, name in enumerate(wanted) if type(name) is int and _fit([name])]
+            keys = np.array([wanted[i] for i in to_find], dtype=np.int64)
         else:
-            asked = list(range(len(found)))
-            keys = np.fromiter(map(hash, found), np.int64, len(found))
+            to_find = list(range(len(wanted)))
+            keys = np.fromiter(map(hash, wanted), np.int64, len(wanted))
         for i, key, at in zip(
-            asked, keys.tolist(), np.searchsorted(self._keys, keys).tolist(), strict=True
+            to_find, keys.tolist(), np.searchsorted(self._keys, keys).tolist(), strict=True
         ):
             while at < self._n and self._keys[at] == key:
-                place = int(self._order[at])
-                if self[place] == found[i]:
-                    places[i] = place
+                index = int(self._order[at])
+                if self[index] == wanted[i]:
+                    indices[i] = index
                     break
                 at += 1
-        return places
+        return indices
 
     @property
     def nbytes(self) -> int:
-        """Bytes that they take."""
+        """Memory in bytes."""
         if self._range is not None:
             return 0
         arrays = (self._numbers, self._ends, self._keys, self._order)
@@ -122,23 +127,25 @@ class Names:
 
 
 def _fit(numbers: list[int]) -> bool:
-    """Return whether integers are such as NumPy has."""
+    """Return whether all integers fit into int64."""
     return min(numbers) >= -(2**63) and max(numbers) < 2**63
 
 
 def _encoded(name: Name) -> bytes:
-    """Return a name as bytes; those of integers begin with a zero, those of texts do not."""
+    """Return a name as bytes: an integer begins with a zero byte, a text does not."""
     if type(name) is int:
         return b"\0i%d" % name
     if type(name) is not str:
         raise ArmError(
-            f"arm {name!r} is a {type(name).__name__}; the arms of a catalogue are named by strings or integers"
+            f"arm {name!r} is a {type(name).__name__}, expected a string or an integer as the name of an arm "
+            "in a catalogue"
         )
     text = name.encode("utf-8", errors="surrogatepass")
     return b"\0s" + text if text.startswith(b"\0") else text
 
 
 def _decoded(text: bytes) -> Name:
+    """Return the name that `_encoded` encoded."""
     if text.startswith(b"\0i"):
         return int(text[2:])
     return text.removeprefix(b"\0s").decode("utf-8", errors="surrogatepass")

@@ -1,4 +1,4 @@
-"""Catalogues from files."""
+"""Read the arms of a catalogue from Parquet and Arrow files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_arms(
     dtype: str,
     options: Mapping[str, Any],
 ) -> tuple[Any, NDArray[Any]]:
-    """Return names and features of the arms in files of Parquet or Arrow."""
+    """Return the names of the arms in Parquet or Arrow files, and a (K, d) array of their features."""
     if dtype not in ("float32", "float64"):
         raise ParameterError(f"dtype={dtype!r}, expected 'float32' or 'float64'")
     files = look(files_of(source, options), options)
@@ -35,30 +35,30 @@ def read_arms(
     columns, widths = _columns(files, arm, given, options)
     partitions = partitions_of(files)
     names: list[Any] = []
-    for partition in partitions:  # first the names, so that the array is made once
-        for place, batch in batches_of(partition, [arm], 1, options):
-            with _told(place):
+    for partition in partitions:  # names first: their number is the size of the array
+        for location, batch in batches_of(partition, [arm], 1, options):
+            with _located(location):
                 found, codes = arrow.encoded(batch.column(0), arm)
                 names.extend(found[code] for code in codes.tolist())
     x = np.empty((len(names), sum(widths)), dtype=dtype)
-    at = 0
+    n_read = 0
     for partition in partitions:
-        for place, batch in batches_of(partition, columns, sum(widths), options):
-            with _told(place):
+        for location, batch in batches_of(partition, columns, sum(widths), options):
+            with _located(location):
                 parts = [(name, batch.column(name)) for name in columns]
                 rows = np.asarray(arrow.side_by_side(parts, widths, batch.num_rows))
-                with np.errstate(over="ignore"):  # the catalogue refuses what is not finite
-                    x[at : at + len(rows)] = rows
-            at += batch.num_rows
+                with np.errstate(over="ignore"):  # the catalogue rejects infinities
+                    x[n_read : n_read + len(rows)] = rows
+            n_read += batch.num_rows
     return names, x
 
 
 def read_fields(
-    source: Any, arm: str, features: FeatureMap, options: Mapping[str, Any]
+    source: Any, arm: str, feature_map: FeatureMap, options: Mapping[str, Any]
 ) -> tuple[list[Any], Any]:
-    """Return the names of the arms in files, and a table of their fields."""
+    """Return the names of the arms in files, and an Arrow table of their fields."""
     files = look(files_of(source, options), options)
-    wanted = {field.split(".")[0] for field in features.arm} | set(features.arm)
+    wanted = {field.split(".")[0] for field in feature_map.arm} | set(feature_map.arm)
     pa = arrow.pyarrow()
     names: list[Any] = []
     batches: list[Any] = []
@@ -67,13 +67,15 @@ def read_fields(
         try:
             arrow.kind_of_arms(schema, arm)
             columns = [name for name in schema.names if name in wanted and name != arm]
-            for field in set(features.arm) - {ARM}:
+            for field in set(feature_map.arm) - {ARM}:
                 if field not in columns and field.split(".")[0] not in columns:
-                    raise DataError(f"there is no column {field!r}, a field of the arms")
+                    raise DataError(
+                        f"there is no column {field!r}, which the feature map needs for the arms"
+                    )
         except DataError as error:
             raise DataError(f"{partition.path}: {error}") from error
-        for place, batch in batches_of(partition, [arm, *columns], len(columns), options):
-            with _told(place):
+        for location, batch in batches_of(partition, [arm, *columns], len(columns), options):
+            with _located(location):
                 found, codes = arrow.encoded(batch.column(arm), arm)
             names.extend(found[code] for code in codes.tolist())
             batches.append(batch.select(columns))
@@ -86,7 +88,7 @@ def read_fields(
 def _columns(
     files: Sequence[File], arm: str, features: Sequence[str] | None, options: Mapping[str, Any]
 ) -> tuple[list[str], list[int]]:
-    """Return the columns of the features, and how wide each is."""
+    """Return the columns of the features, and the number of features in each."""
     first = files[0]
     sample, _ = first_rows(files, options)
     try:
@@ -102,19 +104,19 @@ def _columns(
     for file in files[1:]:
         try:
             if arrow.kind_of_arms(file.schema, arm) != kind:
-                raise DataError(f"column {arm!r} holds no {kind}, as in {first.path}")
+                raise DataError(f"column {arm!r} does not hold {kind}, unlike {first.path}")
             for column in columns:
                 if not arrow.is_feature(file.schema, column):
-                    raise DataError(f"column {column!r} holds no numbers")
+                    raise DataError(f"column {column!r} does not hold numbers")
         except DataError as error:
             raise DataError(f"{file.path}: {error}") from error
     return columns, widths
 
 
 @contextmanager
-def _told(place: RowLocation) -> Iterator[None]:
-    """Say in which file and row group something is wrong."""
+def _located(location: RowLocation) -> Iterator[None]:
+    """Add the file and the row to an error about a value."""
     try:
         yield
     except BadCell as bad:
-        raise bad_data(place, bad) from None
+        raise bad_data(location, bad) from None

@@ -1,4 +1,4 @@
-"""How the arms of a catalogue are scored: each by itself, or all by one draw of the coefficients."""
+"""Scores of all arms of a catalogue: each arm by itself, or all by one draw of the coefficients."""
 
 from __future__ import annotations
 
@@ -6,230 +6,247 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.catalogue import kernels as passes
-from rolin.catalogue.posterior_cache import Following, refuse_overflow, threads
-from rolin.catalogue.storage import Shelf
+from rolin.catalogue import kernels
+from rolin.catalogue.posterior_cache import PosteriorCache, reject_overflow, threads
+from rolin.catalogue.storage import ArmStore, Block
 from rolin.errors import InputError
 from rolin.features import FeatureMap
+from rolin.model.view import PosteriorView
 from rolin.policies import LinearPolicy
 from rolin.policies.keyed_random import Key
-from rolin.policies.rolin_ts import RoLinTS
 
-__all__ = ["Joint", "Marginal", "Scoring"]
+__all__ = ["ArmDraws", "JointScoring", "MarginalScoring", "Scoring", "reject_situation"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-# Draws that are made ahead: while one thread scores, another draws.
+# Draws that are made ahead: one thread draws while another scores.
 _AHEAD = 2
-# Decisions that share a pass over the features, at most; their scores take 16 bytes an arm each.
-_SHARED = 8
+# Decisions that share a pass over the features, at most. Their scores take 16 bytes per arm each.
+_MAX_SHARED = 8
+
+
+class ArmDraws(NamedTuple):
+    """The normal distribution that each arm is drawn from independently, and one draw."""
+
+    mean: Floats
+    """(n,)"""
+    std: Floats
+    """(n,)"""
+    scores: Floats
+    """(n,): one draw of every arm"""
 
 
 class Scoring(ABC):
-    """Scores of all places of a shelf, -∞ where no arm is offered.
+    """Computes the scores of all slots of a store, -∞ for slots that hold no arm.
 
     Parameters
     ----------
     policy
-        Whose rule it is.
-    shelf
+        The policy whose rule is applied.
+    store
         The arms.
-    following
-        What the policy says of them.
+    cache
+        What the posterior says about them.
     """
 
-    def __init__(self, policy: LinearPolicy, shelf: Shelf, following: Following) -> None:
-        self._policy, self._shelf, self._following = policy, shelf, following
+    def __init__(self, policy: LinearPolicy, store: ArmStore, cache: PosteriorCache) -> None:
+        self._policy, self._store, self._cache = policy, store, cache
 
     @abstractmethod
     def scores(
-        self, situations: Sequence[Any], keys: Sequence[Key], left: Flags | None
+        self, situations: Sequence[Any], keys: Sequence[Key], available: Flags | None
     ) -> Iterator[Floats]:
-        """Yield the scores of all places, decision by decision.
+        """Yield the scores of all slots for each decision in turn.
 
         Parameters
         ----------
         situations
-            What contexts depend on, for each decision.
+            The situation of each decision, `None` if contexts do not depend on it.
         keys
-            What each decision is keyed by.
-        left
-            (n,): which arms can be chosen now, if not all: the others draw no numbers.
+            The key of each decision.
+        available
+            (n,): which arms can be chosen now, `None` for all. The others consume no random numbers.
         """
 
     @abstractmethod
-    def given(self, situation: Any, key: Key, left: Flags | None) -> tuple[Floats, Floats, Floats]:
-        """Return what is drawn independently for every arm: means, standard deviations, a draw."""
+    def draw(self, situation: Any, key: Key, available: Flags | None) -> ArmDraws:
+        """Return the distribution that each arm is drawn from independently, and one draw."""
 
-    def _number(self, left: Flags | None) -> int:
-        return self._shelf.n if left is None else int(np.count_nonzero(left))
+    def _n_available(self, available: Flags | None) -> int:
+        return self._store.n if available is None else int(np.count_nonzero(available))
 
 
-def _spread(draws: Floats, left: Flags | None) -> Floats:
-    """Give every arm that can be chosen its draw."""
-    if left is None:
+def reject_situation(situation: Any) -> None:
+    """Reject a situation where contexts do not depend on one."""
+    if situation is not None:
+        raise InputError(
+            "a situation was given, expected none: the contexts of this catalogue do not depend on a situation"
+        )
+
+
+def _spread(draws: Floats, available: Flags | None) -> Floats:
+    """Return an array over all slots that holds the draws at the available ones."""
+    if available is None:
         return draws
-    out = np.zeros(len(left))
-    out[left] = draws
+    out = np.zeros(len(available))
+    out[available] = draws
     return out
 
 
-class Marginal(Scoring):
-    """Every arm by its own mean and standard deviation: upper bounds, and independent draws."""
+class MarginalScoring(Scoring):
+    """Scores each arm by its own mean and standard deviation: upper bounds and independent draws."""
 
     def scores(
-        self, situations: Sequence[Any], keys: Sequence[Key], left: Flags | None
+        self, situations: Sequence[Any], keys: Sequence[Key], available: Flags | None
     ) -> Iterator[Floats]:
-        """Yield the scores of all places, decision by decision."""
-        if any(situation is not None for situation in situations):
-            raise InputError("a situation was given, but the contexts of this catalogue have none")
-        n, following, drawn = self._shelf.n, self._following, self._number(left)
+        """Yield the scores of all slots for each decision in turn."""
+        for situation in situations:
+            reject_situation(situation)
+        n, cache, n_draws = self._store.n, self._cache, self._n_available(available)
         waiting = list(reversed(keys))
         ahead: deque[Future[Floats]] = deque()
 
-        def draw() -> None:
+        def start_draw() -> None:
             if waiting:
-                ahead.append(threads().submit(self._policy.draws, drawn, waiting.pop()))
+                ahead.append(threads().submit(self._policy.draws, n_draws, waiting.pop()))
 
-        following.update(draw)  # which takes a thread as long as half of the pass takes two
+        cache.update(start_draw)  # drawing takes one thread half as long as the pass takes two
         for _ in range(_AHEAD - 1):
-            draw()
+            start_draw()
         while ahead:
-            scores = _spread(ahead.popleft().result(), left)
-            draw()
-            # in place: the draws are needed no more
-            passes.sum_scaled(following.mean[:n], following.std[:n], scores, scores)
+            scores = _spread(ahead.popleft().result(), available)
+            start_draw()
+            # Written over the draws, which are not needed any more.
+            kernels.sum_scaled(cache.mean[:n], cache.std[:n], scores, scores)
             yield scores
 
-    def given(self, situation: Any, key: Key, left: Flags | None) -> tuple[Floats, Floats, Floats]:
-        """Return what is drawn independently for every arm: means, standard deviations, a draw."""
-        scores = next(self.scores([situation], [key], left))
-        n = self._shelf.n
-        return self._following.mean[:n].copy(), self._following.std[:n], scores
+    def draw(self, situation: Any, key: Key, available: Flags | None) -> ArmDraws:
+        """Return the distribution that each arm is drawn from independently, and one draw."""
+        scores = next(self.scores([situation], [key], available))
+        n = self._store.n
+        return ArmDraws(self._cache.mean[:n].copy(), self._cache.std[:n], scores)
 
 
-class Joint(Scoring):
-    """All arms by one draw of the coefficients, and each by a draw of its own effect given them.
+class JointScoring(Scoring):
+    """Scores all arms by one draw of the coefficients, plus a draw of each arm's effect given them.
 
     Parameters
     ----------
     policy
-        Whose rule it is: `RoLinTS`, or `Greedy`, which draws nothing.
-    shelf
+        A policy with the rule `"joint"`, or with the rule `"mean"`, which draws nothing.
+    store
         The arms.
-    following
-        What the policy says of them.
-    crossed
-        The map that makes contexts of a situation and the arms' features; `None` if the features are the contexts.
+    cache
+        The rows of the arms in the posterior.
+    feature_map
+        The map that makes contexts from a situation and the stored features; `None` if the stored features are the
+        contexts.
     """
 
     def __init__(
         self,
         policy: LinearPolicy,
-        shelf: Shelf,
-        following: Following,
-        crossed: FeatureMap | None,
+        store: ArmStore,
+        cache: PosteriorCache,
+        feature_map: FeatureMap | None,
     ) -> None:
-        super().__init__(policy, shelf, following)
-        self._crossed = crossed
-        # Half of the features' own memory is for decisions that share a pass.
-        bytes_of_arm = shelf.width * shelf.dtype.itemsize
-        self._at_once = min(max(1, bytes_of_arm // 32), _SHARED)
+        super().__init__(policy, store, cache)
+        self._feature_map = feature_map
+        self._draws = policy.rule == "joint"
+        # Decisions that share a pass use at most half as much memory as the features.
+        bytes_per_arm = store.width * store.dtype.itemsize
+        self._n_shared = min(max(1, bytes_per_arm // 32), _MAX_SHARED)
 
     def scores(
-        self, situations: Sequence[Any], keys: Sequence[Key], left: Flags | None
+        self, situations: Sequence[Any], keys: Sequence[Key], available: Flags | None
     ) -> Iterator[Floats]:
-        """Yield the scores of all places, decision by decision."""
-        self._following.find_rows()
-        for start in range(0, len(keys), self._at_once):
-            some = keys[start : start + self._at_once]
-            draws = [threads().submit(self._own, key, left) for key in some]
-            thetas = [self._theta(key) for key in some]
-            levels = self._levels(thetas, situations[start : start + self._at_once])
+        """Yield the scores of all slots for each decision in turn."""
+        view = self._cache.find_rows()
+        for start in range(0, len(keys), self._n_shared):
+            shared = slice(start, start + self._n_shared)
+            draws = [
+                threads().submit(self._effect_draws, view, key, available) for key in keys[shared]
+            ]
+            thetas = [self._theta(view, key) for key in keys[shared]]
+            levels = self._linear_predictors(thetas, situations[shared])
             for theta, level, own in zip(thetas, levels, draws, strict=True):
                 scores = own.result()
-                self._score(theta, level, scores, scores)
+                self._score(view, theta, level, scores, scores)
                 yield scores
 
-    def given(self, situation: Any, key: Key, left: Flags | None) -> tuple[Floats, Floats, Floats]:
-        """Return what is drawn independently for every arm: means, standard deviations, a draw."""
-        self._following.find_rows()
-        n = self._shelf.n
-        theta = self._theta(key)
-        (level,) = self._levels([theta], [situation])
+    def draw(self, situation: Any, key: Key, available: Flags | None) -> ArmDraws:
+        """Return the distribution that each arm is drawn from independently, and one draw."""
+        view = self._cache.find_rows()
+        n = self._store.n
+        theta = self._theta(view, key)
+        (level,) = self._linear_predictors([theta], [situation])
         mean, scores = np.zeros(n), np.empty(n)
-        self._score(theta, level, mean, mean)
-        std = self._policy.posterior.own_std(self._following.rows[:n].astype(np.int64))
-        passes.sum_scaled(mean, std, self._own(key, left), scores)
-        return mean, std, scores
+        self._score(view, theta, level, mean, mean)
+        std = self._policy.posterior.own_std(self._cache.rows[:n].astype(np.int64))
+        kernels.sum_scaled(mean, std, self._effect_draws(view, key, available), scores)
+        return ArmDraws(mean, std, scores)
 
-    def _own(self, key: Key, left: Flags | None) -> Floats:
-        """Return the draws of the arms' effects, which come after those of the coefficients."""
-        n = self._number(left)
-        if not isinstance(self._policy, RoLinTS):
-            return np.zeros(self._shelf.n)
-        size = self._policy.posterior.size
-        return _spread(self._policy._random.normals(key, size + n)[size:], left)
+    def _effect_draws(self, view: PosteriorView, key: Key, available: Flags | None) -> Floats:
+        """Return the draws of the arms' effects, which follow those of the coefficients."""
+        if not self._draws:
+            return np.zeros(self._store.n)
+        normals = self._policy.normals(key, view.size + self._n_available(available))
+        return _spread(normals[view.size :], available)
 
-    def _theta(self, key: Key) -> Floats:
-        """Return θ̂ + T'z, with the first draws of the decision."""
-        posterior = self._policy.posterior
-        if not isinstance(self._policy, RoLinTS):
-            return posterior._coef
-        theta: Floats = posterior._coef + posterior._factor.T @ self._policy._random.normals(
-            key, posterior.size
-        )
+    def _theta(self, view: PosteriorView, key: Key) -> Floats:
+        """Return θ̂ + T'z, where z are the first draws of the decision; θ̂ if nothing is drawn."""
+        if not self._draws:
+            return view.coef
+        theta: Floats = view.coef + view.factor.T @ self._policy.normals(key, view.size)
         return theta
 
-    def _levels(self, thetas: Sequence[Floats], situations: Sequence[Any]) -> Floats:
-        """Return x'θ of all arms for some θ, in one pass."""
+    def _linear_predictors(self, thetas: Sequence[Floats], situations: Sequence[Any]) -> Floats:
+        """Return x'θ of all arms, for each θ and its situation, in one pass over the features."""
         d = self._policy.n_features
-        worth = np.empty((len(thetas), 1 + self._shelf.width))
-        for own, theta, situation in zip(worth, thetas, situations, strict=True):
-            if self._crossed is None:
-                if situation is not None:
-                    raise InputError(
-                        "a situation was given, but the contexts of this catalogue have none"
-                    )
-                own[0], own[1:] = 0.0, theta[:d]
+        # For each θ: the constant, then what each stored feature is multiplied with.
+        vectors = np.empty((len(thetas), 1 + self._store.width))
+        for vector, theta, situation in zip(vectors, thetas, situations, strict=True):
+            if self._feature_map is None:
+                reject_situation(situation)
+                vector[0], vector[1:] = 0.0, theta[:d]
             else:
-                own[:] = self._crossed.contracted(theta[:d], situation)
-            own[0] += theta[d:].sum()  # the intercept
-        out = np.empty((len(thetas), self._shelf.n))
+                vector[:] = self._feature_map.contracted(theta[:d], situation)
+            vector[0] += theta[d:].sum()  # the intercept
+        out = np.empty((len(thetas), self._store.n))
 
-        def multiply(block: tuple[int, int, Any]) -> None:
-            start, stop, x = block
-            passes.levels(x, worth, out[:, start:stop])
+        def multiply(block: Block) -> None:
+            kernels.linear_predictors(block.features, vectors, out[:, block.slots])
 
-        list(threads().map(multiply, self._shelf.blocks()))
+        list(threads().map(multiply, self._store.blocks()))
         return out
 
-    def _score(self, theta: Floats, level: Floats, draws: Floats, out: Floats) -> None:
-        posterior, rows = self._policy.posterior, self._following.rows
-        offered, crossed = self._shelf.offered, self._crossed is not None
-        apart = self._following.apart
-        kept = draws[apart]
+    def _score(
+        self, view: PosteriorView, theta: Floats, level: Floats, draws: Floats, out: Floats
+    ) -> None:
+        """Write the scores given θ. `out` may be the array of the draws."""
+        rows, offered = self._cache.rows, self._store.offered
+        situated = self._feature_map is not None  # then x̄ differs from x for every arm
+        moved = self._cache.moved
+        moved_draws = draws[moved]
 
-        def score(block: tuple[int, int, Any]) -> int:
-            start, stop, _ = block
-            part = slice(start, stop)
-            wrong = passes.score_given(
-                rows[part], offered[part], posterior._arms, posterior._numbers, theta, crossed,
-                draws[part], level[part], out[part],
+        def score(block: Block) -> int:
+            slots = block.slots
+            wrong = kernels.score_given_coefficients(
+                rows[slots], offered[slots], view.arms, view.numbers, theta, situated,
+                draws[slots], level[slots], out[slots],
             )  # fmt: skip
+            return block.start + wrong if wrong >= 0 else -1
 
-            return start + wrong if wrong >= 0 else -1
-
-        refuse_overflow(self._shelf, threads().map(score, self._shelf.blocks()))
-        if len(apart) and not crossed:  # they have been seen elsewhere than where they are now
-            scores = np.empty(len(apart))
-            passes.score_given(
-                rows[apart], offered[apart], posterior._arms, posterior._numbers, theta, True,
-                kept, level[apart], scores,
+        reject_overflow(self._store, threads().map(score, self._store.blocks()))
+        if len(moved) and not situated:
+            scores = np.empty(len(moved))
+            kernels.score_given_coefficients(
+                rows[moved], offered[moved], view.arms, view.numbers, theta, True,
+                moved_draws, level[moved], scores,
             )  # fmt: skip
-            out[apart] = scores
+            out[moved] = scores

@@ -1,9 +1,9 @@
-"""What a catalogue holds: names and features of its arms, some of them added or taken out since."""
+"""The arms of a catalogue: their names, their features, and the slot of each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,52 +12,67 @@ from rolin._support.arms import Name
 from rolin.catalogue.names import Names
 from rolin.errors import ArmError
 
-__all__ = ["BLOCK", "Shelf"]
+__all__ = ["BLOCK", "ArmStore", "Block", "Slots"]
 
-BaseFeatureMap = NDArray[Any]  # (K, p), float32 or float64
+Features = NDArray[Any]  # (K, p), float32 or float64
 Floats = NDArray[np.float64]
+Slots = NDArray[np.int64]
 BLOCK = 32_768
-"""Arms that are taken at a time."""
-# Arms that are added share arrays which grow by this share of all.
-_SHARE = 0.125
-_LEAST = 1024
+"""Number of arms that are processed at a time."""
+# The arrays of added arms grow by this share of all arms, and by at least so many.
+_GROWTH = 0.125
+_LEAST_GROWTH = 1024
 
 
-class Shelf:
-    """Arms at places that never change: 0 … n - 1, of which some are no longer offered.
+class Block(NamedTuple):
+    """A run of slots, with their features."""
+
+    start: int
+    stop: int
+    features: Features
+
+    @property
+    def slots(self) -> slice:
+        """The slots as a slice."""
+        return slice(self.start, self.stop)
+
+
+class ArmStore:
+    """Names and features of arms. An arm keeps its slot, 0 … n - 1, until it is removed.
 
     Parameters
     ----------
     features
-        (K, p) array of the first K arms. It is not copied and never written to: it may be memory-mapped.
+        (K, p) array of the first K arms. It is neither copied nor written to, so it may be memory-mapped.
     names
         Their names.
     """
 
-    def __init__(self, features: BaseFeatureMap, names: Names) -> None:
-        self._first, self._names = features, names
-        self._more: BaseFeatureMap = np.empty((0, features.shape[1]), dtype=features.dtype)
-        self._added: list[Name] = []
-        self._free: list[int] = []  # places of arms that were added and taken out again
-        self._place_of: dict[Name, int] = {}  # of arms that were added
+    def __init__(self, features: Features, names: Names) -> None:
+        self._first, self._first_names = features, names
+        # Arms that were added later have the slots behind the first arms.
+        self._added: Features = np.empty((0, features.shape[1]), dtype=features.dtype)
+        self._added_names: list[Name] = []
+        self._added_slots: dict[Name, int] = {}
+        self._free: list[int] = []  # slots of arms that were added and removed again
         self.n = len(names)
-        """Number of places."""
+        """Number of slots in use, those of removed arms included."""
         self.offered = np.ones(self.n, dtype=np.bool_)
-        """(capacity,): which places are arms that can be chosen."""
+        """(capacity,): which slots hold an arm that is in the catalogue."""
 
     @property
     def capacity(self) -> int:
-        """Places for which there is room."""
+        """Number of slots that memory is allocated for."""
         return len(self.offered)
 
     @property
     def n_offered(self) -> int:
-        """Number of arms that can be chosen."""
+        """Number of arms in the catalogue."""
         return int(np.count_nonzero(self.offered[: self.n]))
 
     @property
     def width(self) -> int:
-        """Number of features that are kept of an arm."""
+        """Number p of features that are stored per arm."""
         return int(self._first.shape[1])
 
     @property
@@ -65,93 +80,95 @@ class Shelf:
         """Precision of the features."""
         return self._first.dtype
 
-    def blocks(self, size: int = BLOCK) -> Iterator[tuple[int, int, BaseFeatureMap]]:
-        """Yield all places in blocks: where each begins and ends, and its features."""
+    def blocks(self, size: int = BLOCK) -> Iterator[Block]:
+        """Yield all slots in blocks of at most `size`."""
         first = len(self._first)
         for start in range(0, first, size):
             stop = min(first, start + size)
-            yield start, stop, self._first[start:stop]
+            yield Block(start, stop, self._first[start:stop])
         for start in range(first, self.n, size):
             stop = min(self.n, start + size)
-            yield start, stop, self._more[start - first : stop - first]
+            yield Block(start, stop, self._added[start - first : stop - first])
 
-    def features(self, places: NDArray[np.int64]) -> Floats:
-        """Return the features at some places, in double precision."""
+    def features(self, slots: Slots) -> Floats:
+        """Return the features in some slots, in double precision."""
         first = len(self._first)
-        if not len(places) or places.max() < first:
-            return np.asarray(self._first[places], dtype=np.float64)
-        out = np.empty((len(places), self._first.shape[1]))
-        added = places >= first
-        out[~added] = self._first[places[~added]]
-        out[added] = self._more[places[added] - first]
+        if not len(slots) or slots.max() < first:
+            return np.asarray(self._first[slots], dtype=np.float64)
+        out = np.empty((len(slots), self._first.shape[1]))
+        added = slots >= first
+        out[~added] = self._first[slots[~added]]
+        out[added] = self._added[slots[added] - first]
         return out
 
-    def name(self, place: int) -> Name:
-        """Return the name of the arm at a place."""
-        first = len(self._names)
-        return self._names[place] if place < first else self._added[place - first]
+    def name(self, slot: int) -> Name:
+        """Return the name of the arm in a slot."""
+        first = len(self._first_names)
+        return self._first_names[slot] if slot < first else self._added_names[slot - first]
 
-    def find(self, names: Sequence[Name]) -> NDArray[np.int64]:
-        """Return the places of arms that can be chosen, -1 where there is none."""
-        places = self._names.find(names)
-        if self._place_of:
+    def find(self, names: Sequence[Name]) -> Slots:
+        """Return the slot of each arm, -1 for arms that are not in the catalogue."""
+        slots = self._first_names.find(names)
+        if self._added_slots:
             for i, name in enumerate(names):
-                places[i] = self._place_of.get(name, places[i])
-        places[(places >= 0) & ~self.offered[places]] = -1
-        return places
+                slots[i] = self._added_slots.get(name, slots[i])
+        slots[(slots >= 0) & ~self.offered[slots]] = -1
+        return slots
 
-    def at(self, names: Sequence[Name]) -> NDArray[np.int64]:
-        """Return the places of arms, all of which have to be there, each once."""
-        places = self.find(names)
-        if (places < 0).any():
-            name = names[int(np.argmax(places < 0))]
+    def slots_of(self, names: Sequence[Name]) -> Slots:
+        """Return the slot of each arm; raise `ArmError` for unknown and for repeated names."""
+        slots = self.find(names)
+        if (slots < 0).any():
+            name = names[int(np.argmax(slots < 0))]
             raise ArmError(f"arm {name!r} is not in the catalogue")
-        if len(np.unique(places)) < len(places):
+        if len(np.unique(slots)) < len(slots):
             seen: set[Name] = set()
             for name in names:
                 if name in seen:
                     raise ArmError(f"arm {name!r} is given twice, expected every arm once")
                 seen.add(name)
-        return places
+        return slots
 
-    def add(self, features: BaseFeatureMap, names: Sequence[Name]) -> NDArray[np.int64]:
-        """Add arms, and return their places: such as are free, then those that come next."""
+    def add(self, features: Features, names: Sequence[Name]) -> Slots:
+        """Add arms and return their slots: free slots first, then new ones."""
         known = self.find(names) >= 0
         if known.any():
             raise ArmError(f"arm {names[int(np.argmax(known))]!r} is in the catalogue already")
-        Names(list(names))  # refuses two of one name, and names that there cannot be
-        reused = min(len(self._free), len(names))
-        last, first = self.n + len(names) - reused, len(self._first)
-        if last > self.capacity:
-            room = max(last, self.n + max(_LEAST, int(_SHARE * self.n)))
-            offered = np.zeros(room, dtype=np.bool_)
-            offered[: self.n] = self.offered[: self.n]
-            more = np.empty((room - first, features.shape[1]), dtype=self._first.dtype)
-            more[: self.n - first] = self._more[: self.n - first]
-            self.offered, self._more = offered, more
-        places = np.array([*self._free[:reused], *range(self.n, last)], dtype=np.int64)
-        del self._free[:reused]
-        self._more[places - first] = features
-        self._added.extend([None] * (last - first - len(self._added)))
-        for name, place in zip(names, places.tolist(), strict=True):
-            self._added[place - first] = name
-            self._place_of[name] = place
-        self.offered[places] = True
-        self.n = last
-        return places
+        Names.check(names)
+        n_reused = min(len(self._free), len(names))
+        n, first = self.n + len(names) - n_reused, len(self._first)
+        if n > self.capacity:
+            self._grow(max(n, self.n + max(_LEAST_GROWTH, int(_GROWTH * self.n))))
+        slots = np.array([*self._free[:n_reused], *range(self.n, n)], dtype=np.int64)
+        del self._free[:n_reused]
+        self._added[slots - first] = features
+        self._added_names.extend([None] * (n - first - len(self._added_names)))
+        for name, slot in zip(names, slots.tolist(), strict=True):
+            self._added_names[slot - first] = name
+            self._added_slots[name] = slot
+        self.offered[slots] = True
+        self.n = n
+        return slots
 
-    def remove(self, names: Sequence[Name]) -> NDArray[np.int64]:
-        """Take arms out, and return where they were."""
-        places = self.at(names)
-        self.offered[places] = False
+    def _grow(self, capacity: int) -> None:
+        first = len(self._first)
+        offered = np.zeros(capacity, dtype=np.bool_)
+        offered[: self.n] = self.offered[: self.n]
+        added = np.empty((capacity - first, self.width), dtype=self.dtype)
+        added[: self.n - first] = self._added[: self.n - first]
+        self.offered, self._added = offered, added
+
+    def remove(self, names: Sequence[Name]) -> Slots:
+        """Remove arms and return the slots that they had."""
+        slots = self.slots_of(names)
+        self.offered[slots] = False
         for name in names:
-            self._place_of.pop(name, None)
-        self._free += [place for place in places.tolist() if place >= len(self._first)]
-        return places
+            self._added_slots.pop(name, None)
+        self._free += [slot for slot in slots.tolist() if slot >= len(self._first)]
+        return slots
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes, the features included."""
-        return int(
-            self._first.nbytes + self._more.nbytes + self.offered.nbytes + self._names.nbytes
-        )
+        """Memory in bytes, the features included."""
+        arrays = (self._first, self._added, self.offered, self._first_names)
+        return int(sum(array.nbytes for array in arrays))

@@ -155,7 +155,7 @@ def _policy_of(state: bytes, kind: type[Policy[Any]] | None = None) -> Policy[An
         )
     policy = policies[known.policy].from_state(known)
     if model := adaptive_of(policy):
-        model.by_itself = False
+        model.wait_for_scales()
     return policy
 
 

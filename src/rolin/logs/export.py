@@ -11,16 +11,15 @@ import gzip
 import importlib
 import io
 import json
-import os
-import secrets
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rolin._support.files import replace_file
 from rolin._support.optional import needs
-from rolin.errors import DataError
+from rolin.errors import DataError, StateFileError
 from rolin.journal.base import Journal
 from rolin.logs.frames import SUFFIXES
 from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, read_journal
@@ -44,16 +43,12 @@ def export(
     """
     target = check_target(path)
     write = _write_csv if target.name.endswith((".csv", ".csv.gz")) else _write_parquet
-    part = target.with_name(f".{secrets.token_hex(8)}.part")
+    zipped = target.name.endswith(".gz")
     try:
-        n = write(journal, part, progress or (lambda _: None), zipped=target.name.endswith(".gz"))
-        os.replace(part, target)
-    except OSError as error:
+        with replace_file(target) as temporary:
+            return write(journal, temporary, progress or (lambda _: None), zipped=zipped)
+    except (OSError, StateFileError) as error:
         raise DataError(f"{path} cannot be written: {error}") from error
-    finally:
-        with suppress(OSError):  # where nothing can be written, there is nothing to remove
-            part.unlink(missing_ok=True)
-    return n
 
 
 def check_target(path: str | Path) -> Path:

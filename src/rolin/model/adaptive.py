@@ -1,7 +1,7 @@
-"""A posterior that learns its own scales, and one that forgets.
+"""A posterior that learns its scales, or forgets old evidence.
 
-Both rest on the same fact: the moments rebuild the posterior of any scales and of any age. Neither
-reads a clock or draws a random number, so the same observations give the same state.
+Both work because the posterior for any scales, and for evidence of any age, can be computed from the moments. Neither
+uses a clock or random numbers, so the same observations lead to the same state.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from rolin.model.scales import Scales
 
 __all__ = ["Adaptive", "ScaleEvent"]
 
-# Scales are estimated when this many rewards have come, and again when as many, or this share of
-# what is remembered, have come since: 14 times in 3000 rewards, 28 times in 10⁶.
+# Scales are first estimated after _FIRST rewards. They are estimated again after as many new rewards, or after the
+# share _SHARE of all remembered rewards if that is more: 14 times in 3000 rewards, 28 times in 10⁶.
 _FIRST = 10
 _SHARE = 0.5
-# Evidence may be this much too heavy before all of it is scaled back, which takes a rebuild.
+# The stored evidence may be heavier by this factor before it is scaled back, which recomputes the posterior.
 _PENDING = 1.01
 _LEAST_HALF_LIFE = 0.01
-_KEPT = 256  # events of the history that are kept: of scales learned all the time, the latest
+_MAX_HISTORY = 256  # the history holds the latest events only
 
 
 class ScaleEvent(NamedTuple):
-    """When scales were learned, and what they were."""
+    """Scales that were learned, and when."""
 
     seen: int
-    """Number of rewards by then."""
+    """Number of rewards at that time."""
     scales: Scales
-    """The scales since then."""
+    """The scales from then on."""
 
 
 class Adaptive(Posterior):
@@ -53,15 +53,15 @@ class Adaptive(Posterior):
     Parameters
     ----------
     scales
-        The model's numbers; of those that are learned, the guess.
+        The scales of the model; guesses for those that are learned.
     n_features
         Number d of features of a context, the intercept not counted.
     learn
         Which scales to learn.
     method
-        How; see [`estimate_scales`][rolin.model.estimate_scales].
+        The method of estimation; see [`estimate_scales`][rolin.model.estimate_scales].
     half_life
-        Number of rewards after which what was learned counts half; `None` for ever.
+        Number of rewards after which evidence counts half; `None` to never forget.
 
     Examples
     --------
@@ -90,27 +90,28 @@ class Adaptive(Posterior):
                     f"half_life={half_life!r}, expected a number of at least {_LEAST_HALF_LIFE}"
                 )
         if "arm_std" in learn and scales.arm_std == 0.0:
-            raise ParameterError("arm_std=('learn', 0), expected a positive number to begin with")
+            raise ParameterError("arm_std=('learn', 0), expected a positive number to start with")
         self.guess = scales
         self.learn, self.method, self.half_life = frozenset(learn), method, half_life
         self.history: list[ScaleEvent] = []
         self._ageing = 1.0 if half_life is None else 2.0 ** (1.0 / half_life)
-        self._weight_of_new = 1.0  # relative to the evidence as it is stored
+        self._weight_of_new = 1.0  # relative to the stored evidence
         self._seen = 0
-        self._due = _FIRST if learn else math.inf  # when scales are estimated next
-        self.by_itself = True
-        """Whether scales are learned when they are due, or when somebody says what they are."""
+        self._due = (
+            _FIRST if learn else math.inf
+        )  # number of rewards at which scales are estimated next
+        self._learns_when_due = True
 
     # -- learning ----------------------------------------------------------------------------
 
     def observe(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
-        """Learn from one reward; now and then also the scales, or how to forget."""
+        """Learn from one reward; if due, also learn the scales."""
         if self.half_life is None:
             super().observe(arm, context, reward, weight)
         else:
-            # Instead of all that is old being made lighter, what is new is made heavier.
+            # New evidence is made heavier, instead of making all old evidence lighter.
             h = weight if type(weight) is float else number_of("weight", weight)
             grown = self._weight_of_new * self._ageing
             if not h > 0.0:
@@ -119,15 +120,15 @@ class Adaptive(Posterior):
             self._weight_of_new = grown
             self._count_as(grown, h)
             if grown > _PENDING:
-                with suppress(NotFiniteError):  # then it stays pending
+                with suppress(NotFiniteError):  # then the evidence stays heavier
                     self._renew(self.scales, 1.0 / grown)
                     self._weight_of_new = 1.0
         self._seen += 1
-        if self._seen >= self._due and self.by_itself:
+        if self._seen >= self._due and self._learns_when_due:
             self.learn_scales()
 
     def _count_as(self, grown: float, weight: float) -> None:
-        """Let the last observation count as `grown` of them, rather than as one that is heavier."""
+        """Count the last observation as `grown` observations, not as one heavier observation."""
         numbers, log_weight = self._numbers, (grown - 1.0) * math.log(weight) - math.log(grown)
         numbers[kernels.COUNT] += grown - 1.0
         numbers[kernels.SUM_LOG_WEIGHT] += log_weight
@@ -139,13 +140,15 @@ class Adaptive(Posterior):
         rewards: ArrayLike,
         weights: ArrayLike | None = None,
     ) -> None:
-        """Learn from n rewards, the same as from one after the other; all or none."""
-        if self.half_life is not None:  # a rebuild every few of them leaves little to gain
+        """Learn from n rewards as from one after the other. If one is invalid, none is learned."""
+        if (
+            self.half_life is not None
+        ):  # the posterior is recomputed every few rewards, so a batch gains little
             Learner.observe_many(self, arms, contexts, rewards, weights)
             return
         batch = as_batch(arms, contexts, rewards, weights, self.n_features)
         n = len(batch.arms)
-        if self._seen + n < self._due or not self.by_itself:
+        if self._seen + n < self._due or not self._learns_when_due:
             super().observe_many(*batch)
             self._seen += n
             return
@@ -171,40 +174,51 @@ class Adaptive(Posterior):
 
     @property
     def moments(self) -> Moments:
-        """All evidence so far, at the weight that it has now (a copy)."""
+        """All evidence so far, with its current weight (a copy)."""
         return self._stored().decayed(1.0 / self._weight_of_new)
+
+    def wait_for_scales(self) -> None:
+        """Do not estimate scales when they are due; wait until `settle` is called with them.
+
+        A journal records the estimated scales as values, so whoever folds its events must not estimate them again.
+        """
+        self._learns_when_due = False
+
+    def learn_scales_when_due(self) -> None:
+        """Estimate the scales whenever they are due, which is the default; ends `wait_for_scales`."""
+        self._learns_when_due = True
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to estimate the scales again."""
+        """Whether the scales should be estimated again."""
         return self._seen >= self._due
 
     def learn_scales(self) -> None:
-        """Estimate the scales from all evidence, and rebuild the posterior with them."""
+        """Estimate the scales from all evidence, and recompute the posterior with them."""
         self.settle(self.estimate_scales())
 
     def estimate_scales(self) -> Scales | None:
-        """Return what the evidence says of the scales; `None` if it cannot be computed with."""
+        """Return the scales estimated from all evidence; `None` if the estimate is not finite."""
         with suppress(NotFiniteError):
             return mode(self.moments, self.guess, self.learn, self.method)
         return None
 
     def settle(self, scales: Scales | None) -> None:
-        """Go on with scales that were estimated (`None`: with those that there were) until the next."""
+        """Use estimated scales (`None` for the current ones) until the next estimate is due."""
         remembered = self.count / self._weight_of_new
-        with suppress(NotFiniteError):  # what was learned stays, with the scales that there were
+        with suppress(NotFiniteError):  # then the current scales stay
             if scales is not None:
                 self.adopt(scales)
         self._due = self._seen + max(_FIRST, int(_SHARE * min(self._seen, remembered)))
 
     def adopt(self, scales: Scales) -> None:
-        """Go on with other scales, and record that."""
+        """Use other scales from now on, and record them in the history."""
         self._renew(scales, 1.0 / self._weight_of_new)
         self._weight_of_new = 1.0
-        self.history = [*self.history[1 - _KEPT :], ScaleEvent(self._seen, scales)]
+        self.history = [*self.history[1 - _MAX_HISTORY :], ScaleEvent(self._seen, scales)]
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
-        """Know these moments, and nothing else."""
+        """Replace all evidence with `moments`, and learn the scales from it."""
         super().fill(moments, removed)
         self._seen, self._weight_of_new, self.history = int(moments.count), 1.0, []
         if self.learn:
@@ -213,7 +227,7 @@ class Adaptive(Posterior):
     # -- state -------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the running state as named arrays: the posterior's are views."""
+        """Return the running state as named arrays; those of the posterior are views."""
         width = len(np.atleast_1d(self.guess.coef_std))
         events = [
             [seen, s.noise_std, s.arm_std, *np.atleast_1d(s.coef_std)] for seen, s in self.history
@@ -228,7 +242,7 @@ class Adaptive(Posterior):
     def restore(
         self, names: Iterable[Name], removed: Iterable[Name], arrays: Mapping[str, NDArray[Any]]
     ) -> None:
-        """Take the place of the posterior that had these names and arrays."""
+        """Restore the state of a posterior that had these names and arrays."""
         self.history = [
             ScaleEvent(
                 int(seen),

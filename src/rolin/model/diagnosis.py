@@ -1,156 +1,63 @@
-"""Do the features miss something that differs between arms? The misspecification report.
+"""Find out whether the features miss something that differs between arms.
 
-Everything is computed from moments: of a policy, or of a log. The scales are those of the restricted
-likelihood (which does not depend on any prior of the coefficients), and the test of arm_std = 0
-compares its maximum with its value there. Zero is at the edge of what arm_std can be, so that without
-arm effects the statistic is 0 half of the time and χ² with one degree of freedom the other half
-(Self & Liang 1987).
+Everything is computed from moments, of a policy or of a log. The scales maximize the restricted likelihood, which does
+not depend on a prior of the coefficients. The test of arm_std = 0 compares the maximum with the likelihood at 0.
+Zero is the smallest possible arm_std. Without arm effects, the statistic is therefore 0 half of the time, and χ² with
+one degree of freedom otherwise (Self & Liang 1987).
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolin._support.arms import Name
-from rolin._support.optional import needs
 from rolin.errors import DataError, ParameterError
-from rolin.model.estimation import Interval, ScaleEstimate, estimate_scales
+from rolin.model.estimation import ScaleEstimate, estimate_scales
 from rolin.model.likelihood import Evidence, Point, Search
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
+from rolin.model.report import Answer, Diagnosis, Effect, format_p_value
 from rolin.model.scales import Scales
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["Diagnosis", "Effect", "diagnose"]
 
-Answer = Literal["yes", "no", "cannot tell"]
-
-# Below this share of what features and arms explain, arm effects would not matter much.
+# Arm effects below this share of what features and arms explain do not matter.
 _MATTERS = 0.1
-# The same, beside the noise: for features that explain next to nothing themselves.
+# The same relative to the noise variance, for features that explain almost nothing themselves.
 _MATTERS_BESIDE_NOISE = 0.01
 _SIGNIFICANT = 0.05
-_SHOWN, _WIDEST = 20, 40  # coefficients in a text, and letters of their names
-# Below this share of a reward's variance, noise is the rounding of a perfect fit.
+# Noise below this share of a reward's variance is the rounding error of a perfect fit.
 _PERFECT = 1e-12
+_REACH = NormalDist().inv_cdf(0.975)  # half-width of a 95 % interval, in standard deviations
 
 
-@dataclass(frozen=True)
-class Effect:
-    """An arm's own effect, or a coefficient, with a 95 % interval."""
-
-    name: Name
-    value: float
-    low: float
-    high: float
-    weight: float = math.nan
-    """Of an arm: the weight of its rewards, their number if all weigh 1."""
-    shrinkage: float = math.nan
-    """Of an arm: how much of what it showed is believed, from 0 to 1."""
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What the data say about effects that the features miss."""
-
+class _Verdict(NamedTuple):
     answer: Answer
-    """Whether there are arm effects."""
     because: str
-    """Why."""
-    rewards: float
-    """Number of rewards."""
-    noise_std: Interval
-    arm_std: Interval
+
+
+class _LikelihoodRatio(NamedTuple):
     statistic: float
-    """Twice the rise of the log restricted likelihood from arm_std = 0 to its best; NaN if untold."""
     p_value: float
-    """Probability of such a rise without arm effects; NaN if it cannot be told."""
-    shares: dict[str, float]
-    """Of a reward's variance: what features, arms and noise carry. Empty of yes/no rewards."""
-    log_scores: dict[str, float]
-    """Mean log density of a reward, predicted from those before it, by three models. Empty of
-    yes/no rewards."""
+
+
+class _LikelyScales(NamedTuple):
+    """A value of arm_std within its interval, with the best noise_std for it."""
+
+    arm_std: float
+    noise_std: float
+    weight: float
+    """Likelihood, relative to the most likely value."""
+
+
+class _Effects(NamedTuple):
     arms: tuple[Effect, ...]
-    """Effect of every arm, highest first."""
     coefficients: tuple[Effect, ...]
-
-    def __str__(self) -> str:
-        """Return the report as text, with at most ten arms from each end."""
-        lines = [
-            f"Do the features miss something that differs between arms? {self.answer.upper()}."
-        ]
-        lines += [self.because, ""]
-        lines += [f"rewards remembered: {self.rewards:g}; arms: {len(self.arms)}"]
-        for name in ("noise_std", "arm_std"):
-            value, low, high = getattr(self, name)
-            told = f"95 % interval {low:.3g} to {high:.3g}"
-            if low == high:
-                told = "as given" if not self.shares else "as given: the data do not tell"
-            lines.append(f"{name:<10} {value:10.4g}   {told}")
-        if not math.isnan(self.p_value):
-            lines.append(f"test of arm_std = 0: statistic {self.statistic:.2f}, {self.p_told}")
-        if self.shares:
-            parts = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-            lines.append(f"variance of a reward: {parts}")
-        if self.log_scores:
-            lines += ["", "log score per reward, one step ahead (higher is better)"]
-            lines += [f"  {name:<24} {score:9.4f}" for name, score in self.log_scores.items()]
-        shown = self.largest_coefficients(_SHOWN)
-        width = max([12, *(min(len(str(c.name)), _WIDEST) for c in shown)])
-        lines += ["", f"{'coefficient':<{width + 2}} {'value':>8}  95 % interval"]
-        lines += [
-            f"  {_short(c.name, width):<{width}} {c.value:8.3g}  {c.low:.3g} to {c.high:.3g}"
-            for c in shown
-        ]
-        if len(shown) < len(self.coefficients):
-            lines.append(f"  … {len(self.coefficients) - len(shown)} smaller ones")
-        arms = self.arms if len(self.arms) <= 20 else (*self.arms[:10], *self.arms[-10:])
-        width = max([12, *(min(len(str(arm.name)), _WIDEST) for arm in arms)])
-        lines += [
-            "",
-            f"{'arm':<{width + 2}} {'effect':>8}  95 % interval          weight  shrinkage",
-        ]
-        rows = [_row(arm, width) for arm in arms]
-        if len(arms) < len(self.arms):
-            rows.insert(10, f"  … {len(self.arms) - 20} more")
-        return "\n".join([*lines, *rows])
-
-    @property
-    def p_told(self) -> str:
-        """The p-value as text."""
-        return _p_told(self.p_value)
-
-    def largest_coefficients(self, n: int) -> list[Effect]:
-        """Return the n largest coefficients, in their order; all, if there are no more."""
-        by_size = sorted(self.coefficients, key=lambda c: -abs(c.value))
-        kept = {id(c) for c in by_size[:n]}
-        return [c for c in self.coefficients if id(c) in kept]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain numbers, texts and lists; what cannot be told is `None`."""
-        report: dict[str, Any] = _plain(asdict(self))
-        return report
-
-    def to_json(self) -> str:
-        """Return the report as JSON."""
-        return json.dumps(
-            self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False, default=str
-        )
-
-    def plot(self) -> Figure:
-        """Draw the arms' effects and the coefficients, with their intervals."""
-        with needs("sim"):
-            from rolin.model.figures import draw_effects
-        return draw_effects(self)
 
 
 def diagnose(
@@ -160,21 +67,21 @@ def diagnose(
     feature_names: Sequence[str] | None = None,
     binary: bool = False,
 ) -> Diagnosis:
-    """Say whether there are arm effects that the features miss.
+    """Test whether there are arm effects that the features miss, and estimate them.
 
     Parameters
     ----------
     moments
         The evidence: `policy.moments`, or `Moments.of` a log.
     prior
-        The model: the scales kept where the data are too few, and the prior of the coefficients. If it
-        has no intercept, one is added: a level that all arms share is no arm effect. Where features add up
-        to others, as those of categories do, the coefficients of the report are told apart by this prior.
+        The scales to use where there are too few data to estimate them, and the prior of the coefficients. If it has
+        no intercept, one is added: a level that all arms share is not an arm effect. If features are linearly
+        dependent, as those of categories are, the reported coefficients depend on this prior.
     feature_names
         Names of the d features, for the report.
     binary
-        Whether the moments are those of a logistic policy: then all is on the logit scale, the noise
-        is known, and shares of a reward's variance and log scores are left out.
+        Whether the moments are those of a logistic policy. Everything is then on the logit scale, the noise is known,
+        and the shares of a reward's variance and the log scores are left out.
 
     Examples
     --------
@@ -187,63 +94,66 @@ def diagnose(
     d = moments.n_features
     names = [f"x{j}" for j in range(d)] if feature_names is None else list(feature_names)
     if len(names) != d:
-        raise ParameterError(f"feature_names has {len(names)} names, expected {d}")
+        raise ParameterError(f"feature_names has {len(names)} names, expected {d}, one per feature")
     if moments.count == 0:
-        raise DataError("there are no rewards to diagnose")
+        raise DataError("there are no rewards to diagnose, expected at least one")
     prior = Scales() if prior is None else prior
     if not prior.has_intercept:
         prior = replace(prior, intercept_std=_any_level(moments))
     learn: set[Any] = {"arm_std", "coef_std"} if binary else {"noise_std", "arm_std", "coef_std"}
     found = estimate_scales(moments, method="reml", prior=prior, learn=learn)
     scales = found.scales
-    statistic, p_value = math.nan, math.nan
+    test = _LikelihoodRatio(math.nan, math.nan)
     evidence, variances = Evidence(moments, prior), learn - {"coef_std"}
-    if "arm_std" not in found.kept:
-        statistic, p_value = _test(evidence, variances)
-    # Of features that add up to others, as categories do, coefficients can only be told by a prior.
+    if "arm_std" not in found.not_learned:
+        test = _test(evidence, variances)
+    # If features are linearly dependent, as those of categories are, only a prior determines the coefficients.
     weak = replace(scales, coef_std=prior.coef_std, coef_mean=prior.coef_mean)
     if evidence.has_full_rank:
         weak = replace(scales, coef_std=_any_slope(moments), coef_mean=0.0)
     posterior = Posterior.of(weak, moments)
     shares = _shares(moments, posterior)
-    answer, because = _verdict(found.kept, found.arm_std, p_value, shares, scales)
+    verdict = _verdict(found, test.p_value, shares)
+    effects = _effects(moments, weak, _likely(evidence, found, variances), names)
     return Diagnosis(
-        answer=answer,
-        because=because,
+        answer=verdict.answer,
+        because=verdict.because,
         rewards=moments.count,
         noise_std=found.noise_std,
         arm_std=found.arm_std,
-        statistic=statistic,
-        p_value=p_value,
+        statistic=test.statistic,
+        p_value=test.p_value,
         shares={} if binary else shares,
         log_scores={} if binary else _log_scores(moments, prior),
-        **_effects(moments, weak, _likely(evidence, found, variances), names),
+        arms=effects.arms,
+        coefficients=effects.coefficients,
     )
 
 
 def _any_level(moments: Moments) -> float:
-    """Return a standard deviation with which an intercept is all but free."""
+    """Return a standard deviation so large that it hardly restricts an intercept."""
     h, r = moments.weight, moments.mean_reward
     square = float((moments.reward_scatter + h @ r**2) / h.sum())
     return min(max(10.0 * math.sqrt(square), 1e-100), 1e100)
 
 
 def _any_slope(moments: Moments) -> tuple[float, ...]:
-    """Return standard deviations with which the coefficients are all but free."""
+    """Return standard deviations so large that they hardly restrict the coefficients."""
     h, x = moments.weight, moments.mean_context
     square = (np.diag(moments.scatter) + h @ x**2) / h.sum()
     size = np.sqrt(np.where(square > 0.0, square, 1.0))
     return tuple(np.clip(_any_level(moments) / size, 1e-100, 1e100).tolist())
 
 
-def _test(evidence: Evidence, learn: set[str]) -> tuple[float, float]:
+def _test(evidence: Evidence, learn: set[str]) -> _LikelihoodRatio:
     """Return the likelihood ratio statistic of arm_std = 0, and its p-value."""
     free = Search(evidence, learn, "reml").best()
     zero = _given(evidence, 0.0, learn)
     statistic = max(zero.deviance - free.deviance, 0.0)
     if statistic == 0.0:
-        return 0.0, 1.0
-    return statistic, 0.5 * math.erfc(math.sqrt(0.5 * statistic))  # ½ P(χ²₁ > statistic)
+        return _LikelihoodRatio(0.0, 1.0)
+    p_value = 0.5 * math.erfc(math.sqrt(0.5 * statistic))  # ½ P(χ²₁ > statistic)
+    return _LikelihoodRatio(statistic, p_value)
 
 
 def _given(evidence: Evidence, arm_std: float, learn: set[str]) -> Point:
@@ -253,7 +163,7 @@ def _given(evidence: Evidence, arm_std: float, learn: set[str]) -> Point:
 
 
 def _shares(moments: Moments, posterior: Posterior) -> dict[str, float]:
-    """Return what features, arms and noise carry of the variance of a reward of weight 1."""
+    """Return the shares that features, arms and noise have in the variance of a reward of weight 1."""
     h, d = moments.weight, moments.n_features
     theta = posterior.coefficients.mean[:d]
     apart = moments.mean_context - h @ moments.mean_context / h.sum()
@@ -267,49 +177,54 @@ def _shares(moments: Moments, posterior: Posterior) -> dict[str, float]:
     return {name: part / total for name, part in parts.items()}
 
 
-def _verdict(
-    kept: Sequence[str], arm_std: Interval, p_value: float, shares: dict[str, float], scales: Scales
-) -> tuple[Answer, str]:
-    if "arm_std" in kept:
-        return "cannot tell", (
-            "Too few rewards: telling arm effects from noise takes arms that were pulled more than "
-            "once, and more arms than features that tell them apart."
+def _verdict(found: ScaleEstimate, p_value: float, shares: dict[str, float]) -> _Verdict:
+    """Return whether there are arm effects, and why."""
+    arm_std, noise_variance = found.arm_std, found.scales.noise_std**2
+    if "arm_std" in found.not_learned:
+        return _Verdict(
+            "cannot tell",
+            "Too few rewards. To tell arm effects from noise, some arms must have more than one reward, and there "
+            "must be more arms than features that differ between arms.",
         )
     if shares["noise"] < _PERFECT:
-        return "cannot tell", (
-            "The features reproduce the rewards exactly: is one of them made from the reward?"
+        return _Verdict(
+            "cannot tell",
+            "The features reproduce the rewards exactly. Is one of them computed from the reward?",
         )
     if p_value < _SIGNIFICANT:
-        return "yes", (
-            f"Arms differ by more than their features and chance explain ({_p_told(p_value)}): their own "
-            f"effects have a standard deviation of {arm_std.value:.3g} ({arm_std.low:.3g} to "
-            f"{arm_std.high:.3g})."
+        return _Verdict(
+            "yes",
+            f"Arms differ by more than their features and chance explain ({format_p_value(p_value)}). The arm effects "
+            f"have a standard deviation of {arm_std.value:.3g} ({arm_std.low:.3g} to {arm_std.high:.3g}).",
         )
-    # The features' part in the units of the scales, and the most that the arms' may be.
-    features = shares["features"] / shares["noise"] * scales.noise_std**2
-    explained, what = features, "what features and arms explain"
-    if features == 0.0:  # without features, beside the noise
-        explained, what = scales.noise_std**2, "a reward's variance"
+    # The variance that features explain, and the largest share that arm effects may have beside it.
+    explained, whole = (
+        shares["features"] / shares["noise"] * noise_variance,
+        "what features and arms explain",
+    )
+    if explained == 0.0:  # without features: beside the noise
+        explained, whole = noise_variance, "a reward's variance"
     most = arm_std.high**2 / (explained + arm_std.high**2)
-    beside_noise = arm_std.high**2 / scales.noise_std**2
+    beside_noise = arm_std.high**2 / noise_variance
     if most >= _MATTERS and beside_noise < _MATTERS_BESIDE_NOISE:
-        most, what = beside_noise, "the noise's variance"
+        most, whole = beside_noise, "the noise's variance"
     if most < _MATTERS:
-        return "no", (
-            f"There is no sign of arm effects, and if there are any, their standard deviation is "
-            f"below {arm_std.high:.3g}: {most:.1%} of {what}."
+        return _Verdict(
+            "no",
+            f"There is no sign of arm effects. If there are any, their standard deviation is below "
+            f"{arm_std.high:.3g}, which is {most:.1%} of {whole}.",
         )
-    return "cannot tell", (
-        f"There is no clear sign of arm effects ({_p_told(p_value)}), but a standard deviation of up to "
-        f"{arm_std.high:.3g} cannot be excluded, which would be {most:.0%} of {what}. More rewards "
-        "would tell."
+    return _Verdict(
+        "cannot tell",
+        f"There is no clear sign of arm effects ({format_p_value(p_value)}), but a standard deviation of up to "
+        f"{arm_std.high:.3g} cannot be excluded. That would be {most:.0%} of {whole}. More rewards are needed.",
     )
 
 
 def _log_scores(moments: Moments, prior: Scales) -> dict[str, float]:
-    """Return log evidence per reward: the log score of predicting each from those before it.
+    """Return the log evidence per reward of three models, each with the scales that fit it best.
 
-    Its densities multiply to the same whatever the order. Each model has the scales that suit it best.
+    This is the log score of predicting each reward from those before it; it does not depend on their order.
     """
     no_features = replace(
         moments,
@@ -330,42 +245,38 @@ def _log_scores(moments: Moments, prior: Scales) -> dict[str, float]:
     return scores
 
 
-_REACH = NormalDist().inv_cdf(0.975)
+def _likely(evidence: Evidence, found: ScaleEstimate, learn: set[str]) -> list[_LikelyScales]:
+    """Return values of arm_std across its interval, with the noise_std and the weight of each.
 
-
-def _likely(
-    evidence: Evidence, found: ScaleEstimate, learn: set[str]
-) -> list[tuple[float, float, float]]:
-    """Return values of arm_std across its interval, with the noise and the weight of each.
-
-    Weights are those of a flat prior on arm_std (Gelman 2006). An effect's interval is to hold it
-    whatever arm_std is, not as if the best one were the true one: that may be zero.
+    The weights are those of a flat prior on arm_std (Gelman 2006). They make the intervals of the effects account for
+    the uncertainty of arm_std. The best arm_std alone would not do: it may be zero.
     """
-    if "arm_std" in found.kept:
-        return [(found.arm_std.value, found.noise_std.value, 1.0)]
+    if "arm_std" in found.not_learned:
+        return [_LikelyScales(found.arm_std.value, found.noise_std.value, 1.0)]
     _, low, high = found.arm_std
     if high == math.inf:
         high = 10.0 * max(found.arm_std.value, found.noise_std.value)
-    points = []
-    for arm_std in np.linspace(low, high, 9).tolist():
-        point = _given(evidence, arm_std, learn)
-        points.append((arm_std, math.sqrt(point.noise), point.deviance))
-    lowest = min(deviance for _, _, deviance in points)
-    return [(a, noise, math.exp(-0.5 * (deviance - lowest))) for a, noise, deviance in points]
+    points = [(a, _given(evidence, a, learn)) for a in np.linspace(low, high, 9).tolist()]
+    lowest = min(point.deviance for _, point in points)
+    return [
+        _LikelyScales(a, math.sqrt(point.noise), math.exp(-0.5 * (point.deviance - lowest)))
+        for a, point in points
+    ]
 
 
 def _effects(
     moments: Moments,
     scales: Scales,
-    likely: list[tuple[float, float, float]],
+    likely: list[_LikelyScales],
     names: list[str],
-) -> dict[str, tuple[Effect, ...]]:
+) -> _Effects:
     """Return arm effects and coefficients: means and intervals over all likely scales."""
     firsts, seconds, shrinkages = [], [], []
-    total = sum(weight for _, _, weight in likely)
-    for arm_std, noise, likelihood in likely:
-        weight = likelihood / total
-        posterior = Posterior.of(replace(scales, arm_std=arm_std, noise_std=noise), moments)
+    total = sum(each.weight for each in likely)
+    for each in likely:
+        weight = each.weight / total
+        given = replace(scales, arm_std=each.arm_std, noise_std=each.noise_std)
+        posterior = Posterior.of(given, moments)
         arms, coefficients = posterior.arm_effects(moments.arms), posterior.coefficients
         mean = np.concatenate([arms.mean, coefficients.mean])
         std = np.concatenate([arms.std, coefficients.std])
@@ -384,36 +295,7 @@ def _effects(
         )
     ]
     slopes = zip([*names, "level" if "intercept" in names else "intercept"], ends[k:], strict=True)
-    return {
-        "arms": tuple(sorted(found, key=lambda effect: -effect.value)),
-        "coefficients": tuple(Effect(name, *end) for name, end in slopes),
-    }
-
-
-def _row(arm: Effect, width: int) -> str:
-    interval = f"{arm.low:.3g} to {arm.high:.3g}"
-    numbers = f"{arm.value:8.3g}  {interval:<18} {arm.weight:10g} {arm.shrinkage:10.2f}"
-    return f"  {_short(arm.name, width):<{width}} {numbers}"
-
-
-def _p_told(p_value: float) -> str:
-    """Return a p-value as text; one that is no ordinary number any more is not zero."""
-    return f"p = {p_value:.2g}" if p_value > 0.0 else "p < 1e-300"
-
-
-def _short(name: Name, width: int) -> str:
-    text = str(name)
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: NaN and infinities are `None`."""
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        if hasattr(value, "_asdict"):
-            return _plain(value._asdict())
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    return _Effects(
+        tuple(sorted(found, key=lambda effect: -effect.value)),
+        tuple(Effect(name, *end) for name, end in slopes),
+    )

@@ -1,4 +1,4 @@
-"""From scores to a choice: the kinds of sampling, and how ties are broken."""
+"""From scores to a ranking: the kinds of sampling, and how ties are broken."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Sampling", "Scores", "best_of", "check_sampling", "ranking", "tied_f
 
 Floats = NDArray[np.float64]
 Sampling = Literal["marginal", "joint"]
-"""How arms are drawn together: independently (the paper's), or with their true correlation."""
+"""How arms are drawn: independently, as in the paper, or with their true correlation."""
 
 
 class Scores(NamedTuple):
@@ -38,7 +38,7 @@ def best_of(scores: Floats) -> Scores:
 
 
 def tied_for_best(scores: Floats) -> NDArray[np.bool_]:
-    """Return which scores are as good as the highest, up to rounding."""
+    """Return which scores equal the highest, up to rounding."""
     top = scores.max()
     as_good: NDArray[np.bool_] = scores >= top - TIE * abs(top)
     return as_good
@@ -46,25 +46,25 @@ def tied_for_best(scores: Floats) -> NDArray[np.bool_]:
 
 def ranking(scores: Floats, top_k: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """Return the indices of the `top_k` highest, highest first, ties in random order."""
-    kept = min(top_k + 1, len(scores))  # one more, to see whether the last place is tied
-    near = np.argpartition(scores, -kept)[-kept:]
+    n = min(top_k + 1, len(scores))  # one more, to see whether the last rank is tied
+    near = np.argpartition(scores, -n)[-n:]
     near = near[np.argsort(-scores[near])]
     if not _tied(scores[near]).any():
         return near[:top_k]
     lowest = scores[near[top_k - 1]]
     near = np.flatnonzero(scores >= lowest - TIE * abs(lowest))
-    # stable, so that the same random numbers fall on the same arms however many are ranked
+    # Stable, so that each arm gets the same random number for any top_k.
     near = near[np.argsort(-scores[near], kind="stable")]
     level = np.concatenate([[0], np.cumsum(~_tied(scores[near]))])
     return near[np.lexsort((generator.random(len(near)), level))][:top_k]
 
 
 def _tied(ordered: Floats) -> NDArray[np.bool_]:
-    """Whether each score is as good as the one before it."""
+    """Return whether each score equals the one before it, up to rounding."""
     return ordered[:-1] - ordered[1:] <= TIE * np.abs(ordered[:-1])
 
 
 def check_sampling(sampling: object) -> None:
-    """Refuse a kind of sampling that there is not."""
+    """Reject unknown kinds of sampling."""
     if not isinstance(sampling, str) or sampling not in get_args(Sampling):
         raise ParameterError(f"sampling={sampling!r}, expected one of {get_args(Sampling)}")

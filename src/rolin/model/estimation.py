@@ -1,4 +1,4 @@
-"""Learning the scales from moments alone: noise_std, arm_std and coef_std."""
+"""Estimate the scales from moments: noise_std, arm_std and coef_std."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import math
 from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from rolin._support.optional import needs
 from rolin.errors import InputError, NotFiniteError, ParameterError, RolinError
 from rolin.model.likelihood import Evidence, Point, Search
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "Interval",
@@ -37,36 +41,48 @@ class Interval(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ScaleEstimate:
-    """What moments say of the scales."""
+    """The scales estimated from moments, with 95 % intervals."""
 
     scales: Scales
-    """To use: what was learned, and the prior's numbers for all else."""
+    """The scales to use: those that were learned, and the prior's numbers for all others."""
     noise_std: Interval
     arm_std: Interval
     coef_std: Interval
-    """The coefficients' scale; a factor, if the prior has one number per feature."""
+    """The scale of the coefficients; a factor, if the prior has one number per feature."""
     log_likelihood: float
-    """Maximum of what was maximised; NaN for the method of moments."""
-    kept: tuple[Learned, ...]
-    """Scales that were to be learned, but stay as the prior has them: the data are too few."""
+    """Maximum of the likelihood (for `"map"`, of the posterior density); NaN for the methods of moments."""
+    not_learned: tuple[Learned, ...]
+    """Scales that should be learned, but stay as in the prior: there are too few data."""
+
+    @property
+    def _intervals(self) -> dict[str, Interval]:
+        return {name: getattr(self, name) for name in get_args(Learned)}
+
+    def __repr__(self) -> str:
+        """Return the estimates in one line."""
+        values = (f"{name}={found.value:.4g}" for name, found in self._intervals.items())
+        return f"<ScaleEstimate: {', '.join(values)}>"
 
     def __str__(self) -> str:
-        """Return the numbers, and what could not be told."""
+        """Return the estimates with their intervals, and which scales could not be learned."""
         lines = [
             f"{name} = {value:.4g} ({low:.3g} to {high:.3g})"
             if low < high
             else f"{name} = {value:.4g} (as given)"
-            for name, (value, low, high) in (
-                ("noise_std", self.noise_std),
-                ("arm_std", self.arm_std),
-                ("coef_std", self.coef_std),
-            )
+            for name, (value, low, high) in self._intervals.items()
         ]
-        if self.kept:
-            lines.append(f"too few data to learn {', '.join(self.kept)}: kept as it was")
+        if self.not_learned:
+            lines.append(f"too few data to learn {', '.join(self.not_learned)}: as given")
         return "\n".join(lines)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the estimates as a data frame, one row per scale. Needs pandas (`rolin[sim]`)."""
+        with needs("sim"):
+            import pandas as pd
+        rows = [{"scale": name, **found._asdict()} for name, found in self._intervals.items()]
+        return pd.DataFrame(rows, columns=["scale", "value", "low", "high"])
 
 
 def estimate_scales(
@@ -83,19 +99,19 @@ def estimate_scales(
     moments
         The evidence.
     method
-        `"map"`: the mode of the marginal likelihood times a weak prior on the scales, which keeps
-        few data from running away. `"ml"`: marginal likelihood. `"reml"`: restricted likelihood,
-        with a flat prior on the coefficients. `"moments"`: Appendix D of the paper, corrected.
-        `"moments-as-printed"`: with the paper's degrees of freedom, for comparison.
+        `"map"`: the mode of the marginal likelihood times a weak prior on the scales, which prevents extreme
+        estimates from few data. `"ml"`: maximum of the marginal likelihood. `"reml"`: maximum of the restricted
+        likelihood, with a flat prior on the coefficients. `"moments"`: Appendix D of the paper, corrected.
+        `"moments-as-printed"`: with the degrees of freedom printed in the paper, for comparison.
     prior
-        The guess: what is kept of scales that are not learned, and the centre of `"map"`'s prior.
+        The scales to use for those that are not learned, and the center of the prior of `"map"`.
     learn
-        Which scales to learn.
+        The scales to learn.
 
     Notes
     -----
-    An intercept is given a flat prior. `"reml"` and the methods of moments say nothing of coef_std:
-    it is then the maximum of the marginal likelihood, given the others.
+    An intercept has a flat prior. `"reml"` and the methods of moments do not estimate coef_std. It then maximizes the
+    marginal likelihood given the other scales.
 
     Examples
     --------
@@ -113,7 +129,7 @@ def estimate_scales(
         if not isinstance(value, kind):
             raise InputError(f"{name}={value!r}, expected {kind.__name__}")
     if isinstance(learn, str) or not isinstance(learn, Iterable):
-        raise ParameterError(f"learn={learn!r}, expected a list of names")
+        raise ParameterError(f"learn={learn!r}, expected a list of names of scales")
     asked = tuple(learn)
     check_method("method", method)
     for name in asked:
@@ -121,14 +137,14 @@ def estimate_scales(
             raise ParameterError(f"learn has {name!r}, expected some of {get_args(Learned)}")
     with _computing():
         found = _estimate(moments, method, prior, asked)
-        numbers = (*found.noise_std[:1], *found.arm_std[:1], *found.coef_std[:1])
-        if not all(map(math.isfinite, numbers)):
+        values = (found.noise_std.value, found.arm_std.value, found.coef_std.value)
+        if not all(map(math.isfinite, values)):
             raise ValueError(f"{found}")
     return found
 
 
 def mode(moments: Moments, prior: Scales, learn: Set[Learned], method: Method) -> Scales:
-    """Return the scales that `estimate` finds, without intervals: in a tenth of the time."""
+    """Return the scales that `estimate_scales` finds, without intervals, in a tenth of the time."""
     with _computing():
         evidence = Evidence(moments, prior)
         wanted = learn & evidence.possible(method)
@@ -140,14 +156,14 @@ def mode(moments: Moments, prior: Scales, learn: Set[Learned], method: Method) -
 
 
 def check_method(name: str, method: object) -> None:
-    """Refuse a method that there is not."""
+    """Reject unknown methods."""
     if not isinstance(method, str) or method not in get_args(Method):
         raise ParameterError(f"{name}={method!r}, expected one of {get_args(Method)}")
 
 
 @contextmanager
 def _computing() -> Iterator[None]:
-    """Turn the ways to leave the range of numbers into one error."""
+    """Turn all errors of numbers out of range into `NotFiniteError`."""
     try:
         with np.errstate(all="ignore"):
             yield
@@ -155,12 +171,12 @@ def _computing() -> Iterator[None]:
         raise
     except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
         raise NotFiniteError(
-            f"prior and moments are too far apart to compute with: {error}"
+            f"the scales cannot be estimated: prior and moments differ by too many orders of magnitude ({error})"
         ) from error
 
 
 def _scales(evidence: Evidence, point: Point, wanted: Set[str]) -> Scales:
-    """Return the prior's scales, with those that were learned in place of its guesses."""
+    """Return the scales of the prior, with those that were learned replaced."""
     noise, coef = math.sqrt(point.noise), math.sqrt(point.coef * point.noise)
     coef_std: float | tuple[float, ...] = coef
     if isinstance(evidence.prior.coef_std, tuple):
@@ -175,14 +191,14 @@ def _estimate(
     evidence = Evidence(moments, prior)
     possible = evidence.possible(method)
     wanted = {name for name in asked if name in possible}
-    kept = tuple(name for name in asked if name not in possible)
+    not_learned = tuple(name for name in asked if name not in possible)
     likelihood = Search(evidence, wanted, "reml" if method.startswith("moments") else method)
     point = around = likelihood.best()
     if method.startswith("moments"):
         point = _by_moments(evidence, moments, wanted, printed=method == "moments-as-printed")
     coefficients = likelihood
     if method not in ("map", "ml"):
-        # These say nothing of coef_std: the marginal likelihood does, given the others.
+        # These methods do not estimate coef_std. It maximizes the marginal likelihood, given the others.
         given = replace(prior, noise_std=point.noise**0.5, arm_std=(point.arm * point.noise) ** 0.5)
         coefficients = Search(evidence.under(given), wanted & {"coef_std"}, "ml")
         point = point._replace(coef=coefficients.best().coef)
@@ -195,7 +211,7 @@ def _estimate(
     if "noise_std" in wanted:
         intervals["noise_std"] = _noise_interval(noise, evidence)
     if "arm_std" in wanted:
-        if method == "map":  # whose prior keeps arm_std from zero; an interval may reach it
+        if method == "map":  # its prior excludes an arm_std of zero, but the interval may reach it
             likelihood = Search(evidence, wanted, "ml")
             around = likelihood.best()
         intervals["arm_std"] = likelihood.arm_interval(around)
@@ -207,24 +223,24 @@ def _estimate(
         _around(arm, *intervals["arm_std"]),
         _around(coef, *intervals["coef_std"]),
         math.nan if method.startswith("moments") else -0.5 * point.deviance,
-        kept,
+        not_learned,
     )
 
 
 def _around(value: float, low: float, high: float) -> Interval:
-    """Return an interval that holds its estimate: the likelihood's may not hold that of moments."""
+    """Return an interval that contains its estimate. That of the likelihood may not contain one from moments."""
     return Interval(value, min(low, value), max(high, value))
 
 
 def _noise_interval(noise: float, evidence: Evidence) -> tuple[float, float]:
-    """Return the ends of the 95 % interval that the spread within arms gives, as if alone."""
-    from scipy.special import chdtri  # 0.1 s to import, and only needed here
+    """Return the ends of the 95 % interval of noise_std, from the rewards within arms alone."""
+    from scipy.special import chdtri  # takes 0.1 s to import
 
     freedom = evidence.within_freedom
     if freedom >= 1:
         low, high = (noise * math.sqrt(freedom / chdtri(freedom, p)) for p in (0.025, 0.975))
         return low, high
-    # No arm has been pulled often enough: all that is seen might be the arms' own differences.
+    # No arm has enough rewards: all variation might be arm effects.
     freedom = max(evidence.count - evidence.rank - evidence.fixed, 1.0)
     return 0.0, noise * math.sqrt(freedom / chdtri(freedom, 0.975))
 
@@ -232,9 +248,9 @@ def _noise_interval(noise: float, evidence: Evidence) -> tuple[float, float]:
 def _by_moments(evidence: Evidence, moments: Moments, wanted: Set[str], *, printed: bool) -> Point:
     """Return Appendix D's estimates, corrected or as printed.
 
-    σ̂² is what the regression within arms leaves, over its degrees of freedom; σ̂₀² is what the
-    regression on all rewards leaves beyond that. The coefficients are shared by all arms, so they
-    cost their rank once, where the paper subtracts d for every arm; and its d₀ is a trace.
+    σ̂² is the residual sum of squares of the regression within arms, divided by its degrees of freedom. σ̂₀² is what the
+    regression on all rewards leaves beyond that. The coefficients are shared by all arms, so their rank is
+    subtracted once, while the paper subtracts d for every arm. Its d₀ is a trace.
     """
     prior, d = evidence.prior, moments.n_features
     h = evidence.weight
@@ -242,7 +258,7 @@ def _by_moments(evidence: Evidence, moments: Moments, wanted: Set[str], *, print
     if "noise_std" in wanted:
         left = evidence.within.rest(evidence.within_rank)
         freedom = evidence.count - len(h) * d if printed else evidence.within_freedom
-        if freedom > 0:  # as printed it may not be: then the guess stays
+        if freedom > 0:  # may be negative as printed; the guess then stays
             noise = max(left / freedom, evidence.least_noise)
     arm = prior.arm_std**2
     if "arm_std" in wanted:

@@ -1,4 +1,4 @@
-"""What learns from the rewards of named arms: the part that all models share."""
+"""The base of all models: they learn from the rewards of named arms."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
@@ -30,17 +31,17 @@ Floats = NDArray[np.float64]
 
 
 class Candidates(NamedTuple):
-    """K arms to choose from."""
+    """The K arms of one decision, checked."""
 
     contexts: Floats
-    """(K, d), or a sparse matrix that stands for it."""
+    """(K, d), an array or `SparseContexts`"""
     names: Sequence[Name]
     rows: NDArray[np.int64]
-    """Row of each arm in the model's arrays; 0 for an arm that was never observed."""
+    """(K,): row of each arm in the model's arrays, 0 for an arm that was never observed"""
 
 
 class Learner(ABC):
-    """Names of arms, the questions about them, and the calls that every model answers.
+    """Base class of all models: names of arms, checks of arguments, and the methods that every model has.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ class Learner(ABC):
         rewards: ArrayLike,
         weights: ArrayLike | None = None,
     ) -> None:
-        """Learn from n rewards, the same as from one after the other; all or none."""
+        """Learn from n rewards as from one after the other. If one is invalid, none is learned."""
         batch = as_batch(arms, contexts, rewards, weights, self.n_features)
         before = copy.deepcopy(self)
         try:
@@ -77,40 +78,42 @@ class Learner(ABC):
             raise
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over a state: of what was copied, pickled, or there before a batch that failed."""
+        """Take over a state: after copying, after unpickling, or to undo a batch that failed."""
         vars(self).update(state)
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays (views, not copies).
 
-        With names and settings, it is all there is.
+        Together with names and settings, they are the whole state.
         """
 
     def restore(
         self, names: Iterable[Name], removed: Iterable[Name], arrays: Mapping[str, NDArray[Any]]
     ) -> None:
-        """Take the place of the model that had these names and arrays."""
+        """Restore the state of a model that had these names and arrays."""
         self._index = ArmIndex(names, removed)
         self._reserve(len(self._index))
         for name, own in self.arrays().items():
             given = arrays[name]
             if given.shape != own.shape or not np.isfinite(given).all():
-                raise ShapeError(f"{name} has shape {given.shape}, expected {own.shape}, finite")
+                raise ShapeError(
+                    f"{name} has shape {given.shape}, expected {own.shape} and finite numbers"
+                )
             own[...] = given
 
     def extend(self, n_features: int) -> None:
-        """Have more features, behind those that there are, of which nothing is known but the prior."""
-        raise Unsupported(f"{type(self).__name__} cannot have more features than it began with")
+        """Append features, initialized from the prior."""
+        raise Unsupported(f"features cannot be appended to a {type(self).__name__}")
 
     def _reserve(self, last_row: int) -> int:
-        """Make room for rows up to `last_row`, of models that keep one per arm; return it."""
+        """Allocate rows up to `last_row`, if the model has one per arm; return `last_row`."""
         return last_row
 
     def _observed(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat
     ) -> tuple[Name, Floats, float, float]:
-        """Check an observation; a model's own sums may still overflow."""
+        """Return a checked observation. The sums of the model may still overflow."""
         x: Any = context
         if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
             x = as_floats("context", x)
@@ -127,32 +130,39 @@ class Learner(ABC):
         return canonical(arm), x, r, h
 
     def remove_arm(self, arm: Name) -> None:
-        """Take an arm out of the game. What it taught about the coefficients stays."""
+        """Remove an arm, so that it cannot be chosen. What it taught about the coefficients stays."""
         self._index.remove(arm)
 
     def restore_arm(self, arm: Name, *, with_past: bool = True) -> None:
-        """Bring a removed arm back: as what it was, or as a new arm of the same name."""
+        """Restore a removed arm, with its past or as a new arm of the same name."""
         self._index.restore(arm, with_past=with_past)
 
     @property
     def arms(self) -> list[Name]:
-        """Arms that have been observed and not removed, in order of appearance."""
+        """Arms that were observed and not removed, in order of appearance."""
         return self._index.active
 
     @property
     def removed_arms(self) -> list[Name]:
-        """Arms that were removed and have not come back."""
+        """Arms that were removed and not restored."""
         return self._index.removed
 
     @property
     def names(self) -> list[Name]:
-        """Name of every row of the state, past lives and removed arms included (a copy)."""
+        """Name of every row of the state, including past lives and removed arms (a copy)."""
         return list(self._index.names)
 
+    def rows_of(self, arms: Sequence[Name]) -> NDArray[np.int64]:
+        """Return the row of each arm in the model's arrays, removed arms included; 0 if never observed.
+
+        The names must be in their plain form; an arm may occur several times.
+        """
+        return np.fromiter(map(self._index.row_of.get, arms, repeat(0)), np.int64, len(arms))
+
     def candidates(self, contexts: ArrayLike, arms: Iterable[Name] | None) -> Candidates:
-        """Check contexts and arms; whether the contexts are finite shows when they are used."""
+        """Return checked contexts and arms. Whether the contexts are finite is checked by the kernels."""
         x: Any = contexts
-        # Ready for the kernels as it is? Written out: a call would take 0.1 µs.
+        # Is it ready for the kernels? Written out here, because a function call would take 0.1 µs.
         if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
             x = x if type(x) is SparseContexts else as_floats("contexts", x)
         shape = x.shape
@@ -164,5 +174,5 @@ class Learner(ABC):
         names = arms if type(arms) is list else as_names(arms)
         if len(names) != shape[0]:
             raise ShapeError(f"arms has {len(names)} names, expected {shape[0]}, one per context")
-        # what Candidates(…) does, in half the time
+        # The same as Candidates(…), in half the time.
         return tuple.__new__(Candidates, (x, *self._index.find(names)))

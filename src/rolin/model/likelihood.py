@@ -1,4 +1,4 @@
-"""The likelihood of the scales, from moments alone, and its maximum.
+"""The likelihood of the scales, computed from moments, and its maximum.
 
 Write ρ = arm_std²/noise_std² and κ = coef_std²/noise_std². For a given ρ, one pass over the arms
 gives
@@ -6,12 +6,12 @@ gives
     A = C + Σ_i H_i/(1 + H_i ρ) x̄_i x̄_i',   b = g + Σ_i H_i/(1 + H_i ρ) x̄_i r̄_i,
     s = q + Σ_i H_i/(1 + H_i ρ) r̄_i²
 
-and with A brought to three diagonals, every other number costs O(d):
+and once A is reduced to tridiagonal form, every other number costs O(d):
 
     -2 log p = N log 2πσ² + Σ_i log(1 + H_i ρ) + log det(I + κA) + Q/σ² - Σ log h,
     Q = s - b'(A + I/κ)⁻¹b
 
-(docs/explanation/maths.md, "Evidence"). So the search is over ρ, with a cheap one inside it.
+(docs/explanation/maths.md, "Evidence"). So the search over ρ contains a cheap search over the other scales.
 """
 
 from __future__ import annotations
@@ -33,46 +33,46 @@ __all__ = ["Evidence", "Point", "Search", "Spectrum"]
 
 Floats = NDArray[np.float64]
 
-# Directions of the features whose scatter is below this share of the largest are rounding.
+# Directions of the features whose scatter is below this share of the largest are rounding errors.
 _RANK = 1e-10
-# Of the prior that "map" adds, which is weak: one pseudo-observation of the noise; a coef_std (in units of
-# the noise) that is log-normal around the guess, within a factor of e, give or take; and an arm_std
-# (in units of its guess, both relative to the noise) of density t^a/(1 + t²). It is half-Cauchy but
-# for the power, with which the mode is never zero: an arm_std of zero would end the exploration of
-# arms, hence also the data that could tell that it is not zero (docs/explanation/maths.md, "Evidence").
+# The weak prior of "map" (docs/explanation/maths.md, "Evidence"):
+# - The noise has one pseudo-observation, the guess.
+# - coef_std, in units of the noise, is log-normal around the guess, with a standard deviation of a factor e.
+# - arm_std, in units of its guess (both relative to the noise), has the density t^a/(1 + t²). Without the power, this
+#   is half-Cauchy. With it, the mode is never zero. With an arm_std of zero, the policy would stop exploring arms, and
+#   would never get the data that show that arm_std is positive.
 _NOISE_COUNT = 1.0
 _NEVER_ZERO = 0.25
-# A guess of the noise that is more than ten times all that rewards show is taken for that much:
-# it would take as many rewards as it is times too large, squared, to outweigh it.
+# The guess of the noise variance is limited to this multiple of the mean square of the rewards. A guess that is too
+# large by a factor f would need f² rewards to be outweighed.
 _FAR_OFF = 100.0
-# Ratios ρ that are searched, a factor of ten apart before the best is refined; the kernel searches the
-# same ratios κ.
+# The range of ratios ρ, and the grid on which the search begins. The kernel uses the same range for κ.
 _SMALLEST, _LARGEST = 1e-9, 1e9
 _GRID = np.linspace(math.log(_SMALLEST), math.log(_LARGEST), 19)
-# The same around the guess, where "map" looks first.
+# The grid around the guess, which "map" tries first.
 _NEAR = np.linspace(math.log(1e-4), math.log(1e4), 9)
-_SECTION = 0.5 * (3.0 - math.sqrt(5.0))  # of a golden section, the smaller part
-_CLOSE = 1e-6  # how far from the best logarithm of a scale is near enough
-# Rise of -2 log likelihood at the ends of a 95 % interval: the quantile of χ² with one degree.
+_SECTION = 0.5 * (3.0 - math.sqrt(5.0))  # the smaller part of a golden section
+_CLOSE = 1e-6  # tolerance for the logarithm of a scale
+# Rise of -2 log likelihood at the ends of a 95 % interval: the quantile of χ² with one degree of freedom.
 _RISE = 3.841459
 
 
 class Spectrum(NamedTuple):
-    """A regression along the axes of its matrix."""
+    """A regression in the basis of the eigenvectors of its matrix."""
 
-    values: Floats  # (d,): eigenvalues, rising
-    along: Floats  # (d,): the right-hand side
-    axes: Floats  # (d, d)
-    square: float  # of the rewards
+    values: Floats  # (d,): eigenvalues, ascending
+    along: Floats  # (d,): the right-hand side in this basis
+    axes: Floats  # (d, d): eigenvectors
+    square: float  # sum of squares of the rewards
 
     def rest(self, rank: int) -> float:
-        """Return what the best fit in that many directions leaves of the rewards."""
+        """Return the residual sum of squares of the best fit in the `rank` largest directions."""
         top = slice(len(self.values) - rank, None)
         return max(self.square - float((self.along[top] ** 2 / self.values[top]).sum()), 0.0)
 
 
 class Point(NamedTuple):
-    """Scales, squared and relative to the noise, and -2 log likelihood there."""
+    """Squared scales, relative to the noise, and -2 log likelihood at this point."""
 
     deviance: float
     noise: float  # σ²
@@ -81,7 +81,7 @@ class Point(NamedTuple):
 
 
 class Evidence:
-    """Moments in units of the prior: its mean subtracted, its spread divided out."""
+    """Moments standardized by the prior: its mean subtracted, its standard deviations divided out."""
 
     def __init__(self, moments: Moments, prior: Scales) -> None:
         self.prior = prior
@@ -99,10 +99,10 @@ class Evidence:
         shift = float(mean @ moments.scatter @ mean - 2.0 * (mean @ moments.cross))
         self.square = max(moments.reward_scatter + shift, 0.0)
         self.fixed = int(prior.has_intercept)  # coefficients with a flat prior
-        # A perfect fit would have no noise; what rounding leaves of the rewards is the least.
+        # A perfect fit would have no noise. The smallest noise is the rounding error of the rewards.
         square = self.square + float(self.weight @ self.r**2)
         self.mean_square = max(square / max(self.count, 1.0), 1e-190)
-        if self.fixed and len(self.r):  # a level is none of it
+        if self.fixed and len(self.r):  # a level that all arms share does not count
             apart = self.r - self.weight @ self.r / self.weight.sum()
             square = self.square + float(self.weight @ apart**2)
         self.varies = square > 0.0
@@ -110,25 +110,27 @@ class Evidence:
 
     @property
     def has_full_rank(self) -> bool:
-        """Whether no feature, nor the level, follows from others."""
-        h, x = self._centred()
+        """Whether features and level are linearly independent."""
+        h, x = self._centered()
         matrix = self.scatter + (x * h[:, None]).T @ x
         square = np.diag(matrix)
-        if (square <= _RANK * (np.diag(self.scatter) + h @ self.x**2)).any():  # one is constant
+        if (
+            square <= _RANK * (np.diag(self.scatter) + h @ self.x**2)
+        ).any():  # a feature is constant
             return False
         size = np.sqrt(square)
-        values = np.linalg.eigvalsh(matrix / np.outer(size, size))  # in no unit
+        values = np.linalg.eigvalsh(matrix / np.outer(size, size))  # free of units
         return not len(values) or bool(values[0] > _RANK * values[-1])
 
-    def _centred(self) -> tuple[Floats, Floats]:
-        """Return the arms' weights, and their mean contexts without what all share, if that is the level's."""
+    def _centered(self) -> tuple[Floats, Floats]:
+        """Return weights and mean contexts of the arms; centered if there is an intercept."""
         h, x = self.weight, self.x
         return h, x - h @ x / h.sum() if self.fixed and len(h) else x
 
     @cached_property
     def total(self) -> Spectrum:
         """The regression of all rewards, without arm effects."""
-        (h, x), r = self._centred(), self.r
+        (h, x), r = self._centered(), self.r
         if self.fixed and len(r):
             r = r - h @ r / h.sum()
         values, axes = np.linalg.eigh(self.scatter + (x * h[:, None]).T @ x)
@@ -143,18 +145,18 @@ class Evidence:
 
     @cached_property
     def rank(self) -> int:
-        """Number of directions in which the features vary at all."""
+        """Number of directions in which the features vary."""
         values = self.total.values
         return int(np.count_nonzero(values > _RANK * values.max(initial=0.0)))
 
     @cached_property
     def within_rank(self) -> int:
-        """Number of directions in which they vary within arms."""
+        """Number of directions in which the features vary within arms."""
         most = self.total.values.max(initial=0.0)
         return int(np.count_nonzero(self.within.values > _RANK * most))
 
     def on_range(self) -> Evidence:
-        """Return the same evidence along the directions in which the features vary at all."""
+        """Return the same evidence, restricted to the directions in which the features vary."""
         axes = self.total.axes[:, len(self.total.values) - self.rank :]
         other = copy.copy(self)
         other.x, other.cross = np.ascontiguousarray(self.x @ axes), self.cross @ axes
@@ -173,39 +175,39 @@ class Evidence:
         return total + float(((h[:, None] * (x @ axes)[:, top]) ** 2 / values[top]).sum())
 
     def under(self, prior: Scales) -> Evidence:
-        """Return the same evidence beside other guesses of noise_std and arm_std."""
+        """Return the same evidence with other guesses of noise_std and arm_std."""
         other = copy.copy(self)
         other.prior = prior
         return other
 
     @property
     def within_freedom(self) -> float:
-        """Observations beyond one per arm and one per direction that varies within arms."""
+        """Degrees of freedom within arms: observations minus arms minus directions that vary within arms."""
         return self.count - len(self.weight) - self.within_rank
 
     def possible(self, method: str) -> set[str]:
-        """Return which scales there are enough data for.
+        """Return the scales that there are enough data for.
 
-        `"map"` can tell noise and arms apart by their priors; without priors, only arms that were
-        pulled more than once can.
+        `"map"` can separate noise and arm effects by their priors. Without priors, this needs arms with more than one
+        reward.
         """
         arms, d = len(self.weight), len(self.cross)
         if not self.varies and method != "map":
             return set()
         everything = {"noise_std", "arm_std", "coef_std"}
-        # With this much, whatever the ranks are, which take half of the time to find.
+        # Enough for any ranks. This avoids computing the ranks, which takes half of the time.
         if self.count - arms - d >= 1 and arms - d - self.fixed >= 2:
             if np.trace(self.scatter) > 0.0:
                 return everything
         found = {"coef_std"} if self.rank else set()
-        # coefficients that only differences between arms can tell
+        # Coefficients that only differences between arms determine.
         between = self.rank - self.within_rank + self.fixed
         if method == "map":
-            enough, told = self.count >= 2, arms >= 2
+            enough, separable = self.count >= 2, arms >= 2
         else:
-            enough, told = self.within_freedom >= 1, arms >= 2 and arms - between >= 1
+            enough, separable = self.within_freedom >= 1, arms >= 2 and arms - between >= 1
         if enough:
-            found |= {"noise_std", "arm_std"} if told else {"noise_std"}
+            found |= {"noise_std", "arm_std"} if separable else {"noise_std"}
         return found
 
 
@@ -217,7 +219,7 @@ class Search:
     evidence
         The moments, in units of the prior.
     learn
-        Which scales are free.
+        The free scales.
     method
         `"ml"`, `"map"` or `"reml"`.
     """
@@ -226,7 +228,7 @@ class Search:
         self._evidence = evidence.on_range() if method == "reml" else evidence
         self._map = method == "map"
         prior = evidence.prior
-        # Squares of the scales that are fixed; NaN for those that are free.
+        # Squares of the fixed scales; NaN for the free ones.
         self._noise = math.nan if "noise_std" in learn else prior.noise_std**2
         self._arm = math.nan if "arm_std" in learn else prior.arm_std**2
         self._guess = prior.noise_std**2
@@ -236,26 +238,25 @@ class Search:
         numbers[kernels.COUNT] = evidence.count - evidence.fixed - flat
         numbers[kernels.PSEUDO] = _NOISE_COUNT if self._map else 0.0
         numbers[kernels.NOISE_GUESS] = self._guess
-        if (
-            self._map and evidence.varies
-        ):  # rewards that are all alike say nothing against the guess
+        # If all rewards are equal, they do not contradict the guess.
+        if self._map and evidence.varies:
             numbers[kernels.NOISE_GUESS] = min(self._guess, _FAR_OFF * evidence.mean_square)
         numbers[kernels.COEF_GUESS] = evidence.unit**2 / self._guess
         numbers[kernels.LEAST_NOISE] = evidence.least_noise
         numbers[kernels.COEF] = math.nan if "coef_std" in learn else evidence.unit**2
         numbers[kernels.HELD] = math.nan
         numbers[kernels.FLAT] = float(method == "reml")
-        # The noise is no more than what rewards and guess have in all, and no less than rounding.
+        # The noise is at most the square of rewards and guess, and at least a rounding error of it.
         ends = evidence.mean_square, self._guess
         numbers[kernels.NOISE_LOW] = math.log(1e-9 * min(ends))
         numbers[kernels.NOISE_HIGH] = math.log(10.0 * max(ends))
         self._numbers = numbers
 
     def best(self) -> Point:
-        """Return the maximum."""
+        """Return the point with the highest likelihood."""
         if math.isnan(self._arm):
             grid = _GRID
-            if self._map:  # near the guess first, which is half of the work
+            if self._map:  # near the guess first: half of the work
                 grid = _NEAR + math.log(self._arm_guess)
             found = _minimum(lambda t: self._given(math.exp(t)).deviance, grid)
             if self._map and not grid[1] < found < grid[-2]:
@@ -267,14 +268,14 @@ class Search:
             return at_zero if at_zero.deviance <= point.deviance else point
         if self._arm == 0.0 or not math.isnan(self._noise):
             return self._given(self._arm / self._noise if self._arm else 0.0)
-        # arm_std is fixed and the noise is not: ρ moves with the noise
+        # arm_std is fixed and the noise is free, so ρ depends on the noise.
         low, high = self._numbers[[kernels.NOISE_LOW, kernels.NOISE_HIGH]]
         fixed, grid = self._arm, np.linspace(low, high, len(_GRID))
         found = _minimum(lambda t: self._given(fixed / math.exp(t), math.exp(t)).deviance, grid)
         return self._given(fixed / math.exp(found), math.exp(found))
 
     def _given(self, ratio: float, noise: float | None = None) -> Point:
-        """Return the best point with this ρ (and this noise)."""
+        """Return the best point with this ρ (and this noise, if given)."""
         return self._profile(ratio, self._noise if noise is None else noise, self._numbers)
 
     def _profile(self, ratio: float, noise: float, numbers: Floats) -> Point:
@@ -287,7 +288,7 @@ class Search:
             tri, square + data.square, log_arms, numbers, noise
         )
         deviance -= data.sum_log_weight
-        if self._map and math.isnan(self._arm):  # it is learned
+        if self._map and math.isnan(self._arm):  # arm_std is learned
             deviance += 2.0 * math.log1p(ratio / self._arm_guess)
             deviance -= _NEVER_ZERO * math.log(ratio)
         return Point(deviance, variance, ratio, kappa)
@@ -315,7 +316,7 @@ class Search:
         """Return the ends of the 95 % interval of coef_std, given arm_std."""
 
         def at(log_kappa: float) -> Point:
-            """Return the best point with this κ: as κ = coef/σ², whatever the noise."""
+            """Return the best point with this κ = coef/σ², for any noise."""
             kappa, numbers = math.exp(log_kappa), self._numbers.copy()
             if math.isnan(self._noise):
                 numbers[kernels.HELD] = kappa
@@ -335,10 +336,10 @@ class Search:
 
 
 def _minimum(f: Callable[[float], float], grid: Floats) -> float:
-    """Return where a function is smallest: the best of a grid, refined by Brent's method.
+    """Return where a function is smallest: the best point of a grid, refined by Brent's method.
 
-    Brent (1973), chapter 5: parabolas through the three best points, golden sections where they fail.
-    (SciPy's takes longer than all evaluations of the function together.)
+    Brent (1973), chapter 5: parabolas through the three best points, golden sections where these fail. (The overhead of
+    SciPy's implementation is larger than all evaluations of the function.)
     """
     points: list[float] = grid.tolist()
     values = [f(t) for t in points]
@@ -376,8 +377,8 @@ def _minimum(f: Callable[[float], float], grid: Floats) -> float:
 
 
 def _crossing(f: Callable[[float], float], inside: float, outside: float) -> float:
-    """Return where a function that is negative inside becomes positive."""
-    for _ in range(30):  # to a relative 1e-8
+    """Return where a function becomes positive, by bisection; it is negative at `inside`."""
+    for _ in range(30):  # reaches a relative error of 1e-8
         middle = 0.5 * (inside + outside)
         if f(middle) > 0.0:
             outside = middle

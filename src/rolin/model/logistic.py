@@ -1,9 +1,9 @@
 """Binary rewards: coefficients and arm effects on the logit scale, learned online in O(d²).
 
-Each outcome becomes one weighted Gaussian observation of the logit, a *site*: the one that moves the
-arm's normal distribution as the outcome does, in mean and variance (docs/explanation/maths.md, "Yes/no
-rewards"). So the machinery of the Gaussian model serves, with a noise of 1. A site depends on what was
-known at its time: the same outcomes in the same order give the same state, in another order nearly so.
+Each outcome becomes one weighted Gaussian observation of the logit, called a *site*. It changes mean and variance of the
+arm's normal distribution as the outcome does (docs/explanation/maths.md, "Binary rewards"). The Gaussian model, with a noise
+of 1, then does the rest. A site depends on the state at its time. So the same outcomes in the same order give the
+same state, and in another order nearly the same state.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ Floats = NDArray[np.float64]
 
 
 class Site(NamedTuple):
-    """The weighted Gaussian observation of a logit that an outcome was worth."""
+    """The weighted Gaussian observation of a logit that stands for an outcome."""
 
     reward: float
     weight: float
 
 
 class LogisticPosterior(Posterior):
-    """The running posterior of the robust linear model of logits.
+    """The running posterior of the robust linear model on the logit scale.
 
     Parameters
     ----------
     scales
-        The model's numbers, on the logit scale; noise_std must be 1.
+        The scales of the model on the logit scale; noise_std must be 1.
     n_features
         Number d of features of a context, the intercept not counted.
 
@@ -60,14 +60,14 @@ class LogisticPosterior(Posterior):
     def __init__(self, scales: Scales, n_features: int) -> None:
         if scales.noise_std != 1.0:
             raise ParameterError(
-                f"noise_std={scales.noise_std!r}, expected 1: logits have no noise"
+                f"noise_std={scales.noise_std!r}, expected 1: there is no noise on the logit scale"
             )
         super().__init__(scales, n_features)
 
     def observe(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
-        """Learn from one outcome, 0 or 1, as from so many like it as its weight."""
+        """Learn from one outcome, 0 or 1; a weight of h counts it h times."""
         super().observe(arm, context, _outcome(reward), weight)
 
     def observe_many(
@@ -77,7 +77,7 @@ class LogisticPosterior(Posterior):
         rewards: ArrayLike,
         weights: ArrayLike | None = None,
     ) -> None:
-        """Learn from n outcomes, the same as from one after the other; all or none."""
+        """Learn from n outcomes as from one after the other. If one is invalid, none is learned."""
         given = as_floats("rewards", rewards)
         if (wrong := np.flatnonzero(((given != 0.0) & (given != 1.0)).ravel())).size:
             i = int(wrong[0])
@@ -87,7 +87,7 @@ class LogisticPosterior(Posterior):
     def site(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> Site:
-        """Return what an outcome would be worth now; nothing is learned from it."""
+        """Return the site of an outcome in the current state. Nothing is learned."""
         outcome = _outcome(reward)
         name, x, _, h = self._observed(arm, context, outcome, weight)
         row = self._index.row_of.get(name, 0)
@@ -103,18 +103,19 @@ class LogisticPosterior(Posterior):
 
 
 class AdaptiveLogistic(Adaptive, LogisticPosterior):
-    """The same, learning arm_std and coef_std, or forgetting."""
+    """A logistic posterior that learns arm_std and coef_std, or forgets."""
 
 
 def probability_of(mean: Floats, std: Floats) -> LogitPrediction:
-    """Return what normal logits say of the probabilities."""
+    """Return mean and standard deviation of the probabilities of normally distributed logits."""
     out = np.empty((2, len(mean)))
     kernels.sigmoid_moments(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
     return LogitPrediction(out[0], out[1], mean, std)
 
 
 def _outcome(reward: object) -> float:
+    """Return a reward as 0.0 or 1.0, and reject all others."""
     outcome = reward if type(reward) is float else number_of("reward", reward)
     if outcome not in (0.0, 1.0):
-        raise InputError(f"reward={reward!r}, expected 0 or 1: no or yes")
+        raise InputError(f"reward={reward!r}, expected 0 (no) or 1 (yes)")
     return outcome

@@ -1,14 +1,14 @@
-"""Several models at once, weighted by how well they predict: scales known as far as the data tell.
+"""A mixture of models with different scales, weighted by how well they predict.
 
-Everything is in units of the noise: coef_std/noise_std is given, arm_std/noise_std is one of a few
-numbers t_g, and the noise itself has a scaled inverse χ² prior. Given t_g, the squared errors Q_g of
-all predictions say what is known of it (docs/explanation/maths.md, "Scales integrated out"):
+Everything is in units of the noise: coef_std/noise_std is given, arm_std/noise_std is one of a few numbers t_g, and the
+noise itself has a scaled inverse χ² prior. Given t_g, the posterior of the noise follows from the squared errors Q_g
+of all predictions (docs/explanation/maths.md, "Scales integrated out"):
 
     σ² | data, g ~ (ν₀ guess² + Q_g)/χ²_ν,   ν = ν₀ + N,
     p(g | data) ∝ p(g) exp(-D_g/2) (ν₀ guess² + Q_g)^(-ν/2)
 
-with D_g the log determinants of the evidence. The moments are the same for all t_g, so only the
-coefficients are kept once for each.
+where D_g are the log determinants of the evidence. The moments are the same for all t_g, so only the coefficients are
+stored once per t_g.
 """
 
 from __future__ import annotations
@@ -30,39 +30,40 @@ from rolin.model.learner import Learner
 from rolin.model.moments import Moments, check_factor
 from rolin.model.posterior import Posterior
 from rolin.model.scales import Scales
-from rolin.model.solve import rebuild
+from rolin.model.solve import solve_coefficients
 from rolin.model.summaries import Prediction
 
 __all__ = ["Beliefs", "Mixture"]
 
 Floats = NDArray[np.float64]
 
-# arm_std/noise_std, in units of its guess. Two apart, which is as well as 50 arms tell it.
+# Values of arm_std/noise_std, in units of its guess. They differ by factors of two, about the precision to which 50
+# arms determine it.
 _GRID = np.array([0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0])
-# Rewards that the guess of the noise counts as: the least with which all variances are finite.
+# The guess of the noise counts as this many rewards: the smallest number for which all variances are finite.
 _NOISE_COUNT = 3.0
 
 
 class Beliefs(NamedTuple):
-    """What is known of the scales, as (G,) arrays over the ratios arm_std/noise_std."""
+    """Posterior of the scales, as (G,) arrays over the ratios arm_std/noise_std."""
 
     ratio: Floats
     """arm_std/noise_std"""
     weight: Floats
-    """How likely each is; they sum to 1."""
+    """Probability of each ratio; they sum to 1."""
     noise_std: Floats
-    """If it were the right one: the noise, s with σ² ~ s² ν/χ²_ν."""
+    """The noise given each ratio: s with σ² ~ s² ν/χ²_ν"""
     freedom: float
     """ν"""
 
 
 class Mixture(Learner):
-    """The running posterior of the robust linear model, over its scales too.
+    """The running posterior of the robust linear model and of its scales.
 
     Parameters
     ----------
     scales
-        Guesses of noise_std and arm_std; coef_std and intercept_std count relative to the noise.
+        Guesses of noise_std and arm_std; coef_std and intercept_std are relative to the noise.
     n_features
         Number d of features of a context, the intercept not counted.
     """
@@ -72,7 +73,7 @@ class Mixture(Learner):
         self.guess = scales
         noise = scales.noise_std
         if scales.arm_std == 0.0:
-            raise ParameterError("arm_std=0, expected a positive guess")
+            raise ParameterError("arm_std=0, expected a positive number as the guess")
         unit = scales.arm_std / noise
         coef: Any = scales.coef_std
         coef = tuple(c / noise for c in coef) if isinstance(coef, tuple) else coef / noise
@@ -82,13 +83,13 @@ class Mixture(Learner):
             coef_std=coef,
             intercept_std=None if scales.intercept_std is None else scales.intercept_std / noise,
         )
-        # Half-Cauchy around the guess: its mass around each number, and all that is below the first.
+        # Half-Cauchy prior around the guess: its mass around each number; the first has all mass below the second.
         mass = math.log(2.0) * _GRID / (1.0 + _GRID**2)
         mass[0] = _GRID[1] * math.sqrt(0.5)
         self._log_prior = np.log(mass / mass.sum())
         self.ratio = unit * _GRID
         self.parts = [Posterior(replace(given, arm_std=float(t)), n_features) for t in self.ratio]
-        """One posterior per ratio, of a model whose noise is 1; they share their moments."""
+        """One posterior per ratio, for a model whose noise is 1. They share their moments."""
         self._arms, self._tails = self.parts[0]._arms, self.parts[0]._tails
         self._scatter = self.parts[0]._scatter
         self._coef = np.stack([part._coef for part in self.parts])
@@ -97,7 +98,7 @@ class Mixture(Learner):
         self._share()
 
     def _share(self) -> None:
-        """Let the parts look at the one state."""
+        """Let all posteriors use the arrays of the mixture."""
         for g, part in enumerate(self.parts):
             part._index, part._scatter = self._index, self._scatter
             part._arms, part._tails = self._arms, self._tails
@@ -105,7 +106,7 @@ class Mixture(Learner):
             part._numbers = self._numbers[g]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Be a copy, or what was pickled, whose parts look at its own state."""
+        """Take over a state, after copying or unpickling, and share its arrays."""
         vars(self).update(state)
         self._share()
 
@@ -122,8 +123,7 @@ class Mixture(Learner):
             self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
         ):  # fmt: skip
             raise NotFiniteError(
-                "context, reward or weight is too large or too small to compute with, given what "
-                "has been learned"
+                "context, reward or weight is too large or too small to compute with, given what has been learned"
             )
         if row > len(self._index):
             self._index.add(name)
@@ -136,13 +136,13 @@ class Mixture(Learner):
         return last_row
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
-        """Know these moments, and nothing else."""
-        rebuilt = [rebuild(part.scales, moments) for part in self.parts]
+        """Replace all evidence with `moments`."""
+        solved = [solve_coefficients(part.scales, moments) for part in self.parts]
         self.parts[0].fill(moments, removed)
         first = self.parts[0]
         self._index, self._arms, self._tails = first._index, first._arms, first._tails
         self._numbers[:] = self._numbers[0]
-        for g, (part, new) in enumerate(zip(self.parts, rebuilt, strict=True)):
+        for g, (part, new) in enumerate(zip(self.parts, solved, strict=True)):
             self._coef[g], self._factor[g] = new.coef, new.factor
             self._numbers[g, kernels.ARM_VARIANCE] = part.scales.arm_std**2
             self._numbers[g, kernels.LOG_DETERMINANTS] = new.log_determinants
@@ -150,7 +150,7 @@ class Mixture(Learner):
         self._share()
 
     def extend(self, n_features: int) -> None:
-        """Have more features, behind those that there are, of which nothing is known but the prior."""
+        """Append features, initialized from the prior."""
         for part in self.parts:
             part.extend(n_features)
         self.n_features, self._shape = n_features, (n_features,)
@@ -175,18 +175,18 @@ class Mixture(Learner):
 
     @property
     def beliefs(self) -> Beliefs:
-        """What is known of the scales."""
+        """The posterior of the scales."""
         freedom, table = self.weigh()
         return Beliefs(self.ratio, table[0], table[2], freedom)
 
     def weigh(self) -> tuple[float, Floats]:
-        """Return ν, and a (3, G) table: weights, their running sums, and the noise of each ratio."""
+        """Return ν and a (3, G) table: weights, their cumulative sums, and the noise of each ratio."""
         table = np.empty((3, len(self.ratio)))
         guess = _NOISE_COUNT * self.guess.noise_std**2
         return weigh(self._numbers, self._log_prior, guess, _NOISE_COUNT, table), table
 
     def predict_each(self, contexts: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Return (G, K) means and standard deviations, the latter in units of the noise."""
+        """Return (G, K) means, and (G, K) standard deviations in units of the noise."""
         zeros = np.zeros(len(rows))
         tables = np.stack([part.score(contexts, rows, zeros)[1] for part in self.parts])
         return tables[:, 0], tables[:, 1]
@@ -199,7 +199,7 @@ class Mixture(Learner):
         beliefs = self.beliefs
         each, std = self.predict_each(x, rows)
         mean = beliefs.weight @ each
-        # of Student's t: s² ν/(ν - 2); and what the models disagree by
+        # The variance of Student's t, s² ν/(ν - 2), plus the variance between the models.
         noise = beliefs.noise_std**2 * (beliefs.freedom / (beliefs.freedom - 2.0))
         with np.errstate(over="ignore"):
             variance = beliefs.weight @ (noise[:, None] * std**2 + (each - mean) ** 2)
@@ -215,6 +215,6 @@ class Mixture(Learner):
         return {**self.parts[0].arrays(), **own}
 
     def restore(self, names: Iterable[Name], removed: Iterable[Name], arrays: Any) -> None:
-        """Take the place of the mixture that had these names and arrays."""
+        """Restore the state of a mixture that had these names and arrays."""
         super().restore(names, removed, arrays)
         self._share()

@@ -1,8 +1,8 @@
-"""Additive evidence: all that a set of observations says, without any prior.
+"""Moments: all evidence of a set of observations as sums, without any prior.
 
-Everything the model needs is a function of sums, which add over shards, processes, machines
-and late batches, and from which the posterior for *any* scales can be rebuilt. They are kept
-**centred within each arm**: raw sums of x x' cancel catastrophically when features are offset.
+Everything that the model needs is a function of sums. They can be added over shards, processes, machines and late
+batches, and they determine the posterior for *any* scales. They are **centered within each arm**, because raw sums
+of x x' would cancel catastrophically if features are offset.
 
     N, Σ log h,  C = Σ h (x - x̄_i)(x - x̄_i)',  g = Σ h (x - x̄_i)(r - r̄_i),  q = Σ h (r - r̄_i)²
     per arm:  H_i = Σ h,  x̄_i,  r̄_i   (weighted means)
@@ -23,18 +23,18 @@ from numpy.typing import ArrayLike, NDArray
 from rolin._support.arms import ArmIndex, Name, canonical
 from rolin._support.checks import as_batch, number_of
 from rolin.errors import MergeError, NotFiniteError, ParameterError
-from rolin.model.kernels.moments import centre, pool
+from rolin.model.kernels.moments import center, pool
 
 __all__ = ["Moments", "Total", "check_factor"]
 
 Floats = NDArray[np.float64]
 
-# Numbers multiplied at a time: enough for BLAS, few enough to stay in the cache, and that plain sums lose
-# nothing.
+# Numbers multiplied at a time: enough for BLAS to be efficient, few enough to stay in the cache and for plain sums to
+# be accurate.
 _CHUNK = 131_072
-# How much larger than what is left the part of a sum of squares may be that is subtracted from it.
+# When a part of a sum of squares is subtracted, it may be this many times larger than the remainder.
 _FAR = 100.0
-# How far below zero rounding may push a sum of squares, relative to what it was subtracted from.
+# Rounding errors may make a sum of squares negative by this share of what was subtracted from.
 _NEGATIVE = 1e-9
 
 
@@ -42,8 +42,7 @@ _NEGATIVE = 1e-9
 class Moments:
     """The sums of a set of observations; `a + b` is the evidence of both.
 
-    Use [`zero`][rolin.Moments.zero] and [`of`][rolin.Moments.of] to make one. Its arrays are
-    read-only.
+    Make one with [`zero`][rolin.Moments.zero] or [`of`][rolin.Moments.of]. The arrays are read-only.
 
     Parameters
     ----------
@@ -52,11 +51,11 @@ class Moments:
     sum_log_weight
         Sum of the logarithms of their weights.
     scatter
-        (d, d): C, the contexts around their arm's mean.
+        (d, d): C, the scatter of contexts around the mean of their arm.
     cross
-        (d,): g, contexts with rewards around their arm's means.
+        (d,): g, the cross products of contexts and rewards around the means of their arm.
     reward_scatter
-        q, the rewards around their arm's mean.
+        q, the scatter of rewards around the mean of their arm.
     arms
         Names of the arms.
     weight
@@ -106,7 +105,7 @@ class Moments:
         return cls(
             0.0, 0.0, np.zeros((d, d)), np.zeros(d), 0.0, (), np.zeros(0), np.zeros((0, d)),
             np.zeros(0),
-        )  # fmt: skip  # one line of numbers reads better than nine
+        )  # fmt: skip
 
     @classmethod
     def of(
@@ -135,38 +134,38 @@ class Moments:
         rewards: Floats,
         weights: Floats,
     ) -> Moments:
-        """Return the moments of a batch whose n arms are places among K names, each used.
+        """Return the moments of a batch whose n arms are given as indices into K names, all of them used.
 
-        For data that have been checked, but for numbers that are not finite: those are refused.
+        The data must have been checked, except for numbers that are not finite: these raise `NotFiniteError`.
         """
         n, k, d = len(codes), len(arms), contexts.shape[1]
         weight = np.bincount(codes, weights, minlength=k).astype(np.float64)
         roots = np.sqrt(weights)
-        # Around the first observation of each arm, which is mostly as near its mean as the others are:
-        # that loses a bit or two, and saves a pass. If it was far out, once more, around the means.
-        centres = np.empty((k, 1 + d))
+        # Center at the first observation of each arm. It is usually as close to the mean as the others, so that this
+        # loses one or two bits of precision and saves a pass. If it was far away, repeat around the means.
+        centers = np.empty((k, 1 + d))
         first = np.empty(k, np.int64)
         first[codes[::-1]] = np.arange(n - 1, -1, -1)
-        centres[:, 0], centres[:, 1:] = rewards[first], contexts[first]
+        centers[:, 0], centers[:, 1:] = rewards[first], contexts[first]
         chunk = max(_CHUNK // (1 + d), 64)
         around = np.empty((min(n, chunk), 1 + d))
-        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
             for _ in range(3):
                 total, dropped = np.zeros((2, 1 + d, 1 + d))
                 sums = np.zeros((k, 1 + d))
                 for start in range(0, n, chunk):
                     part = slice(start, min(n, start + chunk))
                     some = around[: part.stop - start]
-                    centre(
+                    center(
                         contexts[part], rewards[part], weights[part], roots[part], codes[part],
-                        centres, sums, some,
+                        centers, sums, some,
                     )  # fmt: skip
                     term = some.T @ some + dropped
                     before = total
                     total = before + term
                     dropped = term - (total - before)  # Kahan's compensation
-                sums /= weight[:, None]  # x̄ - centre
-                centres += sums
+                sums /= weight[:, None]  # x̄ - center
+                centers += sums
                 sums *= np.sqrt(weight)[:, None]
                 off = sums.T @ sums
                 total = total + (dropped - off)
@@ -174,7 +173,9 @@ class Moments:
                     break
         np.fill_diagonal(total, np.maximum(np.diag(total), 0.0))
         if not (np.isfinite(total).all() and np.isfinite(weight).all()):
-            raise NotFiniteError("contexts, rewards or weights are too large to add up")
+            raise NotFiniteError(
+                "contexts, rewards or weights are too large to add up, or not finite"
+            )
         return cls(
             float(n),
             float(np.log(weights).sum()),
@@ -183,15 +184,15 @@ class Moments:
             float(total[0, 0]),
             arms,
             weight,
-            centres[:, 1:].copy(),
-            centres[:, 0].copy(),
+            centers[:, 1:].copy(),
+            centers[:, 0].copy(),
         )
 
     @classmethod
     def sum(cls, parts: Iterable[Moments]) -> Moments:
-        """Return the evidence of all parts, of which one at a time is held.
+        """Return the evidence of all parts, with one part in memory at a time.
 
-        It is `a + b + c + …`, but the time that a part takes does not grow with the arms that were seen
+        The result is `a + b + c + …`, but the time per part does not grow with the number of arms in the parts
         before it.
         """
         total: Total | None = None
@@ -206,7 +207,7 @@ class Moments:
         return total.moments()
 
     def decayed(self, factor: float) -> Moments:
-        """Return the evidence with all of its sums multiplied by a factor of at most 1."""
+        """Return the evidence with all sums multiplied by a factor of at most 1."""
         factor = check_factor(factor)
         if factor == 1.0:
             return self
@@ -232,7 +233,7 @@ class Moments:
         return total.moments()
 
     def __sub__(self, other: Moments) -> Moments:
-        """Take back a batch that was added by mistake; the inverse of `+`, up to rounding."""
+        """Subtract a batch that was added by mistake: the inverse of `+`, up to rounding."""
         if not isinstance(other, Moments):
             return NotImplemented
         self._check_features(other)
@@ -240,11 +241,13 @@ class Moments:
         rows = np.array([index.row_of.get(name, 0) for name in other.arms], np.int64)
         if rows.size and rows.min() == 0:
             name = other.arms[int(rows.argmin())]
-            raise MergeError(f"arm {name!r} is in what is subtracted but not in what it is from")
+            raise MergeError(
+                f"arm {name!r} is in the subtracted moments, but not in those they are subtracted from"
+            )
         mine = rows - 1
         total, taken = self.weight[mine], other.weight
         left = total - taken
-        # sums of n weights in another order differ by about √n roundings
+        # Sums of n weights in different order differ by about √n rounding errors.
         rounding = 4.0 * np.finfo(float).eps * max(16.0, self.count**0.5) * total
         if left.size and np.min(left + rounding) < 0:
             worst = int(np.argmin(left))
@@ -264,7 +267,7 @@ class Moments:
         apart = np.column_stack([from_taken, r_from_taken])[gone]
         sizes = np.column_stack([self.mean_context, self.mean_reward])[mine][gone]
         if (taken[gone] @ apart**2 > _NEGATIVE * before + 1e-20 * (taken[gone] @ sizes**2)).any():
-            raise MergeError("what is subtracted was never part of these moments")
+            raise MergeError("the subtracted moments were never part of these moments")
         weight, context = self.weight.copy(), self.mean_context.copy()
         reward = self.mean_reward.copy()
         weight[mine] = left
@@ -274,18 +277,18 @@ class Moments:
         count = self.count - other.count
         if not keep.any():
             if count != 0:
-                raise MergeError("what is subtracted was never part of these moments")
+                raise MergeError("the subtracted moments were never part of these moments")
             return Moments.zero(self.n_features)
         gdx = gain[:, None] * from_taken
         scatter = self.scatter - other.scatter - gdx.T @ from_taken
         reward_scatter = self.reward_scatter - other.reward_scatter - float(gain @ r_from_taken**2)
         after = np.append(np.diag(scatter), reward_scatter)
-        # what the rounding of the means alone may have done to the terms just subtracted
+        # How much the rounding errors of the means may have changed the subtracted terms.
         moved = gain[:, None] * np.abs(np.column_stack([from_taken, r_from_taken]))
         sizes = np.abs(np.column_stack([self.mean_context, self.mean_reward]))[mine]
         rounding = 16 * np.finfo(float).eps * (moved * sizes).sum(axis=0)
         if count < 0 or (after < -_NEGATIVE * before - rounding).any():
-            raise MergeError("what is subtracted was never part of these moments")
+            raise MergeError("the subtracted moments were never part of these moments")
         np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
         return Moments(
             count,
@@ -293,7 +296,7 @@ class Moments:
             scatter,
             self.cross - other.cross - r_from_taken @ gdx,
             max(reward_scatter, 0.0),
-            tuple(name for name, kept in zip(self.arms, keep, strict=True) if kept),
+            tuple(name for name, stays in zip(self.arms, keep, strict=True) if stays),
             weight[keep],
             context[keep],
             reward[keep],
@@ -305,7 +308,7 @@ class Moments:
 
 
 class Total:
-    """Moments that grow in place.
+    """A running sum of moments, updated in place.
 
     Parameters
     ----------
@@ -317,12 +320,12 @@ class Total:
         self._d = n_features
         self._index = ArmIndex()
         self._count = self._sum_log_weight = 0.0
-        # q, g and C in one, and what rounding dropped from them.
+        # q, g and C in one matrix, and its rounding errors.
         self._total, self._dropped = np.zeros((2, 1 + n_features, 1 + n_features))
         self._weight, self._means = np.zeros(0), np.zeros((0, 1 + n_features))
 
     def add(self, part: Moments) -> None:
-        """Add moments: O(K d²) of their K arms, however many there are by now."""
+        """Add moments: O(K d²) for their K arms, independent of the arms of the sum."""
         if part.n_features != self._d:
             raise _different(self._d, part.n_features)
         index = self._index
@@ -341,7 +344,7 @@ class Total:
         term[0, 1:] = term[1:, 0] = part.cross
         term += self._dropped
         chunk = max(_CHUNK // (1 + self._d), 64)
-        # what overflows is refused when the total is asked for
+        # `moments` reports overflows.
         apart, scaled = np.empty((2, min(len(mine), chunk), 1 + self._d))
         for start in range(0, len(mine), chunk):
             some = slice(start, start + chunk)
@@ -360,10 +363,10 @@ class Total:
         self._sum_log_weight += part.sum_log_weight
 
     def moments(self) -> Moments:
-        """Return what there is by now (a copy)."""
+        """Return the sum so far (a copy)."""
         k, total = len(self._index), self._total
         if not all(np.isfinite(part).all() for part in (total, self._weight[:k], self._means[:k])):
-            raise NotFiniteError("moments are too large to add up")
+            raise NotFiniteError("the moments are too large to add up")
         return Moments(
             self._count,
             self._sum_log_weight,
@@ -378,11 +381,11 @@ class Total:
 
 
 def _different(a: int, b: int) -> MergeError:
-    return MergeError(f"moments of {a} features cannot be combined with moments of {b}")
+    return MergeError(f"moments of {a} features cannot be combined with moments of {b} features")
 
 
 def check_factor(factor: object) -> float:
-    """Return by how much evidence is to decay."""
+    """Return a checked decay factor."""
     number = number_of("factor", factor, ParameterError)
     if not 0.0 < number <= 1.0:
         raise ParameterError(f"factor={factor!r}, expected a number above 0 and at most 1")

@@ -1,8 +1,7 @@
-"""Scales + evidence = posterior: updated in place in O(d²), read by predictions and draws.
+"""The posterior of the robust linear model, updated in place in O(d²) per reward.
 
-The shared coefficients are Gaussian, θ | data ~ N(θ̂, M⁻¹), and given them the arms' effects are
-independent, v_i | θ, data ~ N(w_i (r̄_i - x̄_i'θ), s₀²(1 - w_i)). So one d × d triangle and one
-row per arm say everything.
+The shared coefficients are Gaussian, θ | data ~ N(θ̂, M⁻¹). Given them, the arm effects are independent,
+v_i | θ, data ~ N(w_i (r̄_i - x̄_i'θ), s₀²(1 - w_i)). So one d × d triangle and one row per arm describe the posterior.
 """
 
 from __future__ import annotations
@@ -31,17 +30,18 @@ from rolin.model.draws import Sampling, Scores, check_sampling
 from rolin.model.learner import Learner
 from rolin.model.moments import Moments, check_factor
 from rolin.model.scales import Scales
-from rolin.model.solve import Rebuilt, rebuild
+from rolin.model.solve import CoefficientPosterior, solve_coefficients
 from rolin.model.sparse import SparseContexts
 from rolin.model.summaries import ArmEffects, Coefficients, Prediction
+from rolin.model.view import PosteriorView
 
 __all__ = ["Posterior"]
 
 Floats = NDArray[np.float64]
-# D and K D² up to which one fused loop beats two loops around a BLAS product (measured).
+# D and K D² up to which one fused loop is faster than two loops around a BLAS product (measured).
 _FUSED_SIZE = 20
 _FUSED = 80_000
-# D and K D² up to which one compiled loop rebuilds faster than LAPACK with its calls (measured).
+# D and K D² up to which a compiled loop solves for the coefficients faster than LAPACK (measured).
 _SMALL_SIZE = 64
 _SMALL = 1_000_000
 
@@ -52,7 +52,7 @@ class Posterior(Learner):
     Parameters
     ----------
     scales
-        The model's numbers.
+        The scales of the model.
     n_features
         Number d of features of a context, the intercept not counted.
 
@@ -65,7 +65,7 @@ class Posterior(Learner):
     ([2.0, 1.0], [0.667, 1.667])
     """
 
-    # What learns from one reward, and from many.
+    # The kernels that fold one reward, and many.
     _fold = staticmethod(kernels.observe)
     _fold_many = staticmethod(kernels.observe_many)
 
@@ -81,21 +81,21 @@ class Posterior(Learner):
         self._scatter = np.zeros((3, 1 + d, 1 + d))
         self._numbers = np.zeros(7)
         self.renewals = 0
-        """How often all of it has changed at once; between two, weights only grow."""
+        """How often the whole posterior has changed at once. Between two renewals, weights only grow."""
         self._numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
         self._numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
 
     @classmethod
     def of(cls, scales: Scales, moments: Moments, *, removed: Iterable[Name] = ()) -> Self:
-        """Build the posterior of any scales from moments: O(K d² + d³)."""
+        """Return the posterior for any scales and moments: O(K d² + d³)."""
         self = cls(scales, moments.n_features)
         self.fill(moments, removed)
         return self
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
-        """Know these moments, and nothing else: O(K d² + d³)."""
+        """Replace all evidence with `moments`: O(K d² + d³)."""
         index = ArmIndex(moments.arms, removed)
-        rebuilt = rebuild(self.scales, moments)
+        solved = solve_coefficients(self.scales, moments)
         self.renewals += 1
         self._index = index
         self._arms[:] = 0.0
@@ -113,26 +113,27 @@ class Posterior(Learner):
         self._numbers[kernels.COUNT] = moments.count
         self._numbers[kernels.SUM_LOG_WEIGHT] = moments.sum_log_weight
         self._numbers[kernels.LATEST] = 0.0
-        self._numbers[kernels.LOG_DETERMINANTS] = rebuilt.log_determinants
-        self._numbers[kernels.QUADRATIC] = rebuilt.quadratic
-        self._coef, self._factor = rebuilt.coef, rebuilt.factor
+        self._numbers[kernels.LOG_DETERMINANTS] = solved.log_determinants
+        self._numbers[kernels.QUADRATIC] = solved.quadratic
+        self._coef, self._factor = solved.coef, solved.factor
 
     def extend(self, n_features: int) -> None:
-        """Have more features, behind those that there are, of which nothing is known but the prior.
+        """Append features, initialized from the prior.
 
-        All that was seen had 0 there, so the rest of the state stays as it is, to the bit.
+        In all earlier observations they were 0, so the rest of the state does not change by a single bit.
         """
         for scales in (self.scales, getattr(self, "guess", self.scales)):
             if isinstance(scales.coef_std, tuple) or isinstance(scales.coef_mean, tuple):
                 raise ParameterError(
-                    "coef_std or coef_mean has one number per feature, so there is no prior for more features"
+                    "features cannot be appended: coef_std or coef_mean has one number per feature, so there is no "
+                    "prior for new ones"
                 )
         d, more = self.n_features, n_features - self.n_features
         self.renewals += 1
         mean, std = self.scales.prior(n_features)
         new, old = np.arange(d, d + more), np.delete(np.arange(len(mean)), np.s_[d : d + more])
         coef, factor = mean, np.zeros((len(mean), len(mean)))
-        coef[old] = self._coef  # an intercept stays the last
+        coef[old] = self._coef  # an intercept stays last
         factor[np.ix_(old, old)] = self._factor
         factor[new, new] = std[new]
         self._coef, self._factor = coef, factor
@@ -148,29 +149,29 @@ class Posterior(Learner):
             self._renew(self.scales, factor)
 
     def _renew(self, scales: Scales, age: float) -> None:
-        """Go on with these scales, and with all evidence times `age`."""
+        """Recompute the posterior with these scales and all evidence multiplied by `age`."""
         k, size = len(self._index), len(self._coef)
-        rebuilt = None
+        solved = None
         if size <= _SMALL_SIZE and k * size * size <= _SMALL:
             prior_mean, prior_std = scales.prior(self.n_features)
             coef, factor = np.empty(size), np.empty((size, size))
-            determinants, quadratic = kernels.rebuild(
+            determinants, quadratic = kernels.solve_coefficients(
                 age, scales.noise_std**2, scales.arm_std**2, prior_mean, prior_std,
                 self._arms, self._scatter, self._numbers, k, coef, factor,
             )  # fmt: skip
-            new = Rebuilt(coef, factor, determinants, quadratic)
+            new = CoefficientPosterior(coef, factor, determinants, quadratic)
             if all(np.isfinite(part).all() for part in new):
-                rebuilt = new
-        if rebuilt is None:
-            rebuilt = rebuild(scales, self._stored().decayed(age))
+                solved = new
+        if solved is None:
+            solved = solve_coefficients(scales, self._stored().decayed(age))
         self.scales = scales
         self.renewals += 1
-        self._coef, self._factor = rebuilt.coef, rebuilt.factor
+        self._coef, self._factor = solved.coef, solved.factor
         numbers = self._numbers
         numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
         numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
-        numbers[kernels.LOG_DETERMINANTS] = rebuilt.log_determinants
-        numbers[kernels.QUADRATIC] = rebuilt.quadratic
+        numbers[kernels.LOG_DETERMINANTS] = solved.log_determinants
+        numbers[kernels.QUADRATIC] = solved.quadratic
         if age != 1.0:
             self._arms[1 : 1 + k, kernels.WEIGHT] *= age
             self._scatter *= age
@@ -178,18 +179,18 @@ class Posterior(Learner):
             numbers[kernels.SUM_LOG_WEIGHT] *= age
 
     def __repr__(self) -> str:
-        """Say what it has seen."""
+        """Return the number of rewards, arms and features in one line."""
         seen = f"{self.count:g} rewards of {len(self._index)} arms"
-        return f"<{type(self).__name__} of {self.n_features} features, {seen}>"
+        return f"<{type(self).__name__}: {self.n_features} features, {seen}>"
 
     # -- learning ----------------------------------------------------------------------------
 
     def observe(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
-        """Learn from one reward, of noise variance σ²/weight, in O(d²) whatever the arms."""
+        """Learn from one reward of noise variance σ²/weight, in O(d²) for any number of arms."""
         x: Any = context
-        # Ready for the kernels as it is? Written out: a call would take 0.1 µs.
+        # Is it ready for the kernels? Written out here, because a function call would take 0.1 µs.
         if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
             x = as_floats("context", x)
         if x.shape != self._shape:
@@ -205,7 +206,7 @@ class Posterior(Learner):
             self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
         ):  # fmt: skip
             raise _not_finite(x, r, h)
-        if row > len(self._index.names):  # only now, when all has gone well
+        if row > len(self._index.names):  # only now that the kernel has succeeded
             self._index.add(name)
 
     def observe_many(
@@ -215,7 +216,7 @@ class Posterior(Learner):
         rewards: ArrayLike,
         weights: ArrayLike | None = None,
     ) -> None:
-        """Learn from n rewards, the same as from one after the other; all or none."""
+        """Learn from n rewards as from one after the other. If one is invalid, none is learned."""
         batch = as_batch(arms, contexts, rewards, weights, self.n_features)
         new: dict[Name, int] = {}
         rows = np.empty(len(batch.arms), dtype=np.int64)
@@ -226,8 +227,8 @@ class Posterior(Learner):
             )
         self._reserve(len(self._index) + len(new))
         touched = np.unique(rows)
-        kept = [a.copy() for a in (self._coef, self._factor, self._scatter, self._numbers)]
-        kept_arms, kept_tails = self._arms[touched], self._tails[touched]
+        before = [a.copy() for a in (self._coef, self._factor, self._scatter, self._numbers)]
+        arms_before, tails_before = self._arms[touched], self._tails[touched]
         known = len(self._index)
         try:
             done = self._fold_many(
@@ -238,14 +239,14 @@ class Posterior(Learner):
                 raise _not_finite(batch.contexts, batch.rewards, batch.weights)
             for name in new:
                 self._index.add(name)
-        except BaseException:  # also Ctrl-C, which waits until the kernel returns
+        except BaseException:  # also Ctrl-C, which Python raises after the kernel returns
             self._index.drop(known)
-            self._coef, self._factor, self._scatter, self._numbers = kept
-            self._arms[touched], self._tails[touched] = kept_arms, kept_tails
+            self._coef, self._factor, self._scatter, self._numbers = before
+            self._arms[touched], self._tails[touched] = arms_before, tails_before
             raise
 
     def _reserve(self, last_row: int) -> int:
-        """Make room for rows up to `last_row`, at least doubling, so growth is amortised."""
+        """Allocate rows up to `last_row`, at least doubling their number, so that growth is amortized."""
         if last_row >= len(self._arms):
             rows = max(last_row + 1, 2 * len(self._arms))
             for name in ("_arms", "_tails"):
@@ -253,7 +254,7 @@ class Posterior(Learner):
                 grown = np.zeros((rows, old.shape[1]), dtype=old.dtype)
                 grown[: len(old)] = old
                 setattr(self, name, grown)
-        # what an update that was interrupted may have left
+        # An interrupted update may have left something here.
         self._arms[1 + len(self._index) : 1 + last_row] = 0.0
         self._tails[1 + len(self._index) : 1 + last_row] = 0.0
         return last_row
@@ -262,7 +263,7 @@ class Posterior(Learner):
 
     @property
     def count(self) -> float:
-        """Number of observations."""
+        """Number of rewards, after decay."""
         return float(self._numbers[kernels.COUNT])
 
     @property
@@ -300,7 +301,7 @@ class Posterior(Learner):
         )
 
     def shrinkage(self, arms: Iterable[Name] | None = None) -> Floats:
-        """Return w of each arm: 0 for an unseen one, towards 1 as it is pulled."""
+        """Return the shrinkage w of each arm: 0 for an unseen arm, close to 1 after many rewards."""
         return self._shrinkage(self._named(arms))[0]
 
     def _shrinkage(self, named: ArmRows) -> tuple[Floats, Floats]:
@@ -310,7 +311,7 @@ class Posterior(Learner):
         return evidence / (evidence + noise), noise / (evidence + noise)
 
     def arm_effects(self, arms: Iterable[Name] | None = None) -> ArmEffects:
-        """Return the posterior of the arms' effects, by default of all arms seen."""
+        """Return the posterior of the arm effects, by default of all seen arms."""
         named = self._named(arms)
         state = self._arms[named.rows]
         w, unshrunk = self._shrinkage(named)
@@ -327,8 +328,8 @@ class Posterior(Learner):
     def predict(self, contexts: ArrayLike, arms: Iterable[Name] | None = None) -> Prediction:
         """Return mean and standard deviation of each arm's mean reward in its context.
 
-        Eq. (implement-mu) and (implement-tau) of the paper. An unseen arm has the right prior:
-        mean x'θ̂ and variance arm_std² + x'M⁻¹x.
+        Eq. (implement-mu) and (implement-tau) of the paper. An unseen arm has mean x'θ̂ and variance
+        arm_std² + x'M⁻¹x.
 
         Parameters
         ----------
@@ -352,9 +353,9 @@ class Posterior(Learner):
     ) -> Floats:
         """Return (size, K) draws of the arms' mean rewards from the posterior.
 
-        Both kinds of sampling give every arm the same distribution, N(mean, std²). Marginal
-        sampling draws the arms independently, as in Algorithm 1 of the paper; joint sampling
-        draws one set of coefficients for all of them, which is the true posterior.
+        With both kinds of sampling, every arm has the distribution N(mean, std²). Marginal sampling draws the
+        arms independently, as in Algorithm 1 of the paper. Joint sampling draws one set of coefficients for all
+        arms, which is the true posterior.
         """
         check_sampling(sampling)
         size = count_of("size", size)
@@ -369,7 +370,7 @@ class Posterior(Learner):
             ]
         ).reshape(size, len(x))
 
-    # -- for policies: rows and arrays that have been checked ---------------------------------
+    # -- for policies: rows and arrays must have been checked ---------------------------------
 
     @property
     def size(self) -> int:
@@ -377,7 +378,7 @@ class Posterior(Learner):
         return len(self._coef)
 
     def score(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
-        """Score each arm by mean + draw * std; the table's rows are mean, std and score."""
+        """Score each arm by mean + draw * std; the rows of the table are mean, std and score."""
         n, size = len(rows), len(self._coef)
         out = np.empty((3, n))
         if size <= _FUSED_SIZE and n * size * size <= _FUSED:
@@ -387,18 +388,18 @@ class Posterior(Learner):
         else:
             u = np.empty((2, n, size))
             kernels.residuals(contexts, rows, self._arms, self._coef, self._numbers, u[0], out)
-            with np.errstate(invalid="ignore", over="ignore"):  # `spread` will find it
+            with np.errstate(invalid="ignore", over="ignore"):  # `spread` reports it
                 np.matmul(u[0], self._factor.T, out=u[1])
             best = kernels.spread(u[1], draws, out)
         if best == NOT_FINITE:
             raise first_not_finite("contexts", contexts)
-        # what Scores(…) does, in half the time
+        # The same as Scores(…), in half the time.
         return tuple.__new__(Scores, (best, out))
 
     def score_many(
         self, contexts: Floats, rows: NDArray[np.int64], draws: Floats, sizes: Sequence[int]
     ) -> list[Scores]:
-        """Score several questions, one after the other in the arrays, in one pass."""
+        """Score the candidates of several decisions, which follow each other in the arrays, in one pass."""
         ends = np.cumsum(sizes)
         try:
             _, out = self.score(contexts, rows, draws)
@@ -417,7 +418,7 @@ class Posterior(Learner):
     def score_joint(
         self, contexts: Floats | SparseContexts, rows: NDArray[np.int64], draws: Floats
     ) -> Scores:
-        """Score each arm by a joint draw, made from D + K standard normal numbers."""
+        """Score all arms by a joint draw, made from D + K standard normal numbers."""
         out = np.empty((1, len(rows)))
         state = (self._arms, self._coef, self._factor, self._numbers)
         if isinstance(contexts, SparseContexts):
@@ -430,8 +431,22 @@ class Posterior(Learner):
             raise first_not_finite("contexts", values)
         return tuple.__new__(Scores, (best, out))
 
+    def view(self) -> PosteriorView:
+        """Return the arrays of the posterior as they are now, for reading only."""
+        return PosteriorView(
+            self._index, self._arms, self._coef, self._factor, self._numbers, self.renewals
+        )
+
+    def loadings(self, vectors: Floats) -> Floats:
+        """Return T x of (n, D) vectors x: how x'θ follows the uncertainty of the coefficients.
+
+        θ = θ̂ + T'z with standard normal z, so x'θ = x'θ̂ + (T x)'z, and its variance is |T x|².
+        """
+        loadings: Floats = vectors @ self._factor.T
+        return loadings
+
     def own_std(self, rows: NDArray[np.int64]) -> Floats:
-        """Return what is left of each arm's uncertainty when the coefficients are known."""
+        """Return the standard deviation of each arm's effect if the coefficients were known."""
         weight = self._arms[rows, kernels.WEIGHT]
         noise, arm_variance = self.scales.noise_std**2, self.scales.arm_std**2
         variance: Floats = arm_variance * (noise / (noise + weight * arm_variance))
@@ -459,11 +474,10 @@ class Posterior(Learner):
 
 
 def _not_finite(contexts: ArrayLike, rewards: ArrayLike, weights: ArrayLike) -> NotFiniteError:
-    """Return the error for an observation that the kernel refused."""
+    """Return the error for an observation that the kernel rejected."""
     for name, values in (("context", contexts), ("reward", rewards), ("weight", weights)):
         if not np.isfinite(values).all():
             return first_not_finite(name, np.asarray(values, dtype=np.float64))
     return NotFiniteError(
-        "context, reward or weight is too large or too small to compute with, given what has been "
-        "learned"
+        "context, reward or weight is too large or too small to compute with, given what has been learned"
     )

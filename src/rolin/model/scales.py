@@ -1,9 +1,9 @@
-"""The model that every Gaussian policy assumes, as its numbers.
+"""The scales of the robust linear model, which every Gaussian policy assumes.
 
     r = x'θ + v_i + ε,   θ_j ~ N(coef_mean_j, coef_std_j²),   v_i ~ N(0, arm_std²),
     ε ~ N(0, noise_std²)
 
-An intercept is one more coefficient whose feature is always 1.
+An intercept is one more coefficient, whose feature is always 1.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from rolin.errors import ParameterError, ShapeError
 
 __all__ = ["CoefScale", "Learn", "Numbers", "Scale", "Scales", "guess_of"]
 
-# The squares of scales are computed with, so they must be ordinary floating-point numbers.
+# The squares of scales must be normal floating-point numbers too.
 _SMALLEST, _LARGEST = 1e-150, 1e150
 
 Numbers = float | Sequence[float] | NDArray[np.float64]
 Learn = Literal["learn"]
 Scale = float | Learn | tuple[Learn, float]
-"""A number; or `"learn"`, or `("learn", 0.5)` to begin with 0.5."""
+"""A number; or `"learn"`, or `("learn", 0.5)` to start with 0.5."""
 CoefScale = Numbers | Learn | tuple[Learn, Numbers]
-"""The same, where there may be one number per feature."""
+"""The same, with one number for all features or one per feature."""
 
 
 def guess_of(name: str, value: object, default: float) -> tuple[Any, bool]:
-    """Return the number to begin with, and whether it is to be learned."""
+    """Return the number to start with, and whether the scale is learned."""
     if isinstance(value, str):
         if value == "learn":
             return default, True
@@ -40,12 +40,12 @@ def guess_of(name: str, value: object, default: float) -> tuple[Any, bool]:
     if isinstance(value, (tuple, list)) and value and isinstance(value[0], str):
         if value[0] == "learn" and len(value) == 2:
             return value[1], True
-        raise ParameterError(f"{name}={value!r}, expected ('learn', number to begin with)")
+        raise ParameterError(f"{name}={value!r}, expected ('learn', number to start with)")
     return value, False
 
 
 def _scale(name: str, value: object, *, zero: bool = False) -> float:
-    """Return a positive number (or zero, where allowed) or say what was wrong with it."""
+    """Return a checked positive number (or zero, if allowed)."""
     number = number_of(name, value, ParameterError)
     if not (_SMALLEST <= number <= _LARGEST or (zero and number == 0.0)):
         expected = "zero or a positive number" if zero else "a positive number"
@@ -54,6 +54,7 @@ def _scale(name: str, value: object, *, zero: bool = False) -> float:
 
 
 def _mean(name: str, value: object) -> float:
+    """Return a checked prior mean."""
     number = number_of(name, value, ParameterError)
     if not abs(number) <= _LARGEST:
         raise ParameterError(f"{name}={value!r}, expected a finite number (up to 1e150)")
@@ -62,21 +63,20 @@ def _mean(name: str, value: object) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Scales:
-    """The numbers of the model: how far noise, arms and coefficients vary.
+    """The scales of the model: how much noise, arm effects and coefficients vary.
 
     Parameters
     ----------
     noise_std
         Standard deviation σ of the reward around its mean.
     arm_std
-        Standard deviation σ₀ of the arms' effects: what the features miss. Exactly 0 gives
-        the ordinary linear bandit.
+        Standard deviation σ₀ of the arm effects, which the features miss. 0 gives the ordinary linear bandit.
     coef_std
         Prior standard deviation of the coefficients: one number, or one per feature.
     coef_mean
         Prior mean of the coefficients: one number, or one per feature.
     intercept_std
-        Prior standard deviation of the intercept; `None` means that there is none.
+        Prior standard deviation of the intercept; `None` for no intercept.
     intercept_mean
         Prior mean of the intercept.
 
@@ -94,8 +94,8 @@ class Scales:
     intercept_mean: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check every value and bring it to a plain number or a tuple of them."""
-        set_ = object.__setattr__  # the dataclass is frozen for everyone else
+        """Check every value and convert it to a number or a tuple of numbers."""
+        set_ = object.__setattr__  # the dataclass is frozen
         set_(self, "noise_std", _scale("noise_std", self.noise_std))
         set_(self, "arm_std", _scale("arm_std", self.arm_std, zero=True))
         for name, check in (("coef_std", _scale), ("coef_mean", _mean)):
@@ -129,7 +129,7 @@ class Scales:
         return evidence / (evidence + self.noise_std**2)
 
     def prior(self, n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return prior mean and standard deviation of all coefficients, the intercept last."""
+        """Return prior means and standard deviations of all coefficients, the intercept last."""
         columns = []
         last_of = {"coef_mean": self.intercept_mean, "coef_std": self.intercept_std or 0.0}
         for name, last in last_of.items():

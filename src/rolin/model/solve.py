@@ -1,11 +1,10 @@
-"""From scales and moments to the posterior of the coefficients, in O(K d² + d³).
+"""Solve for the posterior of the coefficients, given scales and moments, in O(K d² + d³).
 
     M = Λ + σ⁻²[C + Σ_i H_i (1 - w_i) x̄_i x̄_i'],    b = Λm + σ⁻²[g + Σ_i H_i (1 - w_i) x̄_i r̄_i]
 
-(docs/explanation/maths.md, "Additive evidence"). The part between the arms is never added to the rest:
-with features offset by a million, its rounding would swallow the information about their
-slopes. All is stacked as the rows of a least-squares problem instead, and reduced by QR to a
-triangle R with R'R = M.
+(docs/explanation/maths.md, "Additive evidence"). The sum over the arms is never added to the rest. If features are offset by a
+million, its rounding errors would hide the information about their slopes. Instead, all parts are stacked as the rows
+of a least-squares problem and reduced by QR to a triangle R with R'R = M.
 """
 
 from __future__ import annotations
@@ -19,37 +18,43 @@ from rolin.errors import NotFiniteError
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 
-__all__ = ["Rebuilt", "rebuild"]
+__all__ = ["CoefficientPosterior", "solve_coefficients"]
 
 Floats = NDArray[np.float64]
 
-# Arms stacked at a time: bounds the memory beside the moments themselves.
+# Arms that are stacked at a time. This limits the additional memory.
 _CHUNK = 16_384
 
 
-class Rebuilt(NamedTuple):
-    """Posterior of the coefficients, intercept last."""
+class CoefficientPosterior(NamedTuple):
+    """Posterior of the coefficients (an intercept is the last), and the evidence of the scales."""
 
     coef: Floats  # (D,): θ̂
     factor: Floats  # (D, D): lower-triangular T with T'T = M⁻¹
-    log_determinants: float  # the log evidence is -½ (N log 2π + this + the quadratic form)
+    log_determinants: float  # the log evidence is -½ (N log 2π + log_determinants + quadratic)
     quadratic: float
 
 
-def rebuild(scales: Scales, moments: Moments) -> Rebuilt:
-    """Return the exact posterior of the coefficients, and the evidence of the scales."""
+def solve_coefficients(scales: Scales, moments: Moments) -> CoefficientPosterior:
+    """Return the exact posterior of the coefficients, and the evidence of the scales.
+
+    Raises `NotFiniteError` if the result is beyond the range of floating-point numbers.
+    """
     try:
         with np.errstate(all="ignore"):
-            rebuilt = _rebuild(scales, moments)
-        finite = all(np.isfinite(part).all() for part in rebuilt)
+            solution = _solve_coefficients(scales, moments)
+        finite = all(np.isfinite(part).all() for part in solution)
     except np.linalg.LinAlgError:
         finite = False
     if not finite:
-        raise NotFiniteError("scales and moments are too far apart to compute with")
-    return rebuilt
+        raise NotFiniteError(
+            "the posterior of the coefficients is not finite: scales and moments differ by too many orders of "
+            "magnitude"
+        )
+    return solution
 
 
-def _rebuild(scales: Scales, moments: Moments) -> Rebuilt:
+def _solve_coefficients(scales: Scales, moments: Moments) -> CoefficientPosterior:
     d = moments.n_features
     prior_mean, prior_std = scales.prior(d)
     size = len(prior_mean)
@@ -61,10 +66,10 @@ def _rebuild(scales: Scales, moments: Moments) -> Rebuilt:
     right[:d] += moments.cross / noise
 
     left = _left_root(scatter, 1.0 / prior_std)
-    # One more column for the right-hand side: the triangle then holds R and R θ̂.
+    # One more column for the right-hand side: the triangle holds R and R θ̂.
     triangle = np.zeros((size + 1, size + 1))
     triangle[:size, :size] = left.T
-    triangle[:size, size] = _solve(left, right, lower=True)
+    triangle[:size, size] = _solve_triangle(left, right, lower=True)
     for start in range(0, len(odds), _CHUNK):
         part = slice(start, start + _CHUNK)
         rows = np.ones((len(odds[part]), size + 1))
@@ -73,10 +78,10 @@ def _rebuild(scales: Scales, moments: Moments) -> Rebuilt:
         rows *= np.sqrt(moments.weight[part] / (noise * (1.0 + odds[part])))[:, None]
         triangle = _qr(np.vstack([triangle, rows]))
     r = triangle[:size, :size]
-    coef = _solve(r, triangle[:size, size])
+    coef = _solve_triangle(r, triangle[:size, size])
 
-    # -2 log p(r), docs/explanation/maths.md, "Evidence": the determinants, then the quadratic form at its
-    # minimum θ̂, as a sum of squares, since a difference would cancel.
+    # -2 log p(r), docs/explanation/maths.md, "Evidence": the determinants, and the quadratic form at its minimum θ̂. It is
+    # computed as a sum of squares, because a difference would cancel.
     theta, apart = coef[:d], moments.mean_reward - moments.mean_context @ coef[:d]
     if scales.has_intercept:
         apart = apart - coef[d]
@@ -89,9 +94,9 @@ def _rebuild(scales: Scales, moments: Moments) -> Rebuilt:
         + np.log1p(odds).sum()
         + 2.0 * (np.log(np.abs(np.diag(r))).sum() + np.log(prior_std).sum())
     )
-    return Rebuilt(
+    return CoefficientPosterior(
         coef=coef,
-        factor=np.ascontiguousarray(_solve(r, np.eye(size)).T),  # M⁻¹ = R⁻¹ R⁻ᵀ
+        factor=np.ascontiguousarray(_solve_triangle(r, np.eye(size)).T),  # M⁻¹ = R⁻¹ R⁻ᵀ
         log_determinants=float(log_determinants),
         quadratic=quadratic,
     )
@@ -102,9 +107,9 @@ def _left_root(scatter: Floats, prior_precision_root: Floats) -> Floats:
     try:
         return np.asarray(np.linalg.cholesky(scatter + np.diag(prior_precision_root**2)), float)
     except np.linalg.LinAlgError:
-        # Rounding has left the scatter a little below zero in a direction where the prior is
-        # too weak to lift it: drop what is negative. Scaled to a unit diagonal first, so that
-        # features of small scale are not lost beside large ones.
+        # Rounding errors have made the scatter slightly negative in some direction, and the prior is too weak to
+        # compensate. Replace negative eigenvalues by zero. First scale to a unit diagonal, so that features of
+        # small scale are not lost beside large ones.
         scale = np.sqrt(np.maximum(np.diag(scatter), 0.0))
         scale[scale == 0.0] = 1.0
         values, axes = np.linalg.eigh(scatter / np.outer(scale, scale))
@@ -118,10 +123,11 @@ def _qr(rows: Floats) -> Floats:
     return r
 
 
-def _solve(triangle: Floats, right: Floats, *, lower: bool = False) -> Floats:
+def _solve_triangle(triangle: Floats, right: Floats, *, lower: bool = False) -> Floats:
+    """Solve a triangular system; one of size 0 has the solution of size 0."""
     if not len(triangle):
         return np.zeros_like(right)
-    from scipy.linalg import solve_triangular  # 0.2 s to import, and only needed here
+    from scipy.linalg import solve_triangular  # takes 0.2 s to import
 
     solution: Floats = solve_triangular(triangle, right, lower=lower, check_finite=False)
     return solution

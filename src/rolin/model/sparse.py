@@ -1,4 +1,4 @@
-"""Contexts that are mostly zeros, by what is not: crossed and one-hot features."""
+"""Sparse contexts, such as those of crossed and one-hot features."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Floats = NDArray[np.float64]
 
 
 def is_sparse(contexts: object) -> bool:
-    """Return whether contexts are a sparse matrix of SciPy's."""
+    """Return whether contexts are a sparse matrix or array of SciPy."""
     return hasattr(contexts, "tocsr") and hasattr(contexts, "toarray")
 
 
 class SparseContexts:
-    """(K, d) contexts in compressed rows; a row that is asked for is an array.
+    """(K, d) contexts in compressed sparse rows. Indexing returns dense rows.
 
     Parameters
     ----------
     matrix
-        A sparse matrix or array of SciPy's.
+        A sparse matrix or array of SciPy.
     """
 
     def __init__(self, matrix: Any) -> None:
@@ -35,7 +35,7 @@ class SparseContexts:
                 "expected numbers, (K, d)"
             )
         csr = matrix.tocsr()
-        if not csr.has_canonical_format:  # an entry that is there twice means its sum
+        if not csr.has_canonical_format:  # duplicate entries mean their sum
             csr = csr.copy()
             csr.sum_duplicates()
         self.shape: tuple[int, ...] = csr.shape
@@ -47,7 +47,7 @@ class SparseContexts:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> Floats:
-        """Return a row, or several, as an array."""
+        """Return one row or several rows as a dense array."""
         if isinstance(rows, (int, np.integer)):
             x = np.zeros(self.shape[1])
             own = slice(self.ends[rows], self.ends[rows + 1])

@@ -1,8 +1,7 @@
-"""The state of a policy as one safe, versioned file.
+"""State files: the state of a policy, or moments, as one safe and versioned file.
 
-The format is safetensors: arrays and a text header, nothing that could run on loading. The
-header (one JSON text) holds the settings and a digest of everything, so that damage is found. A file is written
-beside its place and moved there, so that it is either the old one or the new one, never half.
+The format is safetensors: arrays and a text header, and no code that could run on loading. The header, a JSON text, holds
+the settings and a digest of everything, which detects damage. Files are replaced atomically.
 """
 
 from __future__ import annotations
@@ -44,28 +43,35 @@ __all__ = [
 FORMAT = "rolin-state"
 VERSION = 1
 MOMENTS = "Moments"
-"""What stands in place of the name of a policy."""
+"""The name of the policy in a file that holds moments instead of a policy."""
 FOLDED = "folded"
-"""The setting that says how many pieces of a log these moments are of, as long as some are missing."""
+"""The setting that counts the partitions in these moments, in the checkpoint of an unfinished fit."""
 
 
 class State(NamedTuple):
-    """All there is to a policy."""
+    """The complete state of a policy."""
 
     policy: str
+    """Name of its class."""
     settings: dict[str, Any]
     names: Sequence[Name]
+    """Name of every row of the arrays."""
     removed: Sequence[Name]
+    """Names of removed arms."""
     decisions: int
+    """Number of decisions without a key."""
     arrays: Mapping[str, NDArray[Any]]
     feature_map: str | None = None
-    """What makes vectors of raw features, as JSON."""
+    """The feature map as JSON."""
+
+
+# -- files -----------------------------------------------------------------------------------
 
 
 def pack(state: State) -> bytes:
     """Return a state as the bytes of its file."""
     tensors = {name: np.ascontiguousarray(array) for name, array in state.arrays.items()}
-    # Names go into an array of bytes, not the header, whose size safetensors limits.
+    # Names go into an array of bytes: safetensors limits the size of the header.
     text = json.dumps([[encode(n) for n in state.names], [encode(n) for n in state.removed]])
     tensors["names"] = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
     header = {
@@ -86,14 +92,14 @@ def write(path: str | PathLike[str], state: State) -> None:
 
 
 def read(path: str | PathLike[str]) -> State:
-    """Read a state, or raise `StateFileError` if the file is not a whole one of ours."""
+    """Read a state; raise `StateFileError` if the file is damaged or not a state file of rolin."""
     if os.path.lexists(path) and not Path(path).is_file():
         raise StateFileError(f"{path} is not a file")
     return unpack(Path(path).read_bytes(), str(path))
 
 
 def unpack(data: bytes, source: str) -> State:
-    """Return the state that `pack` packed, or raise `StateFileError` naming the source."""
+    """Return the state that `pack` packed; raise `StateFileError` with the name of the source."""
     try:
         length = int.from_bytes(data[:8], "little")
         metadata = json.loads(data[8 : 8 + length]).get("__metadata__") or {}
@@ -134,8 +140,11 @@ def _digest(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> s
     return digest.hexdigest()
 
 
+# -- names of arms ---------------------------------------------------------------------------
+
+
 def encode(name: Name) -> object:
-    """Return the name of an arm as JSON has it."""
+    """Return the name of an arm as a JSON value."""
     if isinstance(name, (str, int)):
         return name
     if isinstance(name, PastArm):
@@ -153,10 +162,13 @@ def decode(name: Any) -> Name:
     return name
 
 
+# -- moments ---------------------------------------------------------------------------------
+
+
 def state_of(
-    moments: Moments, settings: Mapping[str, Any] | None = None, features: str | None = None
+    moments: Moments, settings: Mapping[str, Any] | None = None, feature_map: str | None = None
 ) -> State:
-    """Return moments as a state."""
+    """Return moments as a state, with settings and the JSON of a feature map."""
     numbers = [moments.count, moments.sum_log_weight, moments.reward_scatter]
     arrays = {
         "numbers": np.array(numbers),
@@ -166,11 +178,11 @@ def state_of(
         "mean_context": moments.mean_context,
         "mean_reward": moments.mean_reward,
     }
-    return State(MOMENTS, dict(settings or {}), moments.arms, (), 0, arrays, features)
+    return State(MOMENTS, dict(settings or {}), moments.arms, (), 0, arrays, feature_map)
 
 
 def moments_of(state: State) -> Moments:
-    """Return the moments of a state."""
+    """Return the moments in a state; raise `StateFileError` if the arrays do not fit together."""
     arrays = {name: np.array(array) for name, array in state.arrays.items()}
     try:
         k, d = arrays["mean_context"].shape
@@ -182,7 +194,7 @@ def moments_of(state: State) -> Moments:
             if arrays[name].shape != shape:
                 raise ValueError(f"{name} has shape {arrays[name].shape}, expected {shape}")
             if not np.isfinite(arrays[name]).all():
-                raise ValueError(f"{name} has numbers that are not finite")
+                raise ValueError(f"{name} contains numbers that are not finite")
         if len(state.names) != k:
             raise ValueError(f"there are {len(state.names)} names for {k} arms")
     except (KeyError, ValueError) as error:

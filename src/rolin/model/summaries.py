@@ -1,4 +1,4 @@
-"""What a posterior says: predictions, coefficients, arm effects."""
+"""Results of a posterior: predictions, coefficients, arm effects."""
 
 from __future__ import annotations
 
@@ -26,48 +26,49 @@ class Prediction(NamedTuple):
     """(K,)"""
 
     def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
-        """Return the ends of intervals that hold the mean rewards with this probability."""
+        """Return the ends of intervals that contain the mean rewards with this probability."""
         reach = _reach(level) * self.std
         return self.mean - reach, self.mean + reach
 
 
 class LogitPrediction(Prediction):
-    """Posterior of each arm's probability of a yes in its context."""
+    """Posterior of each arm's probability of a reward of 1 in its context."""
 
     logit_mean: Floats
-    """(K,): mean of the logits, which are normal"""
+    """(K,): mean of the logits, which are normally distributed"""
     logit_std: Floats
     """(K,): their standard deviation"""
 
     def __new__(cls, mean: Floats, std: Floats, logit_mean: Floats, logit_std: Floats) -> Self:
-        """Keep the logits beside what they say of the probabilities."""
+        """Store the logits beside mean and standard deviation of the probabilities."""
         self = super().__new__(cls, mean, std)
         self.logit_mean, self.logit_std = logit_mean, logit_std
         return self
 
     def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
-        """Return the ends of intervals that hold the probabilities with this probability."""
+        """Return the ends of intervals that contain the arms' probabilities with probability `level`."""
         reach = _reach(level) * self.logit_std
-        with np.errstate(over="ignore"):  # 1/∞ is 0, as it should be
+        with np.errstate(over="ignore"):  # 1/∞ = 0 is correct
             return self._rates(-reach), self._rates(reach)
 
-    def _rates(self, apart: Floats) -> Floats:
-        rates: Floats = 1.0 / (1.0 + np.exp(-self.logit_mean - apart))
+    def _rates(self, shift: Floats) -> Floats:
+        """Return the probabilities of shifted logits."""
+        rates: Floats = 1.0 / (1.0 + np.exp(-self.logit_mean - shift))
         return rates
 
     def __getnewargs__(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return what copies and pickles are made of."""
+        """Return the arguments for copying and pickling."""
         return self.mean, self.std, self.logit_mean, self.logit_std
 
 
 def _reach(level: float) -> float:
-    """Return how many standard deviations hold that much of a normal distribution."""
+    """Return the half-width, in standard deviations, of an interval with this probability."""
     number = level_of(level)
     return NormalDist().inv_cdf(0.5 + 0.5 * number)
 
 
 class Coefficients(NamedTuple):
-    """Posterior of the shared coefficients; with an intercept, it is the last of them."""
+    """Posterior of the shared coefficients; an intercept is the last."""
 
     mean: Floats
     """(D,)"""
@@ -82,10 +83,10 @@ class Coefficients(NamedTuple):
 
 @dataclass(frozen=True)
 class ArmEffects:
-    """Posterior of the arms' effects: what the features do not explain of each.
+    """Posterior of the arm effects: what the features do not explain of each arm.
 
-    The joint covariance is diag(own variance) + loadings loadings', of which only the factors
-    are kept: K × D numbers, not K × K.
+    The joint covariance is diag(own_variance) + loadings loadings'. Only these factors are stored: K × D numbers
+    instead of K × K.
     """
 
     arms: tuple[Name, ...]
@@ -93,9 +94,9 @@ class ArmEffects:
     mean: Floats
     """(K,)"""
     own_variance: Floats
-    """(K,): s₀²(1 - w), what is left even if the coefficients were known"""
+    """(K,): s₀²(1 - w), the variance that would remain if the coefficients were known"""
     loadings: Floats
-    """(K, D): how each follows the coefficients' uncertainty"""
+    """(K, D): how each effect depends on the uncertainty of the coefficients"""
 
     @property
     def std(self) -> Floats:

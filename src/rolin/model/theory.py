@@ -14,23 +14,23 @@ __all__ = ["RegretBound", "bayes_regret_bound"]
 
 @dataclass(frozen=True)
 class RegretBound:
-    """An upper bound on the n-round Bayes regret, and what it is made of.
+    """An upper bound on the Bayes regret of n rounds, and its terms.
 
     R(n) ≤ σ_max √(2 c (d + K) n log n) + √(2/π) σ_max K
     """
 
     max_std: float
-    """σ_max = √(σ₀² + L²/λ): no arm's mean reward is ever more uncertain than this."""
+    """σ_max = √(σ₀² + L²/λ): the largest standard deviation that an arm's mean reward can have."""
     information: float
-    """c (d + K): how much n rounds can teach, in units of what one round can."""
+    """c (d + K): the information that n rounds can give, in units of what one round can give."""
     learning: float
-    """σ_max √(2 c (d + K) n log n): the price of what is not known yet."""
+    """σ_max √(2 c (d + K) n log n): the regret while learning."""
     failure: float
-    """√(2/π) σ_max K: the price of confidence intervals that fail, of probability 1/n each."""
+    """√(2/π) σ_max K: the regret when confidence intervals fail, each with probability 1/n."""
 
     @property
     def total(self) -> float:
-        """The bound."""
+        """The bound: the sum of both terms."""
         return self.learning + self.failure
 
 
@@ -65,10 +65,9 @@ def bayes_regret_bound(
 
     Notes
     -----
-    It holds for `RoLinUCB(horizon=n_rounds)` and `RoLinTS(sampling="joint")`. The proof does not
-    cover marginal sampling, the paper's own Algorithm 1: it needs the pulled arm and the best
-    arm to be identically distributed given the past. It is also loose: at the size of the
-    paper's Figure 1 it is about thirty times the regret that is seen.
+    The bound holds for `RoLinUCB(horizon=n_rounds)` and `RoLinTS(sampling="joint")`. The proof does not cover marginal
+    sampling, Algorithm 1 of the paper: it needs the chosen arm and the best arm to be identically distributed given
+    the past. The bound is loose: in the setting of Figure 1 of the paper, it is about 30 times the observed regret.
 
     References
     ----------
@@ -90,7 +89,7 @@ def bayes_regret_bound(
     if not 0.0 <= context_norm < math.inf:
         raise ParameterError(f"context_norm={context_norm!r}, expected a number of at least 0")
     variance = scales.arm_std**2 + context_norm**2 * scales.coef_std**2
-    if variance == 0.0:  # nothing is uncertain, so nothing is regretted
+    if variance == 0.0:  # nothing is uncertain, so there is no regret
         return RegretBound(0.0, 0.0, 0.0, 0.0)
     ratio = variance / scales.noise_std**2
     information = (d + k) * math.log1p(ratio * n / (d + k)) / math.log1p(ratio)

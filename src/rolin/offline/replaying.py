@@ -95,7 +95,7 @@ def replay(
         raise ParameterError(f"policy={policy!r}, expected a policy of rolin")
     own = copy.deepcopy(policy)
     if model := adaptive_of(own):
-        model.by_itself = True
+        model.learn_scales_when_due()
     m = _least(log) if least_propensity is None else number_of("least_propensity", least_propensity)
     if not 0.0 < m <= 1.0:
         raise DataError(

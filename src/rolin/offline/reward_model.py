@@ -53,7 +53,7 @@ def fitted(model: LinearPolicy, log: Log, rows: NDArray[Any]) -> LinearPolicy:
     """Return a new model of the same settings that has seen some decisions of a log."""
     new = type(model)(**model.settings)
     if adaptive := adaptive_of(new):
-        adaptive.by_itself = False  # once, at the end, is enough
+        adaptive.wait_for_scales()  # once, at the end, is enough
     places: list[int] = np.flatnonzero(rows).tolist()
     new.update_many(
         [log.arms[i][log.chosen[i]] for i in places],
@@ -174,8 +174,7 @@ def _together(log: Log, group: Sequence[int]) -> tuple[Floats, list[Any], list[i
 def _predicted(model: LinearPolicy, x: Floats, arms: Sequence[Any]) -> tuple[Floats, Floats]:
     """Return mean rewards, and how they follow what the posterior is of."""
     posterior = model.posterior
-    row_of = posterior._index.row_of
-    rows = np.fromiter((row_of.get(name, 0) for name in arms), np.int64, len(arms))
+    rows = posterior.rows_of(arms)
     _, table = posterior.score(np.ascontiguousarray(x), rows, np.zeros(len(x)))
     mean, std = table[0].copy(), table[1].copy()
     if not isinstance(posterior, LogisticPosterior):

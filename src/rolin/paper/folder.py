@@ -6,13 +6,13 @@ import importlib.metadata
 import json
 import os
 import platform
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rolin.errors import DataError, ParameterError
+from rolin._support.files import replace_file
+from rolin.errors import DataError, ParameterError, StateFileError
 from rolin.simulation.run_file import difference
 
 __all__ = ["Folder"]
@@ -104,18 +104,12 @@ class Folder:
     @contextmanager
     def file(self, name: str) -> Iterator[Path]:
         """Give a temporary path to write to, which is renamed to `name` when the block ends."""
-        # A random name; it keeps the ending, from which some writers infer the format.
-        part = self.path / f".{secrets.token_hex(4)}-{name}"
         try:
-            try:
-                yield part
-                part.replace(self.path / name)
-            finally:
-                part.unlink(missing_ok=True)
-        except OSError as error:
-            raise ParameterError(
-                f"{self.path / name} cannot be written: {error.strerror or error}"
-            ) from error
+            with replace_file(self.path / name) as temporary:
+                yield temporary
+        except (OSError, StateFileError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise ParameterError(f"{self.path / name} cannot be written: {why}") from error
 
 
 def _versions() -> dict[str, str]:

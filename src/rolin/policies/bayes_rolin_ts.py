@@ -14,6 +14,7 @@ from rolin.model.diagnosis import Diagnosis, diagnose
 from rolin.model.draws import Scores
 from rolin.model.mixture import Beliefs, Mixture
 from rolin.model.moments import Moments
+from rolin.model.posterior import Posterior
 from rolin.model.scales import Numbers, Scales
 from rolin.model.summaries import Prediction
 from rolin.policies.base import Policy
@@ -133,6 +134,11 @@ class BayesRoLinTS(Policy[Mixture]):
     def beliefs(self) -> Beliefs:
         """The posterior of the scales."""
         return self._model.beliefs
+
+    @property
+    def posteriors(self) -> Sequence[Posterior]:
+        """One posterior per ratio of `beliefs`, in units of the noise. Live, not copies."""
+        return self._model.parts
 
     @property
     def learns_scales(self) -> bool:

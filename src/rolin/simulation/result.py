@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
@@ -15,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.checks import number_of
+from rolin._support.files import replace_file
 from rolin._support.optional import needs
-from rolin.errors import InputError, ParameterError
+from rolin.errors import InputError, ParameterError, StateFileError
 from rolin.simulation.comparison import (
     Comparison,
     RunEstimate,
@@ -237,19 +237,16 @@ class Result:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the result to a file of JSON lines, replacing the file if it exists."""
-        target = Path(os.path.realpath(path))  # a link stays, and the file it points to is replaced
-        if target.is_dir():
+        if Path(path).is_dir():
             raise ParameterError(f"{path} is a folder, expected the name of a file")
-        part = target.with_name(f".{target.name}.part")
-        part.unlink(missing_ok=True)
-        file = RunFile(part, self.settings)
         try:
-            for i, run in enumerate(self.runs):
-                file.add(run, {name: regret[i] for name, regret in self.regret.items()})
-            file.close()
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
+            with replace_file(path) as temporary:
+                file = RunFile(temporary, self.settings)
+                for i, run in enumerate(self.runs):
+                    file.add(run, {name: regret[i] for name, regret in self.regret.items()})
+                file.close()
+        except (FileNotFoundError, StateFileError) as error:
+            raise ParameterError(str(error)) from error
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Result:

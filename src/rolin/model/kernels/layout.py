@@ -1,6 +1,6 @@
 """Columns and entries of the packed arrays that the posterior's kernels work on.
 
-Numba watches only the file that a kernel is in: after changing a number here, run `make clean`.
+Numba only detects changes of the file that a kernel is in. After changing a number here, run `make clean`.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ Tails = NDArray[np.float32]
 WEIGHT, REWARD, CONTEXT = 0, 1, 2
 # Entries of `numbers`.
 NOISE_VARIANCE, ARM_VARIANCE, COUNT, SUM_LOG_WEIGHT, LOG_DETERMINANTS, LATEST, QUADRATIC = range(7)
-# Arms predicted at a time by the fused loop: a block's residuals fit the first-level cache.
+# Arms per block of the fused prediction loop: the residuals of a block fit into the first-level cache.
 BLOCK = 64

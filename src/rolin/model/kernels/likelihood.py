@@ -1,8 +1,8 @@
-"""The likelihood of the scales: one pass over the arms for every ρ, and O(d) for all else.
+"""The likelihood of the scales: one pass over the arms for every ρ, and O(d) for everything else.
 
-A symmetric matrix brought to three diagonals keeps its determinant and its quadratic forms, also
-with a multiple of the identity added. So the search over the coefficients' scale costs O(d) a step,
-without eigenvalues, which would take three times as long.
+Reducing a symmetric matrix to tridiagonal form does not change its determinant and its quadratic forms, also after
+adding a multiple of the identity. So each step of the search for the coefficients' scale costs O(d). Computing
+eigenvalues instead would take three times as long.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ __all__ = [
     "reduce",
 ]
 
-# Entries of `numbers`: what a likelihood is told beside the sums. COEF is coef_std² if it is fixed, HELD
-# is κ if that is; NaN where not. FLAT is 1 for the restricted likelihood.
-# NOISE_LOW and NOISE_HIGH are logarithms between which the noise is searched, where it has to be.
+# Entries of `numbers`, the settings of a likelihood. COEF is coef_std² if it is fixed, HELD is κ if that is fixed;
+# otherwise they are NaN. FLAT is 1 for the restricted likelihood. NOISE_LOW and NOISE_HIGH are the logarithms between
+# which the noise is searched.
 COUNT, PSEUDO, NOISE_GUESS, COEF_GUESS, LEAST_NOISE, COEF, HELD, FLAT = range(8)
 NOISE_LOW, NOISE_HIGH, N_NUMBERS = 8, 9, 10
-# Logarithms of κ that are tried before the best is refined, and how far apart they are.
+# The grid of logarithms of κ on which the search begins: its start, its step, its size.
 _LOW, _STEP, _TRIED = math.log(1e-9), math.log(10.0), 19
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
-_REFINED = 40  # steps at most
-_CLOSE = 1e-6  # how far from the best is near enough
+_MAX_STEPS = 40  # of the search after the grid
+_CLOSE = 1e-6  # tolerance of the search
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -50,13 +50,13 @@ def reduce(
     x: Floats,  # (K, d)
     r: Floats,  # (K,)
     ratio: float,
-    centred: bool,
-    out: Floats,  # (3, d), written: diagonal, beside it (from 1), and b along the new axes
+    centered: bool,
+    out: Floats,  # (3, d), written: diagonal, subdiagonal (from 1), and b along the new axes
 ) -> tuple[float, float]:
-    """Return Σ H/(1 + Hρ) r̄² and Σ log(1 + Hρ), having brought A to three diagonals.
+    """Reduce A to tridiagonal form; return Σ H/(1 + Hρ) r̄² and Σ log(1 + Hρ).
 
-    A = C + Σ H/(1 + Hρ) x̄x̄' and b = g + Σ H/(1 + Hρ) x̄r̄; centred, around the weighted means, which
-    integrates out an intercept of flat prior. Householder: Golub & Van Loan, Algorithm 8.3.1.
+    A = C + Σ H/(1 + Hρ) x̄x̄' and b = g + Σ H/(1 + Hρ) x̄r̄. If `centered`, around the weighted means, which
+    integrates out an intercept with a flat prior. Householder reflections: Golub & Van Loan, Algorithm 8.3.1.
     """
     n, d = x.shape
     a, b = scatter.copy(), out[2]
@@ -66,11 +66,11 @@ def reduce(
         shrunk = weight[k] / (1.0 + ratio * weight[k])
         log_arms += math.log1p(ratio * weight[k])
         total += shrunk
-        if centred:
+        if centered:
             mean_r += shrunk * r[k]
             for j in range(d):
                 mean[j] += shrunk * x[k, j]
-    if centred and total > 0.0:
+    if centered and total > 0.0:
         mean /= total
         mean_r /= total
         log_arms += math.log(total)
@@ -89,7 +89,7 @@ def reduce(
     for i in range(d):
         for j in range(i):
             a[j, i] = a[i, j]
-    p, v = row, mean  # v: the reflection's vector
+    p, v = row, mean  # v: the vector of the reflection
     for k in range(d - 2):
         norm = 0.0
         for i in range(k + 1, d):
@@ -130,7 +130,7 @@ def reduce(
 def _solved(tri: Floats, shift: float) -> tuple[float, float]:
     """Return log det(A + shift) and b'(A + shift)⁻¹b."""
     product, log_det, form, pivot, y = 1.0, 0.0, 0.0, 1.0, 0.0
-    least = max(shift, 1e-300)  # no pivot of a positive matrix plus the shift is below it
+    least = max(shift, 1e-300)  # a lower bound for the pivots of a positive matrix plus the shift
     for k in range(tri.shape[1]):
         back = tri[1, k] / pivot if k > 0 else 0.0
         y = tri[2, k] - back * y
@@ -147,7 +147,7 @@ def _solved(tri: Floats, shift: float) -> tuple[float, float]:
 def _deviance(
     tri: Floats, square: float, log_arms: float, numbers: Floats, kappa: float, noise: float
 ) -> tuple[float, float]:
-    """Return -2 log likelihood, and the noise variance: as given, or (of NaN) the best."""
+    """Return -2 log likelihood, and the noise variance: the given one, or the best one if `noise` is NaN."""
     pseudo, guess = numbers[PSEUDO], numbers[NOISE_GUESS]
     flat = numbers[FLAT] > 0.0  # restricted: the limit of a large κ, without its logarithm
     log_det, form = _solved(tri, 0.0 if flat else 1.0 / kappa)
@@ -157,7 +157,9 @@ def _deviance(
     deviance = count * (_LOG_2PI + math.log(variance)) + rest / variance + log_arms + log_det
     if not flat:
         deviance += tri.shape[1] * math.log(kappa)
-    if pseudo > 0.0 and math.isnan(numbers[COEF]):  # it is learned: log-normal around the guess
+    if pseudo > 0.0 and math.isnan(
+        numbers[COEF]
+    ):  # coef_std is learned: log-normal prior around the guess
         t = 0.5 * math.log(kappa / numbers[COEF_GUESS])
         deviance += t * t
     return deviance, variance
@@ -167,7 +169,7 @@ def _deviance(
 def _along(
     tri: Floats, square: float, log_arms: float, numbers: Floats, noise: float, t: float
 ) -> float:
-    """Return the deviance where the free scale is e^t: κ, or (of a fixed coef_std) the noise."""
+    """Return the deviance if the free scale is e^t. It is κ, or the noise if coef_std is fixed."""
     if math.isnan(numbers[COEF]):
         return _deviance(tri, square, log_arms, numbers, math.exp(t), noise)[0]
     kappa = numbers[COEF] / math.exp(t)
@@ -176,13 +178,13 @@ def _along(
 
 @compiled(reorder=True)
 def profile(
-    tri: Floats,  # (3, d), as `reduce` left it
+    tri: Floats,  # (3, d), written by `reduce`
     square: float,
     log_arms: float,
     numbers: Floats,
-    noise: float,  # NaN: the best
+    noise: float,  # NaN to find the best one
 ) -> tuple[float, float, float]:
-    """Return the lowest deviance for one ρ, with the noise and the κ where it is."""
+    """Return the lowest deviance for one ρ, and the noise variance and κ of this minimum."""
     free_coef = math.isnan(numbers[COEF])
     if numbers[FLAT] > 0.0:
         deviance, variance = _deviance(tri, square, log_arms, numbers, 1.0, noise)
@@ -196,19 +198,19 @@ def profile(
         deviance, variance = _deviance(tri, square, log_arms, numbers, numbers[COEF] / noise, noise)
         return deviance, variance, numbers[COEF] / variance
     low, step = _LOW, _STEP
-    if not free_coef:  # over the noise
+    if not free_coef:  # search over the noise
         low, step = numbers[NOISE_LOW], (numbers[NOISE_HIGH] - numbers[NOISE_LOW]) / (_TRIED - 1)
     best, lowest = low, math.inf
     for i in range(_TRIED):
         value = _along(tri, square, log_arms, numbers, noise, low + i * step)
         if value < lowest:
             best, lowest = low + i * step, value
-    # Brent (1973), chapter 5: parabolas through the three best, golden sections where they fail.
+    # Brent (1973), chapter 5: parabolas through the three best points, golden sections where these fail.
     left, right = max(best - step, low), min(best + step, low + (_TRIED - 1) * step)
     t = u = v = best
     f_t = f_u = f_v = lowest
     moved = before = 0.0
-    for _ in range(_REFINED):
+    for _ in range(_MAX_STEPS):
         middle = 0.5 * (left + right)
         if right - left < 4.0 * _CLOSE or abs(t - middle) + 0.5 * (right - left) < 2.0 * _CLOSE:
             break

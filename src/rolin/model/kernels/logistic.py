@@ -1,7 +1,7 @@
-"""Binary rewards: each outcome as a weighted Gaussian observation of the logit.
+"""Binary rewards: each outcome becomes a weighted Gaussian observation of the logit.
 
-Integrals are taken by the trapezoid rule, which for smooth functions that vanish at both ends errs by
-less than any power of the step.
+Integrals are computed by the trapezoid rule. For smooth functions that vanish at both ends, its error falls faster than
+any power of the step.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from rolin.model.kernels.observe import observe
 
 __all__ = ["observe_outcome", "observe_outcomes", "outcome_site", "sigmoid_moments"]
 
-# Nodes of an integral: so many, or as many more as it takes for steps that short, up to a limit.
-_NODES, _MOST_NODES, _STEP = 64, 4096, 0.25
-_REACH = 8.0  # standard deviations beyond which a normal distribution is left out
-_DROP = 32.0  # of a log density: beyond it lies nothing that doubles could tell
-# A site is at least this much of the prior's precision. An outcome may have none, and yet move the mean:
-# one that was all but impossible.
+# Nodes of an integral: at least _NODES, more if the steps would be longer than _STEP, at most _MAX_NODES.
+_NODES, _MAX_NODES, _STEP = 64, 4096, 0.25
+_REACH = 8.0  # the normal distribution is cut off at this many standard deviations
+_DROP = 32.0  # densities smaller than the maximum by a factor e^-32 are cut off
+# Smallest precision of a site, relative to that of the prior. A very unlikely outcome may have no precision, and
+# still move the mean.
 _LEAST = 1e-9
 
 
@@ -72,8 +72,8 @@ def _sigmoid(t: float) -> float:
 
 @compiled(reorder=True)
 def _mode(mean: float, variance: float, sign: float, weight: float) -> float:
-    """Return where the product is highest: Newton's method, kept between bounds by bisection."""
-    near, far = mean, mean + sign * variance * weight  # the slope changes its sign between them
+    """Return the maximum of the product, by Newton's method with bisection as a safeguard."""
+    near, far = mean, mean + sign * variance * weight  # the slope changes its sign between these
     eta = mean
     for _ in range(100):
         p = _sigmoid(sign * eta)
@@ -102,7 +102,7 @@ def _edge(
     sign: float,
     weight: float,
 ) -> float:
-    """Return about where, on the way outside, the log product has dropped by all that matters."""
+    """Return about where the log product has dropped by `_DROP`, between the mode and `outside`."""
     inside = mode
     for _ in range(30):
         middle = 0.5 * (inside + outside)
@@ -117,22 +117,22 @@ def _edge(
 
 @compiled(reorder=True)
 def _site(mean: float, variance: float, yes: bool, weight: float) -> tuple[float, float]:
-    """Return r and h: what a normal observation of η must be, to do to it what the outcome does.
+    """Return value r and precision h of the normal observation of η that has the same effect as the outcome.
 
-    The outcome makes N(m, v) the product N(η; m, v) σ(±η)^weight. With Z its integral, g and -c the
-    derivatives of log Z, it has mean m + v g and variance v' = v (1 - v c), which an observation
-    r = m + g/c of precision h = c v/v' gives as well (docs/explanation/maths.md, "Binary rewards"). Under the
-    product, with p = σ(±η): g is the mean of ±weight (1 - p), and c the mean of weight p (1 - p) less the
-    variance of weight (1 - p). So nothing cancels where an outcome was all but certain.
+    The outcome turns N(m, v) into the product N(η; m, v) σ(±η)^weight. Let Z be its integral, and g and -c the
+    derivatives of log Z. The product has mean m + v g and variance v' = v (1 - v c). An observation r = m + g/c of
+    precision h = c v/v' gives the same mean and variance (docs/explanation/maths.md, "Binary rewards"). Under the product, with
+    p = σ(±η), g is the mean of ±weight (1 - p), and c the mean of weight p (1 - p) minus the variance of
+    weight (1 - p). These formulas do not cancel if the outcome was almost certain.
     """
     sign = 1.0 if yes else -1.0
     mode = _mode(mean, variance, sign, weight)
     top = _log_product(mode, mean, variance, sign, weight)
-    # The product falls at least as fast as the normal distribution does.
+    # The product falls at least as fast as the normal distribution.
     reach = math.sqrt(2.0 * _DROP * variance)
     low = _edge(mode, top, mode - reach, mean, variance, sign, weight)
     high = _edge(mode, top, mode + reach, mean, variance, sign, weight)
-    n = min(max(_NODES, int((high - low) / _STEP)), _MOST_NODES)
+    n = min(max(_NODES, int((high - low) / _STEP)), _MAX_NODES)
     step = (high - low) / n
     middle = weight * (1.0 - _sigmoid(sign * mode))
     z, first, second, slope, slopes, bend = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -152,7 +152,7 @@ def _site(mean: float, variance: float, yes: bool, weight: float) -> tuple[float
     g = middle + slope
     c = bend / z - (slopes / z - slope * slope)
     h = max(c * variance / (second / z - first * first), _LEAST / variance)
-    # it is to move the mean by v g
+    # The site must move the mean by v g.
     return mean + sign * g * (1.0 + variance * h) / h, h
 
 
@@ -160,7 +160,7 @@ def _site(mean: float, variance: float, yes: bool, weight: float) -> tuple[float
 def sigmoid_moments(mean: Floats, std: Floats, out: Floats) -> None:
     """Write mean and standard deviation of σ(η), η ~ N(mean, std²), to the rows of `out`."""
     for k in range(mean.shape[0]):
-        n = min(max(_NODES, int(2.0 * _REACH * std[k] / _STEP)), _MOST_NODES)
+        n = min(max(_NODES, int(2.0 * _REACH * std[k] / _STEP)), _MAX_NODES)
         middle = _sigmoid(mean[k])
         total, first, second = 0.0, 0.0, 0.0
         for i in range(n + 1):
@@ -180,7 +180,7 @@ def outcome_site(
     context: Floats, reward: float, weight: float, row: int, arms: Floats, tails: Tails,
     coef: Floats, factor: Floats, numbers: Floats,
 ) -> tuple[float, float]:  # fmt: skip
-    """Return the observation that an outcome is worth now: r and h, or NaN."""
+    """Return the observation that stands for an outcome in the current state: r and h, or NaN."""
     mean, variance = _logit(context, row, arms, tails, coef, factor, numbers)
     if not (abs(mean) < np.inf and variance < np.inf):
         return math.nan, math.nan
@@ -204,7 +204,7 @@ def observe_outcomes(
     contexts: Floats, rewards: Floats, weights: Floats, rows: Rows, arms: Floats, tails: Tails,
     coef: Floats, factor: Floats, scatter: Floats, numbers: Floats,
 ) -> int:  # fmt: skip
-    """Fold n outcomes one by one; return how many went well before the first that did not."""
+    """Fold n outcomes one by one, up to the first that is not finite; return the number folded."""
     for t in range(rows.shape[0]):
         if not observe_outcome(
             contexts[t], rewards[t], weights[t], rows[t],

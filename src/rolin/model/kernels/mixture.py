@@ -1,4 +1,4 @@
-"""How likely each of several models is."""
+"""Posterior probabilities of several models."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["weigh"]
 def weigh(
     numbers: Floats,  # (G, 7)
     log_prior: Floats,  # (G,)
-    guess: float,  # ν₀ times the guess of the noise variance
+    guess: float,  # ν₀ times the guessed noise variance
     guess_count: float,  # ν₀
-    out: Floats,  # (3, G), written: weights, their running sums, and the noise s
+    out: Floats,  # (3, G), written: weights, their cumulative sums, and the noise s
 ) -> float:
-    """Return ν, having written how likely each model is, and its noise (docs/explanation/maths.md)."""
+    """Write the probability and the noise of each model; return ν (docs/explanation/maths.md, "Scales integrated out")."""
     n = numbers.shape[0]
     freedom = guess_count + float(numbers[0, COUNT])
     highest = -math.inf

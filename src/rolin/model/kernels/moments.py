@@ -1,27 +1,27 @@
-"""Sums of observations by arm, for the evidence of a batch."""
+"""Sums of observations by arm, for the moments of a batch."""
 
 from __future__ import annotations
 
 from rolin._support.compile import Floats, Rows, compiled
 
-__all__ = ["centre", "pool"]
+__all__ = ["center", "pool"]
 
 
 @compiled(reorder=True)
-def centre(
+def center(
     contexts: Floats,  # (n, d)
     rewards: Floats,  # (n,)
     weights: Floats,  # (n,)
     roots: Floats,  # (n,): √h
     codes: Rows,  # (n,)
-    centres: Floats,  # (K, 1 + d): a reward and a context of every arm
-    sums: Floats,  # (K, 1 + d), added to: Σ h (r, x) around the centre
-    out: Floats,  # (n, 1 + d), written: √h (r, x) around the centre
+    centers: Floats,  # (K, 1 + d): a reward and a context of every arm
+    sums: Floats,  # (K, 1 + d), changed: Σ h (r, x) around the center is added
+    out: Floats,  # (n, 1 + d), written: √h (r, x) around the center
 ) -> None:
-    """Take observations around a centre of their arm, and add them up by arm."""
+    """Subtract the center of their arm from observations, and add up the differences by arm."""
     n, d = contexts.shape
     for i in range(n):
-        middle, added, to = centres[codes[i]], sums[codes[i]], out[i]
+        middle, added, to = centers[codes[i]], sums[codes[i]], out[i]
         h, root = weights[i], roots[i]
         apart = rewards[i] - middle[0]
         added[0] += h * apart
@@ -34,21 +34,21 @@ def centre(
 
 @compiled(reorder=True)
 def pool(
-    rows: Rows,  # (n,): where each arm stands in the total
+    rows: Rows,  # (n,): the row of each arm in the total
     weight: Floats,  # (n,): H of the part
     mean_reward: Floats,  # (n,)
     mean_context: Floats,  # (n, d)
     total_weight: Floats,  # (K,), changed
     total_means: Floats,  # (K, 1 + d), changed: r̄, x̄
-    apart: Floats,  # (n, 1 + d), written: how far the part's means are from the total's
+    apart: Floats,  # (n, 1 + d), written: the part's means minus those of the total
     scaled: Floats,  # (n, 1 + d), written: the same, times H_a H_b/(H_a + H_b)
 ) -> None:
-    """Move the means of a total by those of a part, arm by arm."""
+    """Merge the means of a part into those of a total, arm by arm."""
     n, d = mean_context.shape
     for i in range(n):
         row, added = rows[i], weight[i]
         before = total_weight[row]
-        # of evidence that has decayed to nothing on both sides, as if none were there
+        # Both weights may have decayed to zero: then there is no evidence.
         pull = added / (before + added) if added > 0.0 else 0.0
         gain = before * pull
         mean = total_means[row]

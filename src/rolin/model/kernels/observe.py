@@ -1,4 +1,4 @@
-"""Learning from a reward."""
+"""Update the posterior with a reward."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from rolin.model.kernels.layout import (
 
 __all__ = ["observe", "observe_many", "observe_mixture"]
 
-# Terms of the scatter added up plainly before they are carried over with compensation: few
-# enough to lose nothing that counts, many enough to cost nothing that counts.
+# Number of scatter terms that are added plainly before their sum is carried over with compensation. Few enough that
+# the plain sum stays accurate, many enough that carrying over costs little.
 _CARRY = 256
-
+# Larger rounding errors do not fit into single precision.
 _LARGEST_TAIL = 1e38
 
 
@@ -40,6 +40,7 @@ def _two_sum(a: float, b: float) -> tuple[float, float]:
 
 @compiled(reorder=True)
 def _dot(a: Floats, b: Floats) -> float:
+    """Return a'b."""
     total = 0.0
     for i in range(b.shape[0]):
         total += a[i] * b[i]
@@ -57,11 +58,11 @@ def _times(factor: Floats, u: Floats, f: Floats) -> None:
 
 
 @compiled(reorder=False, inline=True)
-def _apart(
+def _differences(
     context: Floats, reward: float, weight: float, row: int,
     arms: Floats, tails: Tails, scatter: Floats, step: Floats,
 ) -> bool:  # fmt: skip
-    """Write (r, x) minus the arm's means; return whether the scatter stays finite with it."""
+    """Write (r, x) minus the arm's means; return whether the scatter stays finite."""
     d = context.shape[0]
     before = arms[row, WEIGHT]
     gain = before * (weight / (before + weight))  # H h / (H + h), the weight of the new scatter
@@ -70,19 +71,19 @@ def _apart(
         step[1 + j] = (context[j] - arms[row, CONTEXT + j]) - tails[row, 1 + j]
     finite = True
     for j in range(1 + d):
-        # NaN and infinity fail this test too
+        # false for NaN and infinity too
         finite &= scatter[0, j, j] + scatter[2, j, j] + gain * step[j] * step[j] < np.inf
     return finite
 
 
 @compiled(reorder=False, inline=True)
-def _predicted(
+def _predict(
     weight: float, row: int, arms: Floats, coef: Floats, factor: Floats, numbers: Floats,
     step: Floats, u: Floats, f: Floats, alpha: Floats,
 ) -> tuple[bool, float]:  # fmt: skip
-    """Return whether all stays finite, and (y - u'θ̂)/(c + u'M⁻¹u), having written u, T u and α.
+    """Write u, T u and α; return whether the state stays finite, and (y - u'θ̂)/(c + u'M⁻¹u).
 
-    u = x - w x̄ is formed as (x - x̄) + (1 - w) x̄: no cancellation when w is near 1.
+    u = x - w x̄ is computed as (x - x̄) + (1 - w) x̄, which does not cancel if w is near 1.
     """
     d, size = step.shape[0] - 1, factor.shape[0]
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
@@ -108,21 +109,23 @@ def _predicted(
 
 
 @compiled(reorder=False, inline=True)
-def _learned(
+def _update_coefficients(
     weight: float, scaled: float, coef: Floats, factor: Floats, numbers: Floats,
     f: Floats, alpha: Floats, gain: Floats,
 ) -> None:  # fmt: skip
-    """Move θ̂ and T by the gain M⁻¹u, and the evidence by the reward's predictive density.
+    """Update θ̂ and T by the gain M⁻¹u, and the evidence by the predictive density of the reward.
 
-    Carlson (1973): row j of T shrinks by the part of it that the first j rows' gain explains.
+    Carlson (1973): row j of T shrinks by the part that the gain of the first j rows explains.
     """
     size = factor.shape[0]
     total = alpha[size] * alpha[size]
-    square = scaled * scaled * total  # of the error, over its variance; as it was tested
+    square = (
+        scaled * scaled * total
+    )  # squared error over its variance; `_predict` has checked that it is finite
     numbers[COUNT] += 1.0
     numbers[SUM_LOG_WEIGHT] += math.log(weight)
-    # log N(y; u'θ̂, c + u'M⁻¹u): the one-step predictive densities multiply to the evidence. Its two
-    # parts are added up each for itself: of rewards in tiny units, one would drown the other.
+    # log N(y; u'θ̂, c + u'M⁻¹u): the product of the one-step predictive densities is the evidence. Its two parts are
+    # added up separately: if rewards are very small, one part would be lost beside the other.
     numbers[LOG_DETERMINANTS] += math.log(total)
     numbers[QUADRATIC] += square
     gain[:size] = 0.0
@@ -139,11 +142,11 @@ def _learned(
 
 
 @compiled(reorder=False, inline=True)
-def _remembered(
+def _update_moments(
     weight: float, row: int, arms: Floats, tails: Tails, scatter: Floats, numbers: Floats,
     step: Floats,
 ) -> None:  # fmt: skip
-    """Move the moments: the arm's weight and means, and the scatter within arms."""
+    """Update the moments: weight and means of the arm, and the scatter within arms."""
     before = arms[row, WEIGHT]
     after = before + weight
     pull = weight / after
@@ -165,7 +168,7 @@ def _remembered(
     for j in range(step.shape[0]):
         mean, tail = _two_sum(arms[row, REWARD + j], tails[row, j] + step[j] * pull)
         arms[row, REWARD + j] = mean
-        # beyond the range of float32 there is nothing that the tail could improve
+        # beyond the range of float32, a tail would not improve the mean
         tails[row, j] = tail if abs(tail) < _LARGEST_TAIL else 0.0
 
 
@@ -184,24 +187,23 @@ def observe(
 ) -> bool:
     """Fold one weighted observation into the state, or return False and change nothing.
 
-    The exact positive rank-one step (docs/explanation/maths.md, "One pull"), with the arm's values as
-    they were before it:
+    The exact positive rank-one update (docs/explanation/maths.md, "One pull"), with the values of the arm before it:
 
         u = x - w x̄,  y = r - w r̄,  c = σ²/h + s₀²(1 - w),  M += u u'/c,  b += u y/c
 
-    The factor T of M⁻¹ = T'T follows by Carlson's update, and θ̂ by the gain M⁻¹u. O(D²).
+    The factor T of M⁻¹ = T'T is updated by Carlson's method, θ̂ by the gain M⁻¹u. O(D²).
     """
     size = factor.shape[0]
     work = np.empty((5, size + 1))
     u, f, alpha, gain = work[0, :size], work[1], work[2], work[3]
     step = work[4, : 1 + context.shape[0]]
-    if not _apart(context, reward, weight, row, arms, tails, scatter, step):
+    if not _differences(context, reward, weight, row, arms, tails, scatter, step):
         return False
-    finite, scaled = _predicted(weight, row, arms, coef, factor, numbers, step, u, f, alpha)
+    finite, scaled = _predict(weight, row, arms, coef, factor, numbers, step, u, f, alpha)
     if not finite:
         return False
-    _learned(weight, scaled, coef, factor, numbers, f, alpha, gain)
-    _remembered(weight, row, arms, tails, scatter, numbers, step)
+    _update_coefficients(weight, scaled, coef, factor, numbers, f, alpha, gain)
+    _update_moments(weight, row, arms, tails, scatter, numbers, step)
     return True
 
 
@@ -218,13 +220,13 @@ def observe_mixture(
     scatter: Floats,
     numbers: Floats,  # (G, 7)
 ) -> bool:
-    """Fold one observation into the coefficients of G models that share their moments."""
+    """Fold one observation into G models that share their moments, or return False and change nothing."""
     n, size = coef.shape
     work = np.empty((n, 3, size + 1))
     step, gain, scaled = np.empty(1 + context.shape[0]), np.empty(size + 1), np.empty(n)
-    finite = _apart(context, reward, weight, row, arms, tails, scatter, step)
+    finite = _differences(context, reward, weight, row, arms, tails, scatter, step)
     for g in range(n):
-        good, scaled[g] = _predicted(
+        good, scaled[g] = _predict(
             weight, row, arms, coef[g], factor[g], numbers[g], step,
             work[g, 0, :size], work[g, 1], work[g, 2],
         )  # fmt: skip
@@ -232,8 +234,10 @@ def observe_mixture(
     if not finite:
         return False
     for g in range(n):
-        _learned(weight, scaled[g], coef[g], factor[g], numbers[g], work[g, 1], work[g, 2], gain)
-    _remembered(weight, row, arms, tails, scatter, numbers[0], step)
+        _update_coefficients(
+            weight, scaled[g], coef[g], factor[g], numbers[g], work[g, 1], work[g, 2], gain
+        )
+    _update_moments(weight, row, arms, tails, scatter, numbers[0], step)
     return True
 
 
@@ -250,7 +254,7 @@ def observe_many(
     scatter: Floats,
     numbers: Floats,
 ) -> int:
-    """Fold n observations one by one; return how many went well before the first that did not."""
+    """Fold n observations one by one, up to the first that is not finite; return the number folded."""
     for t in range(rows.shape[0]):
         if not observe(
             contexts[t], rewards[t], weights[t], rows[t],

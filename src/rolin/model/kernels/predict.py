@@ -1,4 +1,4 @@
-"""Scoring the arms of a question."""
+"""Score the candidates of a decision."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = [
 ]
 
 
-# Not reordered: w r̄ must not become (H s₀² r̄)/…, which may overflow where w r̄ does not.
+# Not reordered: the compiler must not turn w r̄ into (H s₀² r̄)/…, which may overflow.
 @compiled(reorder=False)
 def shrinkage(weight: float, noise: float, arm_variance: float) -> tuple[float, float]:
-    """Return w and 1 - w, neither by subtraction."""
+    """Return w and 1 - w, both without subtraction."""
     evidence = weight * arm_variance
     scale = 1.0 / (noise + evidence)
     return evidence * scale, noise * scale
@@ -32,10 +32,10 @@ def shrinkage(weight: float, noise: float, arm_variance: float) -> tuple[float, 
 
 @compiled(reorder=True)
 def best_of(scores: Floats) -> int:
-    """Return the index of the one highest score, TIED or NOT_FINITE.
+    """Return the index of the highest score, TIED or NOT_FINITE.
 
-    Scores closer than rounding can tell count as tied: which of two equal arms came out an
-    ulp ahead depends on its place in the array, and chance, not place, must decide there.
+    Scores that differ by no more than rounding errors count as tied. Which of two equal arms has the higher score
+    depends on its index in the array, but chance must decide between them.
     """
     best, highest = 0, -np.inf
     for k in range(scores.shape[0]):
@@ -52,7 +52,7 @@ def best_of(scores: Floats) -> int:
 
 @compiled(reorder=True)
 def best_of_each(scores: Floats, ends: Rows) -> Rows:
-    """Return `best_of` each of several questions, given where each ends."""
+    """Return `best_of` for each of several decisions, given the end of each in the scores."""
     best = np.empty_like(ends)
     start = 0
     for i in range(ends.shape[0]):
@@ -72,11 +72,11 @@ def predict_fused(
     numbers: Floats,
     out: Floats,  # (3, K)
 ) -> int:
-    """Predict all arms, score each by mean + draw * std, and return `best_of` of the scores.
+    """Predict all arms, score each by mean + draw * std, and return `best_of` the scores.
 
     Eq. (implement-mu) and (implement-tau):  μ = w r̄ + u'θ̂,  τ² = s₀²(1 - w) + |T u|².
     Mean, standard deviation and score of every arm are written to the rows of `out`.
-    Arms are taken in transposed blocks, so that the vector registers run across arms.
+    Arms are processed in transposed blocks, so that vector registers run across arms.
     """
     n_arms, d = contexts.shape
     size = factor.shape[0]
@@ -102,7 +102,7 @@ def predict_fused(
             out[0, start + b] = mean
         for j in range(size):
             f[:n] = 0.0
-            # four columns of T at a time, so that f is read and written a quarter as often
+            # Four columns of T at a time: f is read and written a quarter as often.
             for i in range(0, j - 2, 4):
                 t0, t1, t2, t3 = factor[j, i], factor[j, i + 1], factor[j, i + 2], factor[j, i + 3]
                 u0, u1, u2, u3 = block[i], block[i + 1], block[i + 2], block[i + 3]
@@ -117,7 +117,7 @@ def predict_fused(
         for b in range(n):
             std = math.sqrt(variance[b])
             out[1, start + b] = std
-            # A NaN or an infinity in the context has made the mean one, hence the score.
+            # A NaN or an infinity in the context makes the mean, and so the score, not finite.
             out[2, start + b] = out[0, start + b] + draws[start + b] * std
     return best_of(out[2])
 
@@ -129,10 +129,10 @@ def residuals(
     arms: Floats,
     coef: Floats,
     numbers: Floats,
-    u: Floats,  # (K, D), written: x - w x̄
+    u: Floats,  # (K, D), written: u = x - w x̄
     out: Floats,  # (3, K), written: mean, and the arm's own variance s₀²(1 - w)
 ) -> None:
-    """Prepare a prediction whose product U T' is left to BLAS (see `spread`)."""
+    """Prepare a prediction; BLAS then computes the product U T', and `spread` completes it."""
     n_arms, d = contexts.shape
     size = u.shape[1]
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
@@ -158,7 +158,7 @@ def spread(
     draws: Floats,  # (K,)
     out: Floats,  # (3, K), as left by `residuals`
 ) -> int:
-    """Finish what `residuals` began: standard deviations, scores, and `best_of` of them."""
+    """Complete what `residuals` began: standard deviations, scores, and `best_of` the scores."""
     for k in range(f.shape[0]):
         variance = out[1, k]
         for j in range(f.shape[1]):
@@ -181,7 +181,7 @@ def _drawn(coef: Floats, factor: Floats, draws: Floats) -> Floats:
 
 @compiled(reorder=True)
 def score_joint_sparse(
-    ends: Rows,  # (K + 1,): where the non-zeros of each arm begin and end
+    ends: Rows,  # (K + 1,): the non-zeros of arm k are ends[k] … ends[k + 1] - 1
     columns: Rows,
     values: Floats,
     rows: Rows,  # (K,)
@@ -192,7 +192,7 @@ def score_joint_sparse(
     numbers: Floats,
     out: Floats,  # (1, K), written: the scores
 ) -> int:
-    """Do what `score_joint` does, in O(non-zeros + K' d + D²), for K' arms that have been seen."""
+    """Do what `score_joint` does for sparse contexts, in O(non-zeros + K' d + D²) for K' seen arms."""
     n_arms, size, d = len(rows), factor.shape[0], arms.shape[1] - CONTEXT
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
     theta = _drawn(coef, factor, draws)
@@ -224,7 +224,7 @@ def score_joint(
     numbers: Floats,
     out: Floats,  # (1, K), written: the scores
 ) -> int:
-    """Draw θ = θ̂ + T'z, then every arm's effect given θ, and return `best_of`. O(K d + D²).
+    """Draw θ = θ̂ + T'z, then the effect of every arm given θ; return `best_of` the scores. O(K d + D²).
 
     v_i | θ ~ N(w (r̄ - x̄'θ), s₀²(1 - w)), independent over the arms (docs/explanation/maths.md).
     """

@@ -1,4 +1,7 @@
-"""The posterior of the coefficients from moments, where calls would take longer than the work."""
+"""Solve for the posterior of the coefficients in one compiled loop, for few arms and features.
+
+The calls of LAPACK would take longer than the work itself.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ import numpy as np
 from rolin._support.compile import Floats, compiled
 from rolin.model.kernels.layout import CONTEXT, COUNT, REWARD, SUM_LOG_WEIGHT, WEIGHT
 
-__all__ = ["rebuild"]
+__all__ = ["solve_coefficients"]
 
 
 @compiled(reorder=True)
 def _root(matrix: Floats) -> bool:
-    """Overwrite the lower triangle by Cholesky's; False if the matrix is not positive."""
+    """Replace the lower triangle by the Cholesky factor; return False if the matrix is not positive definite."""
     for j in range(matrix.shape[0]):
         pivot = matrix[j, j]
         for k in range(j):
@@ -32,7 +35,7 @@ def _root(matrix: Floats) -> bool:
 
 
 @compiled(reorder=True)
-def rebuild(
+def solve_coefficients(
     age: float,
     noise: float,
     arm_variance: float,
@@ -45,10 +48,10 @@ def rebuild(
     coef: Floats,  # (D,), written: θ̂
     factor: Floats,  # (D, D), written: T with T'T = M⁻¹
 ) -> tuple[float, float]:
-    """Return log determinants and quadratic form, and write the posterior of all evidence times `age`.
+    """Write the posterior for all evidence times `age`; return the log determinants and the quadratic form.
 
-    What `rolin.model.solve` says, with the arms' rows rotated into the triangle one by one (Givens).
-    NaN if the scatter is not positive, which only rounding can make it.
+    The formulas are those of `rolin.model.solve`, but the rows of the arms are rotated into the triangle one by one
+    (Givens rotations). Returns NaN if rounding errors have made the scatter indefinite.
     """
     size, d = prior_mean.shape[0], scatter.shape[1] - 1
     moments = np.empty((1 + d, 1 + d))  # lower triangle: q, g and C
@@ -63,7 +66,7 @@ def rebuild(
         left[i, i] += 1.0 / (prior_std[i] * prior_std[i])
     if not _root(left):
         return math.nan, math.nan
-    # R with R'R = M so far, and a last column for the right-hand side
+    # R with R'R = M so far, and a last column for the right-hand side.
     r = np.zeros((size, size + 1))
     for i in range(size):
         total = prior_mean[i] / (prior_std[i] * prior_std[i])
@@ -104,7 +107,7 @@ def rebuild(
         log_det += math.log(r[i, i] * prior_std[i])
         apart = (coef[i] - prior_mean[i]) / prior_std[i]
         form += apart * apart
-    # T = R⁻ᵀ: its column j solves R'y = e_j
+    # T = R⁻ᵀ: its column j solves R'y = e_j.
     factor[:] = 0.0
     for j in range(size):
         factor[j, j] = 1.0 / r[j, j]
@@ -113,7 +116,7 @@ def rebuild(
             for k in range(j, i):
                 total -= r[k, i] * factor[k, j]
             factor[i, j] = total / r[i, i]
-    # the quadratic form at its minimum, as a sum of squares: a difference would cancel
+    # The quadratic form at its minimum, as a sum of squares because a difference would cancel.
     within = moments[0, 0]
     for i in range(d):
         total = -2.0 * moments[1 + i, 0]

@@ -116,7 +116,7 @@ def test_documented_parameters_exist() -> None:
                   rolin.FeatureMap, rolin.FeatureMap.infer, rolin.FeatureMap.with_fields,
                   rolin.FeatureMap.contexts, rolin.FeatureMap.transform, rolin.features.Number,
                   rolin.features.Category, rolin.features.Tags, rolin.features.Boolean,
-                  rolin.features.HashedFeatures, rolin.features.Transformed, rolin.Bandit.explain,
+                  rolin.features.HashedFeatures, rolin.features.SklearnFeatureMap, rolin.Bandit.explain,
                   rolin.Bandit.change_feature_map, rolin.Policy.change_feature_map):  # fmt: skip
         doc = inspect.cleandoc(thing.__doc__ or "")
         if "Parameters\n---" not in doc:

@@ -33,13 +33,13 @@ from rolin.features import (
     HashedFeatures,
     Ignored,
     Number,
+    SklearnFeatureMap,
     Tags,
-    Transformed,
     from_json,
     load,
 )
-from rolin.features.fields import LARGEST
-from rolin.features.tables import DEEPEST
+from rolin.features.fields import MAX_NUMBER
+from rolin.features.tables import MAX_DEPTH
 
 SITUATION = {
     "device": Category(["phone", "desktop"], missing=True),
@@ -48,7 +48,7 @@ SITUATION = {
     "interests": Tags(["cars", "music"]),
 }
 ARM = {
-    "price": Number(standardise=True, center=3.0, scale=0.7),
+    "price": Number(standardize=True, center=3.0, scale=0.7),
     "genre": Category(["drama", "comedy", 18], missing=False),
     "brand": Category(size=5),
     "tags": Tags(size=4, missing=True),
@@ -88,7 +88,7 @@ def side(fields: dict[str, Any], row: dict[str, Any]) -> dict[str, float]:
             for item in [value] if isinstance(field, Category) else value:
                 text = item if isinstance(item, str) else json.dumps(item).removesuffix(".0")
                 if field.size is not None:
-                    places[f"{name}#{field.place(text)}"] = 1.0
+                    places[f"{name}#{field.column(text)}"] = 1.0
                 elif text in (field.values or ()):
                     places[f"{name}={text}"] = 1.0
                 else:
@@ -197,7 +197,7 @@ def test_one_name_on_both_sides() -> None:
     assert len(set(features.names)) == features.n_features
     assert "situation.country=de × arm.country=de" in features.names
     assert features.contexts([{"country": "de"}], {"country": "de"}).sum() == 4.0
-    with pytest.raises(InputError, match="both have a field 'country': give them apart"):
+    with pytest.raises(InputError, match=r"both have a field 'country'.*: give two tables"):
         features.transform(pd.DataFrame({"country": ["de"]}))
 
 
@@ -280,13 +280,13 @@ def test_a_map_as_text(features: FeatureMap) -> None:
     """What each field is, and how many places it has."""
     text = str(features)
     assert (
-        "situation  device                   category       4  phone, desktop, missing has a place"
+        "situation  device                   category        4  phone, desktop, missing has a column"
         in text
     )
-    assert "arm        price                    number         1  center 3, scale 0.7" in text
-    assert "arm        brand                    category       5  hashed" in text
-    assert "arm        note                     ignored        0" in text
-    assert f"{features.n_features} features; pairs of fields that are crossed: 30" in text
+    assert "arm        price                    number          1  center 3, scale 0.7" in text
+    assert "arm        brand                    category        5  hashed" in text
+    assert "arm        note                     ignored         0" in text
+    assert f"{features.n_features} features; crossed pairs of fields: 30" in text
 
 
 def test_rows_of_each_library(features: FeatureMap) -> None:
@@ -467,7 +467,7 @@ def test_strictness() -> None:
 
 BAD_ARMS = [
     ({"price": "3.5"}, "field 'price' of arm 'red' is '3.5', expected a number"),
-    ({"price": math.nan}, "field 'price' of arm 'red' is nan, expected a finite number; what is"),
+    ({"price": math.nan}, "field 'price' of arm 'red' is nan, expected a finite number; give None"),
     ({"price": -math.inf}, "field 'price' of arm 'red' is -inf, expected a finite number"),
     ({"price": [1.0]}, r"field 'price' of arm 'red' is \[1.0\], expected a number"),
     ({"price": {"a": 1}}, "field 'price' of arm 'red' is {'a': 1}, expected a number"),
@@ -535,8 +535,8 @@ BAD_MAPS: list[tuple[dict[str, Any], str]] = [
     ({"arm": {"": Number()}}, "a field of the arm is named '', expected a text"),
     ({"arm": {3: Number()}}, "a field of the arm is named 3, expected a text"),
     ({"arm": {"a": "number"}}, "field 'a' of the arm is 'number', expected Number"),
-    ({"arm": {"a": Category()}}, "has to be learned from a sample: say its values"),
-    ({"arm": {"a": Number(standardise=True)}}, "has to be learned from a sample"),
+    ({"arm": {"a": Category()}}, "must be learned from a sample: give its values"),
+    ({"arm": {"a": Number(standardize=True)}}, "must be learned from a sample"),
     ({"arm": {"a": Number(), "a.b": Number()}}, "'a' is declared both as a value and as an object"),
     ({"arm": {".".join("abcdefghi"): Number()}}, "is nested deeper than 8 levels"),
     ({"arm": {"_arm": Number()}}, "'_arm' is the name of the arm, expected a Category"),
@@ -626,7 +626,7 @@ def test_versions_and_hashes_are_for_ever() -> None:
         0.0,
         0.0,
     ]
-    assert Category(size=1000).place("drama") == 365
+    assert Category(size=1000).column("drama") == 365
 
 
 def test_maps_of_another_version_are_refused(features: FeatureMap, tmp_path: Path) -> None:
@@ -661,7 +661,7 @@ def test_maps_of_another_version_are_refused(features: FeatureMap, tmp_path: Pat
 
 @pytest.mark.parametrize("library", ["dicts", "polars", "Arrow", "pandas objects within"])
 def test_a_map_from_a_sample(library: str) -> None:
-    """Kinds are found, numbers standardised, values listed; what is an identifier is left out."""
+    """Kinds are found, numbers standardized, values listed; what is an identifier is left out."""
     rows = [
         {
             "id": f"item-{i}", "price": float(i), "kind": "ab"[i % 2], "on": i % 3 == 0,
@@ -672,11 +672,11 @@ def test_a_map_from_a_sample(library: str) -> None:
     ]  # fmt: skip
     made = tables(rows)[library]
     features = FeatureMap.infer(made, [{"hour": 3}, {"hour": 5}])
-    assert features.situation == {"hour": Number(standardise=True, center=4.0, scale=1.0)}
+    assert features.situation == {"hour": Number(standardize=True, center=4.0, scale=1.0)}
     prices = np.arange(40.0)
     expected = {
         "id": Ignored(),
-        "price": Number(standardise=True, center=prices.mean(), scale=prices.std()),
+        "price": Number(standardize=True, center=prices.mean(), scale=prices.std()),
         "kind": Category(["a", "b"]),
         "on": Boolean(),
         "tags": Tags(["x", "y"]),
@@ -720,7 +720,7 @@ def test_declared_fields_of_a_sample() -> None:
     """What was declared stays; what it left open is found, and others may be left out."""
     rows = [{"age": 18 + i % 2, "price": float(i), "x": 1.0} for i in range(10)]
     features = FeatureMap.infer(
-        rows, arm={"age": Category(), "price": Number(standardise=True, missing=True)}, others=False
+        rows, arm={"age": Category(), "price": Number(standardize=True, missing=True)}, others=False
     )
     assert features.arm["age"] == Category([18, 19])
     assert features.arm["price"].missing
@@ -743,7 +743,7 @@ def test_samples_that_tell_nothing() -> None:
     with pytest.raises(ParameterError, match="would have 2116 features, from 45 of the situation"):
         FeatureMap.infer(wide, wide)
     deep: Any = 1
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_DEPTH + 1):
         deep = {"d": deep}
     with pytest.raises(InputError, match="row 0 of the sample is nested deeper than 8 levels"):
         FeatureMap.infer([deep])
@@ -775,7 +775,7 @@ def test_more_fields_come_behind() -> None:
     assert not other.with_fields(arm={"b": Number()}).extends(features)
     with pytest.raises(ParameterError, match="'a' is declared both as a value and as an object"):
         features.with_fields(arm={"a.b": Number()})
-    with pytest.raises(ParameterError, match="the arm has a field 'a' already"):
+    with pytest.raises(ParameterError, match="the arm already has a field 'a'"):
         features.with_fields(arm={"a": Number()})
 
 
@@ -823,10 +823,10 @@ def test_hashed_rows_of_each_library() -> None:
     plain = features.contexts({"red": {"x": 1.0}}, {"y": "z"})
     assert (features.contexts({"red": {"x": 1.0} | odd}, {"y": "z"} | odd) == plain).all()
     named = HashedFeatures(8, arm_names=True)
-    with pytest.raises(InputError, match=r"arm \(1, 2\) has no name that is a feature"):
+    with pytest.raises(InputError, match=r"the name of arm \(1, 2\) cannot be a feature"):
         named.contexts({(1, 2): {}})
     deep: Any = 1
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_DEPTH + 1):
         deep = {"d": deep}
     with pytest.raises(InputError, match="of arm 'red' is nested deeper than 8 levels"):
         features.contexts({"red": deep})
@@ -843,27 +843,27 @@ def test_transformers_of_scikit_learn() -> None:
     columns = make_column_transformer(
         (StandardScaler(), ["hour", "price"]), (OneHotEncoder(handle_unknown="ignore"), ["kind"])
     ).fit(frame)
-    features = Transformed(columns)
+    features = SklearnFeatureMap(columns)
     arms = {"x": {"price": 3.0, "kind": "a"}, "y": {"price": 9.0, "kind": "new"}}
     x = features.contexts(arms, {"hour": 2.0})
     expected = frame.iloc[[0, 0]].assign(hour=2.0, price=[3.0, 9.0], kind=["a", "new"])
     assert (x == columns.transform(expected)).all()
     assert features.names[-2:] == ["onehotencoder__kind_a", "onehotencoder__kind_b"]
-    dicts = Transformed(DictVectorizer().fit(frame.to_dict("records")))
+    dicts = SklearnFeatureMap(DictVectorizer().fit(frame.to_dict("records")))
     assert dicts.contexts(arms, {"hour": 2.0})[0].tolist() == [2.0, 1.0, 0.0, 3.0]
     piped = make_pipeline(columns, FunctionTransformer(np.tanh)).fit(frame)
     with pytest.raises(ParameterError, match="does not tell its number of features"):
-        Transformed(piped)
-    told = Transformed(piped, n_features=4)
+        SklearnFeatureMap(piped)
+    told = SklearnFeatureMap(piped, n_features=4)
     assert (told.contexts(arms, {"hour": 2.0}) == np.tanh(x)).all()
     with pytest.raises(ShapeError, match=r"returned shape \(2, 4\), expected \(2, 5\)"):
-        Transformed(piped, n_features=5).contexts(arms, {"hour": 2.0})
+        SklearnFeatureMap(piped, n_features=5).contexts(arms, {"hour": 2.0})
     with pytest.raises(InputError, match="both have a field 'price'"):
         features.contexts(arms, {"price": 2.0})
-    with pytest.raises(InputError, match="the transformer refuses the fields: ValueError"):
+    with pytest.raises(InputError, match="the transformer rejects the fields: ValueError"):
         features.contexts({"x": {"price": "?", "kind": "a"}}, {"hour": 2.0})
     with pytest.raises(ParameterError, match="expected a map or a transformer"):
-        Transformed(3)
+        SklearnFeatureMap(3)
 
 
 # -- what attackers tried -------------------------------------------------------------------------------
@@ -916,7 +916,7 @@ def test_a_long_text_in_a_number_takes_no_memory() -> None:
 def test_products_of_the_largest_numbers() -> None:
     """What a field may have can be learned from when it is crossed."""
     features = FeatureMap({"s": Number()}, {"a": Number()})
-    x = features.contexts([{"a": LARGEST}], {"s": LARGEST})
+    x = features.contexts([{"a": MAX_NUMBER}], {"s": MAX_NUMBER})
     assert np.abs(x).max() < 1e50
     with pytest.raises(
         InputError, match=r"field 'a' of arm 0 is 1e.25, expected a number that is at"
@@ -932,7 +932,7 @@ def test_columns_that_python_does_not_have(features: FeatureMap) -> None:
     assert (features.contexts(table) == expected).all()
     assert (features.contexts(pl.from_arrow(table)) == expected).all()  # type: ignore[arg-type]
     used = pa.table({"price": far})
-    with pytest.raises(InputError, match="field 'price' of arm 0 is a value that Python does not"):
+    with pytest.raises(InputError, match="field 'price' of arm 0 is a value that Python cannot"):
         features.contexts(used)
 
 
@@ -942,8 +942,8 @@ def test_calls_that_make_no_sense(features: FeatureMap) -> None:
         lambda: FeatureMap.infer(5), lambda: features.transform(5), lambda: features.transform(None, []),
         lambda: features.named("x"), lambda: features.contexts(5),
         lambda: FeatureMap({"a": Number()}, {"b": Number()}, cross=[(["a"], "b")]),  # type: ignore[list-item]
-        lambda: Transformed(DictVectorizer(), n_features=10**30),
-        lambda: Transformed(DictVectorizer(), n_features=2.5),  # type: ignore[arg-type]
+        lambda: SklearnFeatureMap(DictVectorizer(), n_features=10**30),
+        lambda: SklearnFeatureMap(DictVectorizer(), n_features=2.5),  # type: ignore[arg-type]
     ):  # fmt: skip
         with pytest.raises(InputError):
             call()

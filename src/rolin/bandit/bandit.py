@@ -48,8 +48,8 @@ from rolin.errors import (
     UnknownOption,
     Unsupported,
 )
-from rolin.features import BaseFeatureMap, FeatureMap, Transformed
-from rolin.features.recorded import ask_raw
+from rolin.features import BaseFeatureMap, FeatureMap, SklearnFeatureMap
+from rolin.features.recorded import record_candidates
 from rolin.features.tables import is_table, rows_of
 from rolin.journal import Journal, open_journal
 from rolin.journal.base import Removal
@@ -151,7 +151,7 @@ class Bandit:
         if policy is not None and not isinstance(policy, Policy):
             raise ParameterError(f"policy={policy!r}, expected a policy of rolin, or None")
         if feature_map is not None and not isinstance(feature_map, BaseFeatureMap):
-            feature_map = Transformed(feature_map)
+            feature_map = SklearnFeatureMap(feature_map)
         if feature_map is not None and policy is not None:
             _check_size(policy, feature_map)
         given: dict[str, Any] = {}
@@ -395,8 +395,8 @@ class Bandit:
             control = self._explorer.in_control(person or id)
             feature_map, raw = self.feature_map, None
             if feature_map is not None:
-                raw, contexts = ask_raw(feature_map, contexts, arms, situation, excluded)
-                arms = raw.arms
+                raw = record_candidates(feature_map, contexts, arms, situation, excluded)
+                contexts, arms = raw.contexts(), raw.arms
             elif situation is not None:
                 raise ParameterError("situation is given, but the bandit has no feature map")
             candidates = policy.candidates(contexts, arms, excluded)
@@ -415,7 +415,7 @@ class Bandit:
             if array is not None:
                 array.flags.writeable = False  # a record: neither the caller nor we change it
         if raw is not None:
-            given = raw.with_at_hand(x, chosen)
+            given = raw
         return LoggedDecision(id, self._now(), offered, given, chosen, p, version, person, control)
 
     def _now(self) -> float:

@@ -20,7 +20,7 @@ from rolin._support.arms import Name
 from rolin._support.optional import needs
 from rolin.bandit.state import LiveState
 from rolin.errors import ParameterError, ShapeError, Unsupported
-from rolin.features import Part, RawContexts
+from rolin.features import Part, RecordedFeatures
 from rolin.journal.events import LoggedDecision
 from rolin.journal.folding import replay
 from rolin.journal.validation import offered_place
@@ -285,7 +285,7 @@ def _contributions(
 
 def _parts(decision: LoggedDecision, policy: LinearPolicy | BayesRoLinTS, k: int) -> list[Part]:
     """Return the terms of an arm's vector, by name; a policy's own intercept is the last."""
-    if isinstance(decision.given, RawContexts):
+    if isinstance(decision.given, RecordedFeatures):
         parts = decision.given.parts(k)
     else:
         x = decision.context_of(k)

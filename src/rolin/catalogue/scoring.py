@@ -198,7 +198,7 @@ class Joint(Scoring):
                     )
                 own[0], own[1:] = 0.0, theta[:d]
             else:
-                own[:] = self._crossed.contracted(theta[:d], situation)
+                own[:] = self._crossed.arm_coefficients(theta[:d], situation)
             own[0] += theta[d:].sum()  # the intercept
         out = np.empty((len(thetas), self._shelf.n))
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.errors import JournalError, RolinError
-from rolin.features import BaseFeatureMap, RawContexts, Transformed, from_json
+from rolin.features import BaseFeatureMap, RecordedFeatures, from_json
 from rolin.journal.events import (
     ArmRemoved,
     ArmRestored,
@@ -69,9 +69,9 @@ def row_of(event: Event) -> Row:
                 **({"imported": True} if event.imported else {}),
             )
             raw = event.given
-            if isinstance(raw, RawContexts):  # which are JSON already
+            if isinstance(raw, RecordedFeatures):  # which are JSON already
                 body = f'{body[:-1]},"map":"{raw.feature_map.version}","raw":{raw.to_json()}}}'
-                x = raw.vectors
+                x = raw.stored_vectors
             else:
                 x = raw
             numbers = b"".join(_bytes(part) for part in (x, p) if part is not None)
@@ -144,7 +144,7 @@ def _decision(
     p = numbers[-k:] if body["propensities"] else None
     x = numbers if p is None else numbers[:-k]
     vectors = x.reshape(k, -1) if x.size else np.empty((k, 0))
-    given: Floats | RawContexts = vectors
+    given: Floats | RecordedFeatures = vectors
     chosen = tuple(body["chosen"])
     if not chosen or not set(chosen) <= set(range(k)):
         raise ValueError(f"{chosen} are not places among {k} arms")
@@ -153,8 +153,8 @@ def _decision(
         if len(rows) != k or not all(isinstance(row, dict) for row in [situation, *rows]):
             raise ValueError(f"its raw features are not those of {k} arms")
         feature_map = maps[body["map"]]
-        known = vectors if isinstance(feature_map, Transformed) else None
-        given = RawContexts(feature_map, offered, body["raw"], known)
+        known = vectors if feature_map.needs_vectors else None
+        given = RecordedFeatures(feature_map, offered, body["raw"], known)
     return LoggedDecision(
         id, time, offered, given,
         chosen, p, body["version"], person, body["control"],

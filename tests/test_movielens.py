@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from rolin import errors
-from rolin.datasets import Ratings
-from rolin.datasets.factorization import factorise
-from rolin.environments.base import Environment
-from rolin.environments.movielens import (
+from rolin.datasets import Ratings, factorize
+from rolin.environments import (
+    Environment,
     MovieLens,
     movielens_environments,
     movielens_noise,
@@ -139,14 +138,14 @@ def test_truth_and_features_come_from_different_halves(ratings: Ratings, seed: i
     noise = movielens_noise(ratings, rank=3, seed=seed)
     world = MovieLens.from_ratings(ratings, share=1.0, rank=3, n_arms=5, seed=seed)
     training, test = ratings.split(0.5, np.random.default_rng([seed, 0]))
-    options = {"rank": 3, "ridge": 1.0, "weighted": False, "centre": False, "seed": seed}
-    own = factorise(test, **options)
+    options = {"rank": 3, "ridge": 1.0, "weighted": False, "center": False, "seed": seed}
+    own = factorize(test, **options)
     np.testing.assert_array_equal(world.movies, own.items)
     assert noise.in_sample == own.residual(test)
-    other = factorise(training, **options)
+    other = factorize(training, **options)
     np.testing.assert_array_equal(world.features, other.items)
     assert noise.held_out == other.residual(test)
-    assert noise.whole == factorise(ratings, **options).residual(ratings)
+    assert noise.whole == factorize(ratings, **options).residual(ratings)
     assert noise.in_sample < noise.held_out
 
 

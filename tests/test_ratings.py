@@ -232,13 +232,11 @@ def serve() -> Iterator[Serve]:
 def test_fetch(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """An archive is fetched, checked and extracted once; then it is there."""
     monkeypatch.setitem(download.CHECKSUMS, "ml-1m", hashlib.md5(ARCHIVE).hexdigest())
-    told: list[tuple[int, int | None]] = []
-    folder = fetch_movielens(
-        tmp_path / "data", url=serve(ARCHIVE), progress=lambda *numbers: told.append(numbers)
-    )
+    received: list[int] = []
+    folder = fetch_movielens(tmp_path / "data", url=serve(ARCHIVE), progress=received.append)
     assert folder == tmp_path / "data" / "ml-1m"
     check_three(read_ratings(folder))
-    assert told[-1] == (len(ARCHIVE), len(ARCHIVE))
+    assert sum(received) == len(ARCHIVE)
     assert (folder / "README").read_text() == "terms"
     assert list(folder.parent.iterdir()) == [folder]
     assert fetch_movielens(tmp_path / "data", url="http://127.0.0.1:1/gone") == folder
@@ -248,14 +246,26 @@ def test_fetch_any_layout(tmp_path: Path, serve: Serve) -> None:
     """Other names have no checksum; the ratings may be anywhere, and the length unknown."""
     (tmp_path / "ml-new").mkdir()
     (tmp_path / "ml-new" / "notes").write_text("mine")
-    told: list[tuple[int, int | None]] = []
-    url = serve(zipped({"a/b/u.data": FILES["u.data"]}), length=0)
-    folder = fetch_movielens(
-        tmp_path, name="ml-new", url=url, progress=lambda *numbers: told.append(numbers)
-    )
+    received: list[int] = []
+    archive = zipped({"a/b/u.data": FILES["u.data"]})
+    url = serve(archive, length=0)
+    folder = fetch_movielens(tmp_path, name="ml-new", url=url, progress=received.append)
     check_three(read_ratings(folder))
-    assert told[-1][1] is None
+    assert sum(received) == len(archive)
     assert (folder / "notes").read_text() == "mine"
+
+
+@pytest.mark.parametrize("length", [{}, {"length": 0}])
+def test_fetch_with_a_progress_bar(
+    tmp_path: Path, serve: Serve, length: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """True shows a bar on the error stream, also if the length is unknown; by default there is none."""
+    fetch_movielens(tmp_path / "quiet", name="ml-new", url=serve(ARCHIVE, **length))
+    assert capsys.readouterr() == ("", "")
+    fetch_movielens(tmp_path, name="ml-new", url=serve(ARCHIVE, **length), progress=True)
+    out, bar = capsys.readouterr()
+    assert not out
+    assert "ml-new" in bar
 
 
 @pytest.mark.parametrize(
@@ -264,9 +274,9 @@ def test_fetch_any_layout(tmp_path: Path, serve: Serve) -> None:
         (ARCHIVE, {"status": 404}, "x", ["404", "by other means", "research", "redistributed"]),
         (ARCHIVE, {"length": 9999}, "x", [f"{len(ARCHIVE)} of 9999 bytes"]),
         (ARCHIVE, {}, "ml-1m", ["MD5", download.CHECKSUMS["ml-1m"]]),
-        (b"<html>", {}, "x", ["not a sound zip archive"]),
-        (ARCHIVE[:-40], {}, "x", ["not a sound zip archive"]),
-        (ARCHIVE.replace(b"978300760", b"978300761"), {}, "x", ["not a sound zip archive"]),
+        (b"<html>", {}, "x", ["not a valid zip archive"]),
+        (ARCHIVE[:-40], {}, "x", ["not a valid zip archive"]),
+        (ARCHIVE.replace(b"978300760", b"978300761"), {}, "x", ["not a valid zip archive"]),
         (zipped({"README": ""}), {}, "x", ["no ratings", "ratings.dat"]),
         (zipped({"../ratings.dat": ""}), {}, "x", ["'../ratings.dat'", "outside"]),
         (zipped({"/tmp/ratings.dat": ""}), {}, "x", ["outside"]),
@@ -303,7 +313,7 @@ def test_fetch_without_network(tmp_path: Path) -> None:
 def test_fetch_interrupted(tmp_path: Path, serve: Serve) -> None:
     """An interrupt leaves nothing behind."""
 
-    def interrupt(done: int, total: int | None) -> None:
+    def interrupt(received: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -22,7 +22,7 @@ __all__ = ["bar"]
 
 @contextmanager
 def bar(
-    label: str, total: int, done: int = 0, *, in_bytes: bool = False
+    label: str, total: int | None, done: int = 0, *, in_bytes: bool = False
 ) -> Iterator[Callable[[int], None]]:
     """Show a bar while the block runs; it is given a function that moves the bar on.
 

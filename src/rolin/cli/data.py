@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from rolin.datasets.download import fetch_movielens
+from rolin.datasets import fetch_movielens
 
 __all__ = ["app"]
 
@@ -27,12 +25,5 @@ def movielens(
     name: Annotated[Literal["ml-1m", "ml-100k"], typer.Option(help="Which one.")] = "ml-1m",
 ) -> None:
     """Fetch MovieLens from GroupLens: for research, not to be redistributed."""
-    columns = (TextColumn(name), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(name, total=None)
-        folder = fetch_movielens(
-            out,
-            name=name,
-            progress=lambda done, all_: progress.update(task, completed=done, total=all_),
-        )
+    folder = fetch_movielens(out, name=name, progress=True)
     typer.echo(f"The ratings are in {folder}: rolin reproduce movielens --data {folder}")

@@ -1,4 +1,4 @@
-"""Alternating least squares against pencil, plain NumPy, and its own laws."""
+"""Alternating least squares against hand computation, plain NumPy, and its own laws."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def random_ratings(generator: np.random.Generator, n: int, n_users: int, n_items
 
 
 def objective(ratings: Ratings, factors: Factors, ridge: float, *, weighted: bool) -> float:
-    """What is minimised, by its definition."""
+    """The objective, by its definition."""
     left = ratings.values - factors.predict(ratings.users, ratings.items)
     total = float(left @ left)
     for vectors, codes in ((factors.users, ratings.users), (factors.items, ratings.items)):
@@ -82,7 +82,7 @@ def test_centred_by_pencil() -> None:
 def test_agrees_with_least_squares(
     weighted: bool, center: bool, ridge: float, rng: np.random.Generator
 ) -> None:
-    """Three sweeps are those of the oracle, which solves every row by lstsq."""
+    """Three sweeps equal those of the oracle, which solves every row by lstsq."""
     ratings = random_ratings(rng, 120, 17, 11)
     fit = factorize(ratings, rank=3, ridge=ridge, weighted=weighted, center=center, sweeps=3)
     items = np.random.default_rng(0).standard_normal((11, 3)) / 3**0.25
@@ -103,7 +103,7 @@ def test_agrees_with_least_squares(
 def test_objective_never_increases(
     seed: int, n: int, rank: int, ridge: float, weighted: bool, center: bool
 ) -> None:
-    """Every sweep lowers the objective, or leaves it."""
+    """No sweep increases the objective."""
     ratings = random_ratings(np.random.default_rng(seed), n, 6, 5)
     values = []
     for sweeps in (1, 2, 3, 10):
@@ -123,19 +123,19 @@ def test_gradient_vanishes_at_the_end(weighted: bool, rng: np.random.Generator) 
     fit = factorize(ratings, rank=2, ridge=ridge, weighted=weighted, sweeps=5000)
     step = 1e-5
     for vectors in (fit.users, fit.items):
-        for place in np.ndindex(vectors.shape):
-            kept = vectors[place]
+        for index in np.ndindex(vectors.shape):
+            before = vectors[index]
             ends = []
-            for moved in (kept + step, kept - step):
-                vectors[place] = moved
+            for moved in (before + step, before - step):
+                vectors[index] = moved
                 ends.append(objective(ratings, fit, ridge, weighted=weighted))
-            vectors[place] = kept
+            vectors[index] = before
             # Values of about 100 are exact to 1e-14, and divided by the step to 1e-7.
             assert abs(ends[0] - ends[1]) / (2 * step) < 1e-5
 
 
 def test_finds_what_is_there(rng: np.random.Generator) -> None:
-    """Complete ratings of rank 2 without noise are found, up to what the ridge takes."""
+    """Complete ratings of rank 2 without noise are recovered, up to the effect of the ridge."""
     truth = rng.normal(size=(30, 2)) @ rng.normal(size=(2, 20))
     users, items = (part.ravel() for part in np.indices(truth.shape))
     ratings = Ratings.from_ids(users, items, truth.ravel())
@@ -155,7 +155,7 @@ def test_without_ratings_there_is_a_zero(rng: np.random.Generator) -> None:
 
 
 def test_same_seed_same_bits(rng: np.random.Generator) -> None:
-    """The same seed gives the same bits, another one other vectors."""
+    """Equal seeds give identical vectors, another seed gives others."""
     ratings = random_ratings(rng, 200, 20, 10)
     one, two, other = (factorize(ratings, seed=seed) for seed in (5, 5, 6))
     assert one.users.tobytes() == two.users.tobytes()
@@ -171,14 +171,14 @@ def test_same_seed_same_bits(rng: np.random.Generator) -> None:
     ],
 )  # fmt: skip
 def test_options_are_checked(option: dict[str, float]) -> None:
-    """Options outside their range are refused by name."""
+    """Options outside their range are rejected by name."""
     ratings = Ratings.from_ids([1], [1], [3.0])
     with pytest.raises(errors.ParameterError, match=f"{next(iter(option))}="):
         factorize(ratings, **option)
 
 
 def test_what_cannot_be_computed() -> None:
-    """A ridge lost to rounding is refused, as are ratings that are not there."""
+    """A ridge lost to rounding is rejected, and so are empty ratings."""
     ratings = Ratings.from_ids([1], [1], [3.0])
     with pytest.raises(errors.ParameterError, match="too small"):
         factorize(ratings, ridge=1e-300, center=False)

@@ -1043,6 +1043,29 @@ def test_transformers_get_what_was_given() -> None:
         bandit.decide({"a": {"when": None}}, situation={})
 
 
+def test_a_decision_in_memory_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rewarding and explaining a decision, and reading its contexts, use those of the decision."""
+    calls = 0
+    encode = FeatureMap.encode
+
+    def counted(self: FeatureMap, *given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return encode(self, *given)
+
+    monkeypatch.setattr(FeatureMap, "encode", counted)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
+    arms, situation = question(np.random.default_rng(1))
+    decision = bandit.decide(arms, situation=situation)
+    bandit.reward(decision.id, 1.0)
+    for arm in arms:
+        bandit.explain(decision.id, arm)
+    assert decision.offered_contexts.shape == (3, D)
+    assert not decision.offered_contexts.flags.writeable
+    assert (decision.contexts == decision.context).all()
+    assert calls == 1
+
+
 def test_hashed_decisions_use_what_contexts_does() -> None:
     """Things that no feature can be are left out by both, and recorded."""
     features = HashedFeatures(32)

@@ -1020,6 +1020,10 @@ def test_calls_that_make_no_sense(features: FeatureMap) -> None:
     ):  # fmt: skip
         with pytest.raises(InputError):
             call()
+    with pytest.raises(
+        InputError, match=r"arm 0 is the text 'red', expected its fields.*give None and"
+    ):
+        features.contexts(["red", "blue"], {"hour": 3})
     cyclic: dict[str, Any] = {}
     cyclic["a"] = cyclic
     with pytest.raises(ParameterError, match="is nested deeper than 8 levels"):

@@ -230,11 +230,23 @@ def read_arms(
             raise InputError(
                 f"arms={given!r}, expected a mapping from arm to its fields, a list, or a table"
             ) from None
-        rows = [row if type(row) is dict else row_of(f"arm {i}", row) for i, row in enumerate(each)]
+        if not {dict}.issuperset(map(type, each)):
+            each = [_row_of_list(i, row) for i, row in enumerate(each)]
+        rows = each
     found = range(len(rows)) if names is None else as_names(names)
     if len(found) != len(rows):
         raise ShapeError(f"there are {len(found)} names for {len(rows)} arms, expected one per arm")
     return rows, found
+
+
+def _row_of_list(i: int, row: Any) -> dict[str, Any]:
+    """Return the fields of the arm with index i of a list."""
+    if isinstance(row, str) and not row.lstrip().startswith("{"):
+        raise InputError(
+            f"arm {i} is the text {row!r}, expected its fields: a mapping from name to value, or a JSON object; to "
+            "offer arms without fields, give None and the names of the arms"
+        )
+    return row_of(f"arm {i}", row)
 
 
 def arm_labels(arms: Sequence[Name]) -> Label:

@@ -462,7 +462,7 @@ def test_both_sides_of_a_map_make_the_context(seed: int) -> None:
     x = features.contexts(dict(zip(names, rows, strict=True)), situation)
     apart = features.arm_vectors(rows, names=names)
     coef = rng.normal(size=features.n_features)
-    worth = features.contracted(coef, situation)
+    worth = features.arm_coefficients(coef, situation)
     np.testing.assert_allclose(worth[0] + apart @ worth[1:], x @ coef, atol=1e-12)
     np.testing.assert_array_equal(features.contexts_of(apart, situation), x)
 

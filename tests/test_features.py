@@ -1,4 +1,4 @@
-"""From raw features to vectors and back: every route gives the same vector, and errors say where."""
+"""Feature maps: every way to give raw features leads to the same vector, and errors name field and arm."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ from rolin.features import (
     HashedFeatures,
     Ignored,
     Number,
+    RecordedFeatures,
+    SklearnFeatureMap,
     Tags,
-    Transformed,
     from_json,
     load,
 )
-from rolin.features.fields import LARGEST
-from rolin.features.tables import DEEPEST
+from rolin.features.fields import MAX_NUMBER
+from rolin.features.tables import MAX_DEPTH
 
 SITUATION = {
     "device": Category(["phone", "desktop"], missing=True),
@@ -48,7 +49,7 @@ SITUATION = {
     "interests": Tags(["cars", "music"]),
 }
 ARM = {
-    "price": Number(standardise=True, center=3.0, scale=0.7),
+    "price": Number(standardize=True, center=3.0, scale=0.7),
     "genre": Category(["drama", "comedy", 18], missing=False),
     "brand": Category(size=5),
     "tags": Tags(size=4, missing=True),
@@ -63,42 +64,42 @@ def features() -> FeatureMap:
     return FeatureMap(SITUATION, ARM)
 
 
-# -- an oracle: the vector by the definition, one name at a time --------------------------------
+# -- an oracle: the vector by its definition, one feature at a time --------------------------------
 
 
 def side(fields: dict[str, Any], row: dict[str, Any]) -> dict[str, float]:
-    """What a row says of each place, by its name: written without any array."""
+    """The value of each column, by name, computed without arrays."""
     found: dict[str, float] = {}
     for name, field in fields.items():
         value: Any = row
         for part in name.split("."):
             value = value.get(part) if isinstance(value, dict) else None
-        places = dict.fromkeys(field.names(name), 0.0)
+        columns = dict.fromkeys(field.names(name), 0.0)
         if value is None:
             if field.missing:
-                places[f"{name} is missing"] = 1.0
+                columns[f"{name} is missing"] = 1.0
             elif isinstance(field, Category) and field.size is None:
-                places[f"{name} is unseen"] = 1.0
+                columns[f"{name} is unseen"] = 1.0
         elif isinstance(field, Number):
             center, scale = field.center or 0.0, field.scale or 1.0
-            places[name] = (float(value) - center) / scale
+            columns[name] = (float(value) - center) / scale
         elif isinstance(field, Boolean):
-            places[name] = float(value)
+            columns[name] = float(value)
         elif isinstance(field, (Category, Tags)):
             for item in [value] if isinstance(field, Category) else value:
                 text = item if isinstance(item, str) else json.dumps(item).removesuffix(".0")
                 if field.size is not None:
-                    places[f"{name}#{field.place(text)}"] = 1.0
+                    columns[f"{name}#{field.column(text)}"] = 1.0
                 elif text in (field.values or ()):
-                    places[f"{name}={text}"] = 1.0
+                    columns[f"{name}={text}"] = 1.0
                 else:
-                    places[f"{name} is unseen"] = 1.0
-        found |= places
+                    columns[f"{name} is unseen"] = 1.0
+        found |= columns
     return found
 
 
 def oracle(features: FeatureMap, row: dict[str, Any], situation: dict[str, Any]) -> list[float]:
-    """The vector of an arm, with every field crossed with every other."""
+    """The vector of an arm, with every field of the situation crossed with every field of the arm."""
     left, right = side(features.situation, situation), side(features.arm, row)
     named = {"intercept": 1.0} | left | right
     named |= {f"{s} × {a}": u * v for s, u in left.items() for a, v in right.items()}
@@ -140,7 +141,7 @@ ARMS = st.fixed_dictionaries(
 def test_vectors_are_what_their_names_say(
     situation: dict[str, Any], arms: list[dict[str, Any]]
 ) -> None:
-    """Whatever is missing, unknown or in another order: the vector is the definition's, to the bit."""
+    """With missing and unknown fields, in any order: the vector equals that of the oracle, to the bit."""
     features = FeatureMap(SITUATION, ARM)
     x = features.contexts(arms, situation)
     assert x.tolist() == [oracle(features, row, situation) for row in arms]
@@ -150,7 +151,7 @@ def test_vectors_are_what_their_names_say(
 
 
 def test_a_map_by_hand() -> None:
-    """Two fields of two places each: the constant, both sides, and the products, row by row."""
+    """Two fields of two columns each: the constant, both sides, and the products, row by row."""
     features = FeatureMap({"a": Category(["x"])}, {"b": Category(["y"])})
     assert features.names == [
         "intercept", "a=x", "a is unseen", "b=y", "b is unseen",
@@ -164,7 +165,7 @@ def test_a_map_by_hand() -> None:
 
 
 def test_chosen_crossings() -> None:
-    """Only the pairs that were chosen are multiplied, and there need not be an intercept."""
+    """Only the chosen pairs are multiplied, and the intercept is optional."""
     features = FeatureMap(
         {"s": Number(), "t": Number()}, {"a": Number(), "b": Number()},
         cross=[("s", "b")], intercept=False,
@@ -192,16 +193,16 @@ def test_the_name_of_the_arm_is_a_field() -> None:
 
 
 def test_one_name_on_both_sides() -> None:
-    """A field that situation and arm both have keeps its two meanings apart."""
+    """A field of the same name in situation and arm gives two different features."""
     features = FeatureMap({"country": Category(["de"])}, {"country": Category(["de"])})
     assert len(set(features.names)) == features.n_features
     assert "situation.country=de × arm.country=de" in features.names
     assert features.contexts([{"country": "de"}], {"country": "de"}).sum() == 4.0
-    with pytest.raises(InputError, match="both have a field 'country': give them apart"):
+    with pytest.raises(InputError, match=r"both have a field 'country'.*: give two tables"):
         features.transform(pd.DataFrame({"country": ["de"]}))
 
 
-# -- the same row, whoever holds it ---------------------------------------------------------------
+# -- the same row from every library ---------------------------------------------------------------
 
 ROWS = [
     {"price": 2.5, "genre": "drama", "brand": "a", "tags": ["x", "y"], "live": True},
@@ -218,7 +219,7 @@ SITUATION_ROWS = [
 
 
 def tables(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The same rows, held by each library in the ways it has."""
+    """The same rows in every library, in each of its representations."""
     arrow = pa.Table.from_pylist(rows)
     dictionary = arrow
     for name in set(arrow.schema.names) & {"genre", "brand", "device"}:
@@ -251,7 +252,7 @@ def tables(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("library", tables(ROWS))
 def test_the_same_row_gives_the_same_vector(library: str, features: FeatureMap) -> None:
-    """Dicts, JSON, pandas, polars and Arrow: to the bit, row by row and in one piece."""
+    """Dicts, JSON, pandas, polars and Arrow: equal to the bit, row by row and as a whole table."""
     expected = np.array([
         oracle(features, row, situation)
         for row, situation in zip(ROWS, SITUATION_ROWS, strict=True)
@@ -269,7 +270,7 @@ def test_the_same_row_gives_the_same_vector(library: str, features: FeatureMap) 
 
 
 def test_the_index_of_a_frame_names_its_arms(features: FeatureMap) -> None:
-    """If it is more than the numbers of the rows."""
+    """Unless the index only numbers the rows."""
     names = FeatureMap(arm={"_arm": Category(["red", "blue"])}, intercept=False)
     frame = pd.DataFrame({"price": [1.0, 2.0]}, index=["red", "blue"])
     assert names.contexts(frame).tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
@@ -277,20 +278,20 @@ def test_the_index_of_a_frame_names_its_arms(features: FeatureMap) -> None:
 
 
 def test_a_map_as_text(features: FeatureMap) -> None:
-    """What each field is, and how many places it has."""
+    """The kind of each field, its number of columns and its options."""
     text = str(features)
     assert (
-        "situation  device                   category       4  phone, desktop, missing has a place"
+        "situation  device                   category        4  phone, desktop, missing has a column"
         in text
     )
-    assert "arm        price                    number         1  center 3, scale 0.7" in text
-    assert "arm        brand                    category       5  hashed" in text
-    assert "arm        note                     ignored        0" in text
-    assert f"{features.n_features} features; pairs of fields that are crossed: 30" in text
+    assert "arm        price                    number          1  center 3, scale 0.7" in text
+    assert "arm        brand                    category        5  hashed" in text
+    assert "arm        note                     ignored         0" in text
+    assert f"{features.n_features} features; crossed pairs of fields: 30" in text
 
 
 def test_rows_of_each_library(features: FeatureMap) -> None:
-    """A single row of pandas or Arrow is a row as any other."""
+    """A single row of pandas or Arrow is accepted like a dict."""
     expected = features.contexts([ROWS[2]], SITUATION_ROWS[0])
     frame, arrow = pd.DataFrame(ROWS), pa.array(ROWS)
     assert (features.contexts([frame.iloc[2]], SITUATION_ROWS[0]) == expected).all()
@@ -302,7 +303,7 @@ def test_rows_of_each_library(features: FeatureMap) -> None:
 
 @given(st.data())
 def test_columns_of_numbers_are_read_as_single_numbers(data: st.DataObject) -> None:
-    """Whatever type a column has, each of its values is the number that it is alone."""
+    """A column of any numeric type gives the same numbers as its single values."""
     kind = data.draw(st.sampled_from(["int8", "int64", "uint64", "float32", "float64", "bool"]))
     dtype = np.dtype(kind)
     element = st.booleans() if kind == "bool" else (
@@ -338,13 +339,13 @@ def test_numbers_that_are_categories() -> None:
 
 
 class Device(str, Enum):  # noqa: UP042 # whose str() is another text
-    """A category of somebody's own."""
+    """An Enum whose members are texts."""
 
     PHONE = "phone"
 
 
 def test_texts_of_other_kinds(features: FeatureMap) -> None:
-    """An Enum that is a text is that text, alone, beside a missing one, in a table, and hashed."""
+    """A member of a text Enum counts as its text: alone, beside a missing value, in a table, and hashed."""
     hashed = FeatureMap(arm={"c": Category(size=50)})
     for rows in ([{"device": Device.PHONE}], [{"device": Device.PHONE}, {"device": None}]):
         plain = [{"device": "phone"}, {"device": None}][: len(rows)]
@@ -363,7 +364,7 @@ def test_texts_of_other_kinds(features: FeatureMap) -> None:
 
 @pytest.mark.parametrize("value", [Decimal(1), Fraction(1), 1 + 0j, "true", 2])
 def test_what_is_no_boolean_is_none_anywhere(value: Any, features: FeatureMap) -> None:
-    """Alone, beside others, and in a table."""
+    """A value that is no boolean is rejected: alone, beside others, and in a table."""
     for rows in (
         [{"live": value}],
         [{"live": value}, {"live": None}],
@@ -380,7 +381,7 @@ def test_what_is_no_boolean_is_none_anywhere(value: Any, features: FeatureMap) -
 
 
 def test_objects_and_names_with_dots() -> None:
-    """In rows and in tables: an object where a value was declared, names with dots, and both at once."""
+    """In rows and tables: an object instead of a value, names with dots, and a field given in both ways."""
     features = FeatureMap(arm={"a.b.c": Number(), "u": Category(["x"])})
     for row, expected in (
         ({"a.b": {"c": 2.0}}, 2.0), ({"a": {"b.c": 2.0}}, 2.0), ({"a": {"b": {"c": 2.0}}}, 2.0),
@@ -407,7 +408,7 @@ def test_objects_and_names_with_dots() -> None:
 
 
 def test_columns_that_nobody_uses(features: FeatureMap) -> None:
-    """Whatever type they have; and two columns of one name are refused by every route."""
+    """Unused columns may have any type; two columns of the same name are rejected."""
     wide = pl.DataFrame({"price": [1.0], "big": pl.Series([2**100], dtype=pl.Int128)})
     assert features.transform(wide, [{}]).shape == (1, features.n_features)
     used = pl.DataFrame({"price": pl.Series([2**60], dtype=pl.Int128)})
@@ -424,11 +425,11 @@ def test_columns_that_nobody_uses(features: FeatureMap) -> None:
     assert (features.transform(gaps, [{}] * 2) == features.transform(rows, [{}] * 2)).all()
 
 
-# -- what nobody declared ---------------------------------------------------------------------------
+# -- undeclared fields ---------------------------------------------------------------------------
 
 
 def test_unknown_fields_and_categories_break_nothing(features: FeatureMap) -> None:
-    """A field or a category that comes tomorrow leaves the size and all other numbers as they are."""
+    """A new field or a new category changes neither the size of the vector nor its other features."""
     known = {"price": 1.0, "genre": "drama"}
     deep: dict[str, Any] = {}
     for _ in range(50):
@@ -442,7 +443,7 @@ def test_unknown_fields_and_categories_break_nothing(features: FeatureMap) -> No
 
 
 def test_strictness() -> None:
-    """Where one asks for it, a field that was not declared is an error that names it."""
+    """With strict=True, an undeclared field is an error that names it."""
     features = FeatureMap(
         {"user": {"age": Number()}}, {"price": Number(), "id": Ignored()}, strict=True
     )
@@ -457,7 +458,7 @@ def test_strictness() -> None:
             features.transform(table, [{}])
     with pytest.raises(InputError, match=r"a column 'user.name' that the map does not know"):
         features.transform([{}], [{"user": {"name": "ann"}}])
-    features.contexts({"red": good}, {"user": None})  # nothing is not something else
+    features.contexts({"red": good}, {"user": None})  # a missing object has no undeclared fields
     both = pd.DataFrame({"price": [1.0], "user.age": [2.0], "id": [3]})
     assert features.transform(both).shape == (1, features.n_features)
     assert from_json(features.to_json()).strict  # type: ignore[attr-defined]  # a FeatureMap
@@ -467,7 +468,7 @@ def test_strictness() -> None:
 
 BAD_ARMS = [
     ({"price": "3.5"}, "field 'price' of arm 'red' is '3.5', expected a number"),
-    ({"price": math.nan}, "field 'price' of arm 'red' is nan, expected a finite number; what is"),
+    ({"price": math.nan}, "field 'price' of arm 'red' is nan, expected a finite number; give None"),
     ({"price": -math.inf}, "field 'price' of arm 'red' is -inf, expected a finite number"),
     ({"price": [1.0]}, r"field 'price' of arm 'red' is \[1.0\], expected a number"),
     ({"price": {"a": 1}}, "field 'price' of arm 'red' is {'a': 1}, expected a number"),
@@ -490,7 +491,7 @@ BAD_ARMS = [
 
 @pytest.mark.parametrize(("row", "message"), BAD_ARMS, ids=[repr(row)[:40] for row, _ in BAD_ARMS])
 def test_errors_name_the_field_and_the_arm(row: Any, message: str, features: FeatureMap) -> None:
-    """What is wrong, with which field, of which arm; and the same in a table, with its row."""
+    """An error names value, field and arm; in a table, the row."""
     good = {"price": 1.0, "genre": "drama", "tags": [], "live": True}
     with pytest.raises(InputError, match=message):
         features.contexts({"blue": good, "red": row})
@@ -500,7 +501,7 @@ def test_errors_name_the_field_and_the_arm(row: Any, message: str, features: Fea
 
 
 def test_errors_in_tables_name_the_row(features: FeatureMap) -> None:
-    """Columns of every library: the row that is wrong is named."""
+    """For columns of every library, the error names the row."""
     texts = {"genre": ["drama"] * 3, "price": ["1", "2", "x"]}
     endless = {"price": [1.0, math.inf, 2.0]}
     lists = {"tags": [["a"], [["b"]], []]}
@@ -535,8 +536,8 @@ BAD_MAPS: list[tuple[dict[str, Any], str]] = [
     ({"arm": {"": Number()}}, "a field of the arm is named '', expected a text"),
     ({"arm": {3: Number()}}, "a field of the arm is named 3, expected a text"),
     ({"arm": {"a": "number"}}, "field 'a' of the arm is 'number', expected Number"),
-    ({"arm": {"a": Category()}}, "has to be learned from a sample: say its values"),
-    ({"arm": {"a": Number(standardise=True)}}, "has to be learned from a sample"),
+    ({"arm": {"a": Category()}}, "must be learned from a sample: give its values"),
+    ({"arm": {"a": Number(standardize=True)}}, "must be learned from a sample"),
     ({"arm": {"a": Number(), "a.b": Number()}}, "'a' is declared both as a value and as an object"),
     ({"arm": {".".join("abcdefghi"): Number()}}, "is nested deeper than 8 levels"),
     ({"arm": {"_arm": Number()}}, "'_arm' is the name of the arm, expected a Category"),
@@ -560,13 +561,13 @@ BAD_MAPS: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("options", "message"), BAD_MAPS)
 def test_declarations_that_cannot_be(options: dict[str, Any], message: str) -> None:
-    """Reserved names, kinds that are none, values that are not known yet."""
+    """Reserved names, values that are no fields, and fields that are not fitted are rejected."""
     with pytest.raises(ParameterError, match=message):
         FeatureMap(**options)
 
 
 def test_fields_that_cannot_be() -> None:
-    """The options of a field are checked where it is made."""
+    """The options of a field are checked when it is made."""
     for make in (
         lambda: Category("abc"), lambda: Category([1, "1"]), lambda: Category([None]),
         lambda: Category(["a"], size=3), lambda: Category(size=0), lambda: Tags(3),  # type: ignore[arg-type, list-item]
@@ -577,7 +578,7 @@ def test_fields_that_cannot_be() -> None:
 
 
 def test_a_field_given_twice(features: FeatureMap) -> None:
-    """As one name with a dot and as an object: which of them is meant cannot be told."""
+    """A field given as a name with a dot and as a nested object is ambiguous, and rejected."""
     twice = {"user.age": 3.0, "user": {"age": 4.0}}
     with pytest.raises(InputError, match=r"the situation: field 'user.age' is given twice"):
         features.contexts([{}], twice)
@@ -602,7 +603,7 @@ def test_round_trips_are_exact(features: FeatureMap, tmp_path: Path) -> None:
 
 
 def test_versions_and_hashes_are_for_ever() -> None:
-    """What was written by an earlier version of rolin is read as it was meant."""
+    """Versions and hashes are pinned, so that files of earlier releases stay valid."""
     one = FeatureMap({"s": Category(["ü", "b"])}, {"a": Number(center=0.1), "b": Tags(size=3)})
     assert one.version == "1c790067002fc8ee"
     hashed = HashedFeatures(16)
@@ -626,11 +627,11 @@ def test_versions_and_hashes_are_for_ever() -> None:
         0.0,
         0.0,
     ]
-    assert Category(size=1000).place("drama") == 365
+    assert Category(size=1000).column("drama") == 365
 
 
 def test_maps_of_another_version_are_refused(features: FeatureMap, tmp_path: Path) -> None:
-    """A text that is not ours, not whole, or from the future says so."""
+    """A text that is no map, damaged, or of a later format is rejected with the reason."""
     text = features.to_json()
     newer = text.replace('"rolin-features": 1', '"rolin-features": 2')
     changed = text.replace('"center": 12.0', '"center": 13.0')
@@ -661,7 +662,7 @@ def test_maps_of_another_version_are_refused(features: FeatureMap, tmp_path: Pat
 
 @pytest.mark.parametrize("library", ["dicts", "polars", "Arrow", "pandas objects within"])
 def test_a_map_from_a_sample(library: str) -> None:
-    """Kinds are found, numbers standardised, values listed; what is an identifier is left out."""
+    """Kinds are inferred, numbers standardized, values listed; identifiers are ignored."""
     rows = [
         {
             "id": f"item-{i}", "price": float(i), "kind": "ab"[i % 2], "on": i % 3 == 0,
@@ -672,11 +673,11 @@ def test_a_map_from_a_sample(library: str) -> None:
     ]  # fmt: skip
     made = tables(rows)[library]
     features = FeatureMap.infer(made, [{"hour": 3}, {"hour": 5}])
-    assert features.situation == {"hour": Number(standardise=True, center=4.0, scale=1.0)}
+    assert features.situation == {"hour": Number(standardize=True, center=4.0, scale=1.0)}
     prices = np.arange(40.0)
     expected = {
         "id": Ignored(),
-        "price": Number(standardise=True, center=prices.mean(), scale=prices.std()),
+        "price": Number(standardize=True, center=prices.mean(), scale=prices.std()),
         "kind": Category(["a", "b"]),
         "on": Boolean(),
         "tags": Tags(["x", "y"]),
@@ -691,7 +692,7 @@ def test_a_map_from_a_sample(library: str) -> None:
 
 
 def test_odd_columns_of_a_sample() -> None:
-    """Objects that are sometimes missing, dates, bytes, empty lists: what cannot be used is left out."""
+    """Objects that are sometimes missing are used; dates, bytes and empty lists are ignored."""
     rows = [
         {
             "user": {"age": float(i)} if i % 2 else None, "when": datetime(2026, 1, 1 + i), "raw": b"x",
@@ -717,10 +718,10 @@ def test_odd_columns_of_a_sample() -> None:
 
 
 def test_declared_fields_of_a_sample() -> None:
-    """What was declared stays; what it left open is found, and others may be left out."""
+    """Declared fields stay; their open options are learned, and other fields may be left out."""
     rows = [{"age": 18 + i % 2, "price": float(i), "x": 1.0} for i in range(10)]
     features = FeatureMap.infer(
-        rows, arm={"age": Category(), "price": Number(standardise=True, missing=True)}, others=False
+        rows, arm={"age": Category(), "price": Number(standardize=True, missing=True)}, others=False
     )
     assert features.arm["age"] == Category([18, 19])
     assert features.arm["price"].missing
@@ -732,7 +733,7 @@ def test_declared_fields_of_a_sample() -> None:
 
 
 def test_samples_that_tell_nothing() -> None:
-    """An empty sample, one too wide, one with a value that no field can have."""
+    """An empty sample, one with too many features, and one with an invalid value are rejected."""
     with pytest.raises(InputError, match="the sample of the arm is empty"):
         FeatureMap.infer([])
     with pytest.raises(InputError, match="'c' of the arm has no values in the sample"):
@@ -743,7 +744,7 @@ def test_samples_that_tell_nothing() -> None:
     with pytest.raises(ParameterError, match="would have 2116 features, from 45 of the situation"):
         FeatureMap.infer(wide, wide)
     deep: Any = 1
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_DEPTH + 1):
         deep = {"d": deep}
     with pytest.raises(InputError, match="row 0 of the sample is nested deeper than 8 levels"):
         FeatureMap.infer([deep])
@@ -753,7 +754,7 @@ def test_samples_that_tell_nothing() -> None:
 
 
 def test_more_fields_come_behind() -> None:
-    """Every feature keeps its place; the new ones are crossed with what they are told."""
+    """Every feature keeps its column; the new ones are appended and crossed as requested."""
     features = FeatureMap({"s": Number()}, {"a": Number()})
     more = features.with_fields({"t": Number()}, {"b": Category(["x"])})
     assert more.names[: features.n_features] == features.names
@@ -775,7 +776,7 @@ def test_more_fields_come_behind() -> None:
     assert not other.with_fields(arm={"b": Number()}).extends(features)
     with pytest.raises(ParameterError, match="'a' is declared both as a value and as an object"):
         features.with_fields(arm={"a.b": Number()})
-    with pytest.raises(ParameterError, match="the arm has a field 'a' already"):
+    with pytest.raises(ParameterError, match="the arm already has a field 'a'"):
         features.with_fields(arm={"a": Number()})
 
 
@@ -786,12 +787,12 @@ def test_more_fields_come_behind() -> None:
 def test_hashed_features_are_the_sum_of_their_parts(
     row: dict[str, Any], situation: dict[str, Any]
 ) -> None:
-    """By name, whatever shares a place; in any order of the fields; in every library's row."""
+    """The named parts add up to the vector, for any order of the fields."""
     features = HashedFeatures(8)
     x = features.contexts({"red": row}, situation)[0]
     total, size = np.zeros(8), 1.0
-    for _, place, value in features.parts(row, situation, "red", x):
-        total[place] += value
+    for _, column, value in features.parts(row, situation, "red", x):
+        total[column] += value
         size = max(size, abs(value))
     assert total == pytest.approx(x, abs=1e-13 * size)
     turned = dict(reversed(row.items()))
@@ -800,16 +801,16 @@ def test_hashed_features_are_the_sum_of_their_parts(
 
 
 def test_hashed_signs_cancel() -> None:
-    """Tokens that share a place have both signs: over many, their products with another average to 0."""
+    """Tokens that share a column have both signs, so that they cancel on average."""
     features = HashedFeatures(2, intercept=False, cross=False)
     x = features.contexts([{"word": f"w{i}"} for i in range(4000)])
     assert (np.abs(x).sum(axis=1) == 1.0).all()
-    for total in (x.sum(), np.abs(x[:, 0]).sum() - 2000.0):  # signs, and places
+    for total in (x.sum(), np.abs(x[:, 0]).sum() - 2000.0):  # signs, and columns
         assert abs(total) < 5 * math.sqrt(4000.0)
 
 
 def test_hashed_rows_of_each_library() -> None:
-    """The same row is the same vector here, too."""
+    """A row of any library gives the same hashed vector; unused types change nothing."""
     features = HashedFeatures(64)
     expected = features.transform(ROWS, SITUATION_ROWS)
     for library, rows in tables(ROWS).items():
@@ -823,10 +824,10 @@ def test_hashed_rows_of_each_library() -> None:
     plain = features.contexts({"red": {"x": 1.0}}, {"y": "z"})
     assert (features.contexts({"red": {"x": 1.0} | odd}, {"y": "z"} | odd) == plain).all()
     named = HashedFeatures(8, arm_names=True)
-    with pytest.raises(InputError, match=r"arm \(1, 2\) has no name that is a feature"):
+    with pytest.raises(InputError, match=r"the name of arm \(1, 2\) cannot be a feature"):
         named.contexts({(1, 2): {}})
     deep: Any = 1
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_DEPTH + 1):
         deep = {"d": deep}
     with pytest.raises(InputError, match="of arm 'red' is nested deeper than 8 levels"):
         features.contexts({"red": deep})
@@ -836,41 +837,113 @@ def test_hashed_rows_of_each_library() -> None:
 
 
 def test_transformers_of_scikit_learn() -> None:
-    """Those fitted on a frame get a frame, those fitted on dicts get dicts; sparse or not."""
+    """Transformers fitted on a frame get a frame, those fitted on dicts get dicts; sparse results are accepted."""
     frame = pd.DataFrame(
         {"hour": [1.0, 2.0, 3.0], "price": [3.0, 4.0, 8.0], "kind": ["a", "b", "a"]}
     )
     columns = make_column_transformer(
         (StandardScaler(), ["hour", "price"]), (OneHotEncoder(handle_unknown="ignore"), ["kind"])
     ).fit(frame)
-    features = Transformed(columns)
+    features = SklearnFeatureMap(columns)
     arms = {"x": {"price": 3.0, "kind": "a"}, "y": {"price": 9.0, "kind": "new"}}
     x = features.contexts(arms, {"hour": 2.0})
     expected = frame.iloc[[0, 0]].assign(hour=2.0, price=[3.0, 9.0], kind=["a", "new"])
     assert (x == columns.transform(expected)).all()
     assert features.names[-2:] == ["onehotencoder__kind_a", "onehotencoder__kind_b"]
-    dicts = Transformed(DictVectorizer().fit(frame.to_dict("records")))
+    dicts = SklearnFeatureMap(DictVectorizer().fit(frame.to_dict("records")))
     assert dicts.contexts(arms, {"hour": 2.0})[0].tolist() == [2.0, 1.0, 0.0, 3.0]
     piped = make_pipeline(columns, FunctionTransformer(np.tanh)).fit(frame)
     with pytest.raises(ParameterError, match="does not tell its number of features"):
-        Transformed(piped)
-    told = Transformed(piped, n_features=4)
-    assert (told.contexts(arms, {"hour": 2.0}) == np.tanh(x)).all()
+        SklearnFeatureMap(piped)
+    sized = SklearnFeatureMap(piped, n_features=4)
+    assert (sized.contexts(arms, {"hour": 2.0}) == np.tanh(x)).all()
     with pytest.raises(ShapeError, match=r"returned shape \(2, 4\), expected \(2, 5\)"):
-        Transformed(piped, n_features=5).contexts(arms, {"hour": 2.0})
+        SklearnFeatureMap(piped, n_features=5).contexts(arms, {"hour": 2.0})
     with pytest.raises(InputError, match="both have a field 'price'"):
         features.contexts(arms, {"price": 2.0})
-    with pytest.raises(InputError, match="the transformer refuses the fields: ValueError"):
+    with pytest.raises(InputError, match="the transformer rejects the fields: ValueError"):
         features.contexts({"x": {"price": "?", "kind": "a"}}, {"hour": 2.0})
     with pytest.raises(ParameterError, match="expected a map or a transformer"):
-        Transformed(3)
+        SklearnFeatureMap(3)
 
 
-# -- what attackers tried -------------------------------------------------------------------------------
+# -- recorded features ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of rows of every call of `FeatureMap.encode`."""
+    calls: list[int] = []
+    encode = FeatureMap.encode
+
+    def counted(self: FeatureMap, rows: Any, *rest: Any) -> Any:
+        calls.append(len(rows))
+        return encode(self, rows, *rest)
+
+    monkeypatch.setattr(FeatureMap, "encode", counted)
+    return calls
+
+
+def test_a_record_is_encoded_once(features: FeatureMap, encoded: list[int]) -> None:
+    """A record holds its contexts; one that was read from JSON encodes what it needs, once."""
+    record = RecordedFeatures.record(features, list("abcd"), ROWS, SITUATION_ROWS[0])
+    x = record.contexts()
+    assert (record.context(2) == x[2]).all()
+    assert (record.contexts_of([3, 1]) == x[[3, 1]]).all()
+    assert features.named(x[1]) == {part.name: part.value for part in record.parts(1)}
+    assert record.stored_vectors is None
+    assert encoded == [4]
+    read = RecordedFeatures(features, list("abcd"), record.to_json())
+    assert read == record
+    for _ in range(2):
+        assert (read.context(2) == x[2]).all()
+        assert (read.contexts_of([2]) == x[[2]]).all()
+        assert read.parts(2) == record.parts(2)
+    assert encoded == [4, 1]
+    for _ in range(2):
+        assert (read.contexts() == x).all()
+        assert (read.context(2) == x[2]).all()
+    assert encoded == [4, 1, 4]
+
+
+def test_numpy_values_are_encoded_once(features: FeatureMap, encoded: list[int]) -> None:
+    """Values that JSON does not have need no second encoding if their record means the same."""
+    row = {"price": np.float32(2.5), "genre": np.str_("drama"), "live": np.bool_(True), "tags": ("x", "y")}  # fmt: skip
+    odd = {"when": datetime(2026, 1, 1), "note": object(), "brand": Decimal("1.5"), "unused": {1.5}}
+    record = RecordedFeatures.record(features, ["a"], [row | odd], {"hour": np.int64(3)})
+    assert encoded == [1]
+    plain = {"price": 2.5, "genre": "drama", "live": True, "tags": ["x", "y"], "brand": 1.5}
+    assert (record.contexts() == features.contexts([plain], {"hour": 3})).all()
+    assert record.rows[0]["when"] == {"_text": "2026-01-01 00:00:00"}
+
+
+ODD_VALUES: list[Any] = [
+    pd.NA, math.nan, Decimal("NaN"), Decimal("0.1"), Fraction(1, 3), np.int64(3), np.float32(0.1), np.bool_(True),
+    np.longdouble("0.1"), np.array(3.0), np.array("x"), np.array([1, 2]), np.array(["x", None], dtype=object),
+    np.datetime64("2020", "ns"), np.timedelta64(1, "s"), datetime(2026, 1, 1), b"x", object(), 10**400, 10**5000,
+    {"x", 1}, ("x", pd.NA), {1: 2, "b": 3}, {"b": np.array(2)}, [["x"]], 1j, range(3), math.inf,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ODD_VALUES, ids=range(len(ODD_VALUES)))
+def test_contexts_are_those_of_the_record(value: Any, features: FeatureMap) -> None:
+    """Whatever a value is: it is rejected, or the record gives the same contexts again, to the bit."""
+    nested = FeatureMap(arm={"tags.b": Number(), "7": Number(), "genre": Ignored()})
+    for each in (features, nested, HashedFeatures(64)):
+        for name in ("price", "genre", "brand", "tags", "live", "unused"):
+            try:
+                record = RecordedFeatures.record(each, ["a"], [{name: value}], {})
+            except InputError:
+                continue
+            again = RecordedFeatures(each, ["a"], record.to_json())
+            assert (record.contexts() == again.contexts()).all()
+
+
+# -- hostile input -------------------------------------------------------------------------------
 
 
 class Rude:
-    """An object that does not let itself be looked at."""
+    """An object whose methods raise errors."""
 
     def __repr__(self) -> str:
         """Raise."""
@@ -882,7 +955,7 @@ class Rude:
 
 
 def test_values_that_do_not_let_themselves_be_looked_at(features: FeatureMap) -> None:
-    """Errors of ours, whatever the value does; and in a field that nobody uses, none at all."""
+    """Values that raise errors give an InputError in a used field, and no error in an unused one."""
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
@@ -903,7 +976,7 @@ def test_values_that_do_not_let_themselves_be_looked_at(features: FeatureMap) ->
 
 
 def test_a_long_text_in_a_number_takes_no_memory() -> None:
-    """It is found by its type, before an array of texts as long as it is made."""
+    """The text is rejected by its type, before NumPy makes an array of texts of that length."""
     features = FeatureMap(arm={"p": Number()})
     rows: dict[Any, dict[str, Any]] = {k: {"p": 1.0} for k in range(4000)}
     tracemalloc.start()
@@ -914,9 +987,9 @@ def test_a_long_text_in_a_number_takes_no_memory() -> None:
 
 
 def test_products_of_the_largest_numbers() -> None:
-    """What a field may have can be learned from when it is crossed."""
+    """The product of the two largest numbers is small enough to learn from."""
     features = FeatureMap({"s": Number()}, {"a": Number()})
-    x = features.contexts([{"a": LARGEST}], {"s": LARGEST})
+    x = features.contexts([{"a": MAX_NUMBER}], {"s": MAX_NUMBER})
     assert np.abs(x).max() < 1e50
     with pytest.raises(
         InputError, match=r"field 'a' of arm 0 is 1e.25, expected a number that is at"
@@ -925,28 +998,32 @@ def test_products_of_the_largest_numbers() -> None:
 
 
 def test_columns_that_python_does_not_have(features: FeatureMap) -> None:
-    """A date in the year 300000 that nobody uses does not stop a decision from a table."""
+    """A date in the year 300000 is an error only in a field that is used."""
     far = pa.array([2**62], pa.timestamp("s"))
     table = pa.table({"price": [1.0], "when": far})
     expected = features.contexts([{"price": 1.0}])
     assert (features.contexts(table) == expected).all()
     assert (features.contexts(pl.from_arrow(table)) == expected).all()  # type: ignore[arg-type]
     used = pa.table({"price": far})
-    with pytest.raises(InputError, match="field 'price' of arm 0 is a value that Python does not"):
+    with pytest.raises(InputError, match="field 'price' of arm 0 is a value that Python cannot"):
         features.contexts(used)
 
 
 def test_calls_that_make_no_sense(features: FeatureMap) -> None:
-    """Ours to say, not Python's."""
+    """Calls with wrong arguments raise an InputError, not a Python error."""
     for call in (
         lambda: FeatureMap.infer(5), lambda: features.transform(5), lambda: features.transform(None, []),
         lambda: features.named("x"), lambda: features.contexts(5),
         lambda: FeatureMap({"a": Number()}, {"b": Number()}, cross=[(["a"], "b")]),  # type: ignore[list-item]
-        lambda: Transformed(DictVectorizer(), n_features=10**30),
-        lambda: Transformed(DictVectorizer(), n_features=2.5),  # type: ignore[arg-type]
+        lambda: SklearnFeatureMap(DictVectorizer(), n_features=10**30),
+        lambda: SklearnFeatureMap(DictVectorizer(), n_features=2.5),  # type: ignore[arg-type]
     ):  # fmt: skip
         with pytest.raises(InputError):
             call()
+    with pytest.raises(
+        InputError, match=r"arm 0 is the text 'red', expected its fields.*give None and"
+    ):
+        features.contexts(["red", "blue"], {"hour": 3})
     cyclic: dict[str, Any] = {}
     cyclic["a"] = cyclic
     with pytest.raises(ParameterError, match="is nested deeper than 8 levels"):
@@ -957,6 +1034,5 @@ def test_calls_that_make_no_sense(features: FeatureMap) -> None:
     many = {f"f{i}": Number() for i in range(8000)}
     start = perf_counter()
     FeatureMap(arm=many).with_fields(arm={"more": Number()})
-    assert (
-        perf_counter() - start < 5.0
-    )  # it took 18 s when every name was compared with every other
+    # It took 18 s when every name was compared with every other.
+    assert perf_counter() - start < 5.0

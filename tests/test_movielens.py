@@ -1,4 +1,4 @@
-"""The movie problems: from ratings to plays."""
+"""The MovieLens environments: from ratings to rounds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from rolin import errors
-from rolin.datasets import Ratings
-from rolin.datasets.factorization import factorise
-from rolin.environments.base import Environment
-from rolin.environments.movielens import (
+from rolin.datasets import Ratings, factorize
+from rolin.environments import (
+    Environment,
     MovieLens,
     movielens_environments,
     movielens_noise,
@@ -22,7 +21,7 @@ SHARES = (0.1, 0.2, 0.5)
 
 @pytest.fixture
 def ratings(rng: np.random.Generator) -> Ratings:
-    """Ratings of 60 users and 40 movies, of which the last has only one."""
+    """Ratings of 60 users and 40 movies; the last movie has only one rating."""
     users, movies = rng.normal(size=(60, 3)), rng.normal(size=(40, 3))
     i, j = rng.integers(60, size=2000), rng.integers(39, size=2000)
     i, j = np.append(i, 0), np.append(j, 39)
@@ -32,7 +31,7 @@ def ratings(rng: np.random.Generator) -> Ratings:
 
 @pytest.fixture
 def world(rng: np.random.Generator) -> MovieLens:
-    """Problems with 2 features that have nothing to do with the truth."""
+    """An environment with 2 features that are unrelated to the true vectors."""
     return MovieLens(
         users=rng.normal(size=(5, 3)),
         movies=rng.normal(size=(9, 3)),
@@ -91,7 +90,7 @@ def test_noise_is_one_per_round(world: MovieLens, seed: int) -> None:
 
 @pytest.mark.parametrize("rounds", [0, 1, 63, 64, 65, 150])
 def test_prefix(world: MovieLens, rounds: int, seed: int) -> None:
-    """Equal generators give equal plays, and a short one begins a long one."""
+    """Equal generators give equal rounds, for any number of rounds."""
     long = played(world, 200, seed)
     if rounds == 0:
         assert list(world.play(0, np.random.default_rng(seed))) == []
@@ -125,7 +124,7 @@ def test_samples_are_nested(ratings: Ratings, seed: int) -> None:
 
 
 def test_known_are_those_of_the_test_half(ratings: Ratings, seed: int) -> None:
-    """What has a rating in the test half can be drawn, and nothing else has a truth."""
+    """Only users and movies with a rating in the test half can be drawn; others have no true vector."""
     world = MovieLens.from_ratings(ratings, rank=3, n_arms=5, seed=seed)
     for known, vectors in ((world.known_users, world.users), (world.known_movies, world.movies)):
         np.testing.assert_array_equal(known, np.flatnonzero(vectors.any(axis=1)))
@@ -135,23 +134,23 @@ def test_known_are_those_of_the_test_half(ratings: Ratings, seed: int) -> None:
 
 
 def test_truth_and_features_come_from_different_halves(ratings: Ratings, seed: int) -> None:
-    """The test half gives the truth, the training half the features; so for the noise."""
+    """The test half gives the true vectors, the training half the features; also for the noise."""
     noise = movielens_noise(ratings, rank=3, seed=seed)
     world = MovieLens.from_ratings(ratings, share=1.0, rank=3, n_arms=5, seed=seed)
     training, test = ratings.split(0.5, np.random.default_rng([seed, 0]))
-    options = {"rank": 3, "ridge": 1.0, "weighted": False, "centre": False, "seed": seed}
-    own = factorise(test, **options)
+    options = {"rank": 3, "ridge": 1.0, "weighted": False, "center": False, "seed": seed}
+    own = factorize(test, **options)
     np.testing.assert_array_equal(world.movies, own.items)
     assert noise.in_sample == own.residual(test)
-    other = factorise(training, **options)
+    other = factorize(training, **options)
     np.testing.assert_array_equal(world.features, other.items)
     assert noise.held_out == other.residual(test)
-    assert noise.whole == factorise(ratings, **options).residual(ratings)
+    assert noise.whole == factorize(ratings, **options).residual(ratings)
     assert noise.in_sample < noise.held_out
 
 
 def test_repr_is_short(world: MovieLens) -> None:
-    """It has sizes and a digest of the arrays, by which problems are told apart, not the arrays."""
+    """The repr has sizes and a digest of the arrays, which identifies the environment."""
     assert repr(world).startswith(
         "MovieLens(2 users, 5 movies, n_features=2, n_arms=4, noise_std=0.7, digest="
     )
@@ -179,7 +178,7 @@ def test_repr_is_short(world: MovieLens) -> None:
 def test_fields_are_checked(
     world: MovieLens, changed: dict[str, object], error: type[Exception], words: str
 ) -> None:
-    """Arrays that do not fit together are refused."""
+    """Arrays that do not match are rejected."""
     fields = {name: getattr(world, name) for name in world.__dataclass_fields__}
     with pytest.raises(error, match=words):
         MovieLens(**{**fields, **changed})

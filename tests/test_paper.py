@@ -535,7 +535,7 @@ def test_the_command_runs_movielens(
         (("reproduce", "readings", "--rounds", "1"), "failure_probability=1.0"),
         (("reproduce", "movielens", "--data", "{tmp}"), "ratings.dat"),
         (("reproduce", "movielens", "--data", "{tmp}/broken"), "line 2"),
-        (("reproduce", "movielens", "--data", "{tmp}/few"), "there are no ratings to factorise"),
+        (("reproduce", "movielens", "--data", "{tmp}/few"), "there are no ratings to factorize"),
         (("data", "movielens", "--name", "ml-9"), "--name"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Ratings: the three file formats, what is wrong with a file, splitting, and fetching."""
+"""Ratings: the three file formats, errors in files, splitting, and downloads."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_csv_columns_are_found_by_name(tmp_path: Path, text: str) -> None:
 
 
 def test_first_known_file_wins(tmp_path: Path) -> None:
-    """Of several files in a folder, ratings.dat goes before ratings.csv, and that before u.data."""
+    """If a folder has several files, ratings.dat comes before ratings.csv, which comes before u.data."""
     for name in reversed(FILES):
         (tmp_path / name).write_text(FILES[name])
     for i, name in enumerate(FILES):
@@ -106,7 +106,7 @@ def test_repeated_pairs_are_kept(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, name: str, content: bytes, words: list[str]) -> None:
-    """A bad file is refused with its name, the line, what was found and what was expected."""
+    """The error for a bad file names the file, the line, what was found and what was expected."""
     (tmp_path / name).write_bytes(content)
     with pytest.raises(errors.DataError) as caught:
         read_ratings(tmp_path / name)
@@ -115,7 +115,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, name: str, content: bytes, words:
 
 
 def test_missing_files(tmp_path: Path) -> None:
-    """What does not exist is said, with the names that are looked for."""
+    """The error for a missing file names the files that were looked for."""
     with pytest.raises(errors.DataError, match="nowhere does not exist"):
         read_ratings(tmp_path / "nowhere")
     with pytest.raises(errors.DataError, match=r"ratings\.dat, ratings\.csv, u\.data"):
@@ -123,7 +123,7 @@ def test_missing_files(tmp_path: Path) -> None:
 
 
 def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that may not be read is a DataError."""
+    """A file without read permission is a DataError."""
 
     def refuse(path: Path) -> bytes:  # as an administrator may read everything
         raise PermissionError(13, "Permission denied", str(path))
@@ -140,7 +140,7 @@ def numbered(n: int) -> Ratings:
 
 
 def test_split_is_a_partition(rng: np.random.Generator) -> None:
-    """The parts of a split hold every rating once, as it was, and share the codes."""
+    """The parts of a split hold every rating once, unchanged, and share the codes."""
     whole = numbered(101)
     parts = whole.split(0.3, rng)
     assert [len(part) for part in parts] == [30, 71]
@@ -154,7 +154,7 @@ def test_split_is_a_partition(rng: np.random.Generator) -> None:
 
 
 def test_samples_are_nested(seed: int) -> None:
-    """Equal generators give samples of which the smaller are parts of the larger."""
+    """With equal generators, larger samples contain smaller ones."""
     whole = numbered(200)
     samples = [
         set(whole.sample(share, np.random.default_rng(seed)).values)
@@ -173,7 +173,7 @@ def test_shares_are_checked(share: float, rng: np.random.Generator) -> None:
 
 
 def test_columns_are_checked() -> None:
-    """Ratings whose columns do not fit together are refused."""
+    """Ratings whose columns do not match are rejected."""
     names = np.arange(2)
     with pytest.raises(errors.InputError, match="codes from 0 to 2, expected 0 to 1"):
         Ratings(np.array([0, 2]), np.array([0, 1]), np.zeros(2), names, names)
@@ -230,32 +230,42 @@ def serve() -> Iterator[Serve]:
 
 
 def test_fetch(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An archive is fetched, checked and extracted once; then it is there."""
+    """An archive is downloaded, checked and extracted once; the next call returns the folder."""
     monkeypatch.setitem(download.CHECKSUMS, "ml-1m", hashlib.md5(ARCHIVE).hexdigest())
-    told: list[tuple[int, int | None]] = []
-    folder = fetch_movielens(
-        tmp_path / "data", url=serve(ARCHIVE), progress=lambda *numbers: told.append(numbers)
-    )
+    received: list[int] = []
+    folder = fetch_movielens(tmp_path / "data", url=serve(ARCHIVE), progress=received.append)
     assert folder == tmp_path / "data" / "ml-1m"
     check_three(read_ratings(folder))
-    assert told[-1] == (len(ARCHIVE), len(ARCHIVE))
+    assert sum(received) == len(ARCHIVE)
     assert (folder / "README").read_text() == "terms"
     assert list(folder.parent.iterdir()) == [folder]
     assert fetch_movielens(tmp_path / "data", url="http://127.0.0.1:1/gone") == folder
 
 
 def test_fetch_any_layout(tmp_path: Path, serve: Serve) -> None:
-    """Other names have no checksum; the ratings may be anywhere, and the length unknown."""
+    """Other names have no checksum; the ratings may be in any folder, and the length unknown."""
     (tmp_path / "ml-new").mkdir()
     (tmp_path / "ml-new" / "notes").write_text("mine")
-    told: list[tuple[int, int | None]] = []
-    url = serve(zipped({"a/b/u.data": FILES["u.data"]}), length=0)
-    folder = fetch_movielens(
-        tmp_path, name="ml-new", url=url, progress=lambda *numbers: told.append(numbers)
-    )
+    received: list[int] = []
+    archive = zipped({"a/b/u.data": FILES["u.data"]})
+    url = serve(archive, length=0)
+    folder = fetch_movielens(tmp_path, name="ml-new", url=url, progress=received.append)
     check_three(read_ratings(folder))
-    assert told[-1][1] is None
+    assert sum(received) == len(archive)
     assert (folder / "notes").read_text() == "mine"
+
+
+@pytest.mark.parametrize("length", [{}, {"length": 0}])
+def test_fetch_with_a_progress_bar(
+    tmp_path: Path, serve: Serve, length: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """True shows a bar on the error stream, also if the length is unknown; by default there is none."""
+    fetch_movielens(tmp_path / "quiet", name="ml-new", url=serve(ARCHIVE, **length))
+    assert capsys.readouterr() == ("", "")
+    fetch_movielens(tmp_path, name="ml-new", url=serve(ARCHIVE, **length), progress=True)
+    out, bar = capsys.readouterr()
+    assert not out
+    assert "ml-new" in bar
 
 
 @pytest.mark.parametrize(
@@ -264,9 +274,9 @@ def test_fetch_any_layout(tmp_path: Path, serve: Serve) -> None:
         (ARCHIVE, {"status": 404}, "x", ["404", "by other means", "research", "redistributed"]),
         (ARCHIVE, {"length": 9999}, "x", [f"{len(ARCHIVE)} of 9999 bytes"]),
         (ARCHIVE, {}, "ml-1m", ["MD5", download.CHECKSUMS["ml-1m"]]),
-        (b"<html>", {}, "x", ["not a sound zip archive"]),
-        (ARCHIVE[:-40], {}, "x", ["not a sound zip archive"]),
-        (ARCHIVE.replace(b"978300760", b"978300761"), {}, "x", ["not a sound zip archive"]),
+        (b"<html>", {}, "x", ["not a valid zip archive"]),
+        (ARCHIVE[:-40], {}, "x", ["not a valid zip archive"]),
+        (ARCHIVE.replace(b"978300760", b"978300761"), {}, "x", ["not a valid zip archive"]),
         (zipped({"README": ""}), {}, "x", ["no ratings", "ratings.dat"]),
         (zipped({"../ratings.dat": ""}), {}, "x", ["'../ratings.dat'", "outside"]),
         (zipped({"/tmp/ratings.dat": ""}), {}, "x", ["outside"]),
@@ -280,7 +290,7 @@ def test_fetch_refuses(
     name: str,
     words: list[str],
 ) -> None:
-    """What goes wrong on the way is a DataError that says so, and leaves nothing behind."""
+    """A failed download is a DataError with the reason, and leaves no files."""
     with pytest.raises(errors.DataError) as caught:
         fetch_movielens(tmp_path, name=name, url=serve(body, **options))
     for word in words:
@@ -289,7 +299,7 @@ def test_fetch_refuses(
 
 
 def test_fetch_without_network(tmp_path: Path) -> None:
-    """Without a connection the message says what to fetch by hand and where to put it."""
+    """Without a connection, the message says what to download by hand and where to put it."""
     with socket.socket() as closed:  # bound, but nobody listens
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/ml-1m.zip"
@@ -301,9 +311,9 @@ def test_fetch_without_network(tmp_path: Path) -> None:
 
 
 def test_fetch_interrupted(tmp_path: Path, serve: Serve) -> None:
-    """An interrupt leaves nothing behind."""
+    """An interrupt leaves no files."""
 
-    def interrupt(done: int, total: int | None) -> None:
+    def interrupt(received: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -320,7 +330,7 @@ def test_fetch_into_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["ml-2m", "../ml-1m", "", "a/b"])
 def test_fetch_names(tmp_path: Path, name: str) -> None:
-    """Names are those whose checksum is known, and never paths."""
+    """Names without a known checksum, and paths, are rejected."""
     with pytest.raises(errors.ParameterError, match="name="):
         fetch_movielens(tmp_path, name=name)
 

@@ -34,7 +34,7 @@ from rolin.errors import (
     UnknownDecision,
     Unsupported,
 )
-from rolin.features import Boolean, Category, HashedFeatures, Number, Tags, Transformed
+from rolin.features import Boolean, Category, HashedFeatures, Number, SklearnFeatureMap, Tags
 from rolin.journal import Journal, MemoryJournal, SQLiteJournal
 from rolin.journal.folding import load_policy, state_bytes
 from rolin.logs.dsjson import read_dsjson
@@ -341,7 +341,7 @@ def test_transformers_are_given_again(tmp_path: Path) -> None:
     vectorizer = DictVectorizer().fit([{"price": 1.0, "kind": "a", "hour": 1.0}, {"kind": "b"}])
     policy = rolin.RoLinTS(n_features=4, seed=7)
     with Bandit(policy, feature_map=vectorizer, journal=path) as bandit:
-        assert isinstance(bandit.feature_map, Transformed)
+        assert isinstance(bandit.feature_map, SklearnFeatureMap)
         decision = bandit.decide(
             {"x": {"price": 2.0, "kind": "a"}, "y": {"kind": "b"}}, situation={"hour": 3.0}, id="v"
         )
@@ -353,7 +353,9 @@ def test_transformers_are_given_again(tmp_path: Path) -> None:
         assert (stored.offered_contexts == decision.offered_contexts).all()
         assert stored.raw is not None
         assert stored.raw.situation == {"hour": 3.0}
-        with pytest.raises(ParameterError, match="a transformer that is not saved: give it again"):
+        with pytest.raises(
+            ParameterError, match="a transformer, which is not saved: give it again"
+        ):
             opened.decide({"x": {"price": 2.0}}, situation={})
     with Bandit(journal=path, feature_map=vectorizer) as opened:
         opened.decide({"x": {"price": 2.0}}, situation={})
@@ -1035,13 +1037,36 @@ def test_transformers_get_what_was_given() -> None:
             return [[float(row["when"].year) if row["when"] else math.nan] for row in rows]
 
     years = Years()
-    features = Transformed(years, n_features=1)
+    features = SklearnFeatureMap(years, n_features=1)
     bandit = Bandit(rolin.RoLinTS(n_features=1, seed=7), feature_map=features)
     decision = bandit.decide({"a": {"when": datetime(2020, 1, 1)}}, situation={})
     assert decision.context.tolist() == [2020.0]
     assert years.calls == 1
     with pytest.raises(InputError, match="feature 'x0' of arm 'a' is nan, as the transformer"):
         bandit.decide({"a": {"when": None}}, situation={})
+
+
+def test_a_decision_in_memory_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rewarding and explaining a decision, and reading its contexts, use those of the decision."""
+    calls = 0
+    encode = FeatureMap.encode
+
+    def counted(self: FeatureMap, *given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return encode(self, *given)
+
+    monkeypatch.setattr(FeatureMap, "encode", counted)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
+    arms, situation = question(np.random.default_rng(1))
+    decision = bandit.decide(arms, situation=situation)
+    bandit.reward(decision.id, 1.0)
+    for arm in arms:
+        bandit.explain(decision.id, arm)
+    assert decision.offered_contexts.shape == (3, D)
+    assert not decision.offered_contexts.flags.writeable
+    assert (decision.contexts == decision.context).all()
+    assert calls == 1
 
 
 def test_hashed_decisions_use_what_contexts_does() -> None:

@@ -48,7 +48,7 @@ def reporter(
 
 @contextmanager
 def bar(
-    label: str, total: int, done: int = 0, *, in_bytes: bool = False
+    label: str, total: int | None, done: int = 0, *, in_bytes: bool = False
 ) -> Iterator[Callable[[int], None]]:
     """Show a bar while the block runs; it is given a function that advances the bar.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import count
@@ -76,8 +77,8 @@ from rolin.errors import (
     UnknownOption,
     Unsupported,
 )
-from rolin.features import BaseFeatureMap, FeatureMap, RawContexts, Transformed
-from rolin.features.recorded import ask_raw
+from rolin.features import BaseFeatureMap, FeatureMap, RecordedFeatures, SklearnFeatureMap
+from rolin.features.recorded import record_candidates
 from rolin.features.tables import is_table, rows_of
 from rolin.journal import Journal, open_journal
 from rolin.journal.base import Removal
@@ -101,6 +102,7 @@ __all__ = ["Bandit"]
 
 P = TypeVar("P", bound=Policy[Any])
 _EXPIRE_AT_ONCE = 1000  # arms that expire in one transaction
+_RECENT = 128  # decisions whose contexts are held in memory, so that explaining one encodes nothing
 
 
 class _Question(NamedTuple):
@@ -206,7 +208,7 @@ class Bandit(Generic[P]):
         if policy is not None and not isinstance(policy, Policy):
             raise ParameterError(f"policy={policy!r}, expected a policy of rolin, or None")
         if feature_map is not None and not isinstance(feature_map, BaseFeatureMap):
-            feature_map = Transformed(feature_map)
+            feature_map = SklearnFeatureMap(feature_map)
         if feature_map is not None and policy is not None:
             check_feature_map(policy, feature_map)
         settings: dict[str, Any] = {}
@@ -241,6 +243,7 @@ class Bandit(Generic[P]):
         self._numbers = count(1)
         # The last list of names, and the same as a tuple: callers mostly ask about the same arms again.
         self._names: tuple[Sequence[Name], tuple[Name, ...]] = ((), ())
+        self._recent: deque[tuple[RecordedFeatures, tuple[int, ...]]] = deque()
 
     def _settle_feature_map(self, given: BaseFeatureMap | None) -> None:
         """Continue with the journal's feature map, or record the first one."""
@@ -430,17 +433,25 @@ class Bandit(Generic[P]):
             chosen, p = state.randomization.choose(
                 policy, candidates, id, top_k or 1, control=control
             )
-        given: Any = x.copy() if raw is None else x
-        for array in (given, p):
+        vectors = x.copy() if raw is None else x
+        for array in (vectors, p):
             if array is not None:
                 array.flags.writeable = False  # a record is never changed
+        given = vectors if raw is None else raw
         if raw is not None:
-            given = raw.with_at_hand(x, chosen)
+            self._remember(raw, chosen)
         return LoggedDecision(id, self._now(), offered, given, chosen, p, version, person, control)
+
+    def _remember(self, raw: RecordedFeatures, chosen: tuple[int, ...]) -> None:
+        """Hold the contexts of recent decisions; of older ones, only those of the chosen arms."""
+        self._recent.append((raw, chosen))
+        if len(self._recent) > _RECENT:
+            old, rewarded = self._recent.popleft()
+            old.release(rewarded)
 
     def _vectors(
         self, contexts: Any, arms: Any, situation: Any, excluded: Collection[Name] = ()
-    ) -> tuple[Any, Any, RawContexts | None]:
+    ) -> tuple[Any, Any, RecordedFeatures | None]:
         """Return contexts as vectors with their arms, and the raw features if there is a map."""
         feature_map = self.feature_map
         if feature_map is None:
@@ -448,8 +459,8 @@ class Bandit(Generic[P]):
                 raise ParameterError("situation was given, but the bandit has no feature map")
             return contexts, arms, None
         check_arms_with_features(contexts)
-        raw, vectors = ask_raw(feature_map, contexts, arms, situation, excluded)
-        return vectors, raw.arms, raw
+        raw = record_candidates(feature_map, contexts, arms, situation, excluded)
+        return raw.contexts(), raw.arms, raw
 
     def _now(self) -> float:
         now = number_of("the clock's time", self._clock(), ParameterError)

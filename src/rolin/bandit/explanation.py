@@ -20,7 +20,7 @@ from rolin._support.arms import Name
 from rolin._support.optional import needs
 from rolin.bandit.state import BanditState
 from rolin.errors import ParameterError, ShapeError, Unsupported
-from rolin.features import Part, RawContexts
+from rolin.features import Part, RecordedFeatures
 from rolin.journal.events import LoggedDecision
 from rolin.journal.folding import load_policy
 from rolin.journal.validation import offered_index
@@ -320,7 +320,7 @@ def _parts(
     decision: LoggedDecision, x: Floats, policy: LinearPolicy | BayesRoLinTS, index: int
 ) -> list[Part]:
     """Return the terms of an arm's vector by name; the intercept of the policy comes last."""
-    if isinstance(decision.given, RawContexts):
+    if isinstance(decision.given, RecordedFeatures):
         parts = decision.given.parts(index)
     else:
         parts = [Part(f"x{i}", int(i), float(x[i])) for i in np.flatnonzero(x)]

@@ -215,7 +215,7 @@ class JointScoring(Scoring):
                 reject_situation(situation)
                 vector[0], vector[1:] = 0.0, theta[:d]
             else:
-                vector[:] = self._feature_map.contracted(theta[:d], situation)
+                vector[:] = self._feature_map.arm_coefficients(theta[:d], situation)
             vector[0] += theta[d:].sum()  # the intercept
         out = np.empty((len(thetas), self._store.n))
 

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from rolin.datasets.download import fetch_movielens
+from rolin.datasets import fetch_movielens
 
 __all__ = ["app"]
 
@@ -34,12 +32,5 @@ def movielens(
 
     The license allows use for research, but no redistribution.
     """
-    columns = (TextColumn(name), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(name, total=None)
-        folder = fetch_movielens(
-            out,
-            name=name,
-            progress=lambda done, total: progress.update(task, completed=done, total=total),
-        )
+    folder = fetch_movielens(out, name=name, progress=True)
     typer.echo(f"The ratings are in {folder}. Next: rolin reproduce movielens --data {folder}")

@@ -1,4 +1,4 @@
-"""Matrix completion by alternating least squares: vectors of users and items from their ratings."""
+"""Matrix factorization by alternating least squares: vectors of users and items from ratings."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from rolin._support.compile import compiled
 from rolin.datasets.ratings import Codes, Ratings
 from rolin.errors import DataError, ParameterError
 
-__all__ = ["Factors", "factorise"]
+__all__ = ["Factors", "factorize"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """What a factorisation found: the rating of item j by user i is about mean + u_i'v_j."""
+    """The result of a factorization: the rating of item j by user i is about mean + u_i'v_j."""
 
     users: Floats
-    """(U, rank): a vector per user, zero for users without ratings."""
+    """(U, rank): one vector per user, zero for users without ratings."""
     items: Floats
-    """(I, rank): a vector per item, zero for items without ratings."""
+    """(I, rank): one vector per item, zero for items without ratings."""
     mean: float
-    """What was subtracted from every rating; 0 if nothing was."""
+    """The mean that was subtracted from every rating; 0 if none was."""
 
     def __repr__(self) -> str:
         return f"Factors(users {self.users.shape}, items {self.items.shape}, mean={self.mean:.4g})"
@@ -39,26 +39,26 @@ class Factors:
         return predicted
 
     def residual(self, ratings: Ratings) -> float:
-        """Return the root mean square of what is left of these ratings."""
+        """Return the root mean square difference of these ratings from their predictions."""
         if not len(ratings):
-            raise DataError("there are no ratings to compare with")
-        left = ratings.values - self.predict(ratings.users, ratings.items)
-        return math.sqrt(float(np.mean(left**2)))
+            raise DataError("there are no ratings to compare with, expected at least one")
+        difference = ratings.values - self.predict(ratings.users, ratings.items)
+        return math.sqrt(float(np.mean(difference**2)))
 
 
-def factorise(
+def factorize(
     ratings: Ratings,
     *,
     rank: int = 10,
     ridge: float = 0.08,
     weighted: bool = True,
-    centre: bool = True,
+    center: bool = True,
     sweeps: int = 30,
     seed: int = 0,
 ) -> Factors:
     """Fit vectors of users and items to ratings by alternating ridge regressions.
 
-    Minimises, by solving for all users and then for all items, again and again,
+    Alternates between solving for all users and solving for all items, which minimizes
 
         Σ (r_ij - mean - u_i'v_j)² + ridge (Σ_i n_i ‖u_i‖² + Σ_j m_j ‖v_j‖²)
 
@@ -68,30 +68,30 @@ def factorise(
     Parameters
     ----------
     ratings
-        At least one.
+        At least one rating.
     rank
         Length of the vectors.
     ridge
-        How strongly vectors are drawn to zero, a positive number.
+        Strength of the penalty, a positive number.
     weighted
-        Whether that grows with the number of ratings, as in Zhou et al. (2008).
-    centre
-        Whether the mean of the ratings is subtracted first.
+        Whether the penalty grows with the number of ratings, as in Zhou et al. (2008).
+    center
+        Whether to subtract the mean of the ratings first.
     sweeps
-        How often users and items are solved for.
+        Number of times that users and items are solved for.
     seed
-        Of the random vectors that the items start from. The same one gives the same bits on the
-        same machine, however many threads there are.
+        Seed of the random vectors that the items start from. On one machine, equal seeds give
+        identical results for any number of threads.
 
     Notes
     -----
-    The objective never increases, but it is not convex: another seed may end elsewhere.
+    The objective never increases, but it is not convex: another seed may find another minimum.
 
-    Weights are the default as they predict better, if by little. Fitted to a random half of
-    MovieLens 1M with rank 10, the root mean square residual of the other half is 0.882 to 0.883
-    (two splits, both ways), and 0.873 to 0.875 with `centre=False`; without weights it is 0.884
-    to 0.885, at a ridge of 8 to 10. Both ridges were chosen by such residuals. Going from 30 to
-    120 sweeps changes them by less than 0.001.
+    Weights are the default because they predict slightly better. On MovieLens 1M with rank 10,
+    fitted to a random half, the root mean square residual of the other half is 0.882 to 0.883
+    (two splits, both ways), and 0.873 to 0.875 with `center=False`. Without weights it is 0.884
+    to 0.885, with a ridge of 8 to 10. Both ridges were chosen by these residuals. Going from 30
+    to 120 sweeps changes them by less than 0.001.
 
     References
     ----------
@@ -101,7 +101,7 @@ def factorise(
     Examples
     --------
     >>> ratings = Ratings.from_ids([1, 1, 2, 2], [10, 20, 10, 20], [1.0, 2.0, 2.0, 4.0])
-    >>> factors = factorise(ratings, rank=1, ridge=1e-6, centre=False)
+    >>> factors = factorize(ratings, rank=1, ridge=1e-6, center=False)
     >>> bool(factors.residual(ratings) < 1e-5)
     True
     """
@@ -112,24 +112,26 @@ def factorise(
     if not 0.0 < ridge < math.inf:
         raise ParameterError(f"ridge={ridge!r}, expected a positive number")
     if not len(ratings):
-        raise DataError("there are no ratings to factorise")
-    mean = float(ratings.values.mean()) if centre else 0.0
+        raise DataError("there are no ratings to factorize, expected at least one")
+    mean = float(ratings.values.mean()) if center else 0.0
     by_user = _Side(ratings.users, ratings.items, ratings.values - mean, ratings.n_users)
     by_item = _Side(ratings.items, ratings.users, ratings.values - mean, ratings.n_items)
     users = np.zeros((ratings.n_users, rank))
-    # Of the size that makes the products of two such vectors about 1, as ratings are.
+    # Scaled so that the product of two such vectors is about 1, the size of a rating.
     items = np.random.default_rng(seed).standard_normal((ratings.n_items, rank)) / rank**0.25
     for _ in range(sweeps):
         if not (
             by_user.solve(items, ridge, weighted, users)
             and by_item.solve(users, ridge, weighted, items)
         ):
-            raise ParameterError(f"ridge={ridge!r} is too small for these ratings to compute with")
+            raise ParameterError(
+                f"ridge={ridge!r} is too small for these ratings, expected a larger number"
+            )
     return Factors(users, items, mean)
 
 
 class _Side:
-    """The ratings, sorted by those whose vectors are solved for."""
+    """The ratings, sorted by the users or the items whose vectors are solved for."""
 
     def __init__(self, own: Codes, other: Codes, values: Floats, size: int) -> None:
         order = np.argsort(own, kind="stable")
@@ -139,7 +141,7 @@ class _Side:
         self.values = values[order]
 
     def solve(self, fixed: Floats, ridge: float, weighted: bool, out: Floats) -> bool:
-        """Write the best vectors, given those of the other side; False if that is impossible."""
+        """Write the best vectors, given those of the other side; return whether a solution exists."""
         return _solve_rows(self.starts, self.other, self.values, fixed, ridge, weighted, out)
 
 
@@ -153,9 +155,9 @@ def _solve_rows(
     weighted: bool,
     out: Floats,  # (·, rank)
 ) -> bool:
-    """Solve (Σ v v' + ridge n I) u = Σ v r for every row, by Cholesky's factorisation.
+    """Solve (Σ v v' + ridge n I) u = Σ v r for every row, by a Cholesky factorization.
 
-    By hand, as a library's may split its sums among threads and so round differently.
+    This does not use LAPACK, which may split sums among threads and round differently.
     """
     rank = fixed.shape[1]
     a = np.empty((rank, rank))  # its lower triangle
@@ -182,7 +184,7 @@ def _solve_rows(
 
 @compiled(reorder=False)
 def _solve(a: Floats, b: Floats) -> bool:
-    """Overwrite b by the solution of a x = b, and a by its factor; False if a is not definite."""
+    """Overwrite b by the solution of a x = b, and a by its factor; False if a is not positive definite."""
     size = b.shape[0]
     for j in range(size):
         for k in range(j):

@@ -19,17 +19,17 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 FILE_NAMES = ("ratings.dat", "ratings.csv", "u.data")
-"""Where a folder's ratings are looked for, the first one found is read."""
+"""File names of ratings in a folder; the first one that exists is read."""
 
 _SEPARATORS = {".dat": "::", ".csv": ",", ".data": "\t"}
 _HEADER = {"userid": "user_id or userId", "movieid": "movie_id or movieId", "rating": "rating"}
 _COLUMNS = ("a user id", "a movie id", "a rating")
-_LARGEST_ID = 2.0**53  # the ids are read as floats, which hold every whole number up to here
+_LARGEST_ID = 2.0**53  # ids are read as floats, which hold every integer up to here
 
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """What users thought of items: one row per rating, users and items by code.
+    """Ratings of items by users: one row per rating, with codes for users and items.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class Ratings:
     values
         (n,): the ratings, any finite numbers.
     user_names, item_names
-        (U,), (I,): the ids that the codes stand for. Parts of the same ratings keep them whole,
-        so that a code means the same in all of them.
+        (U,), (I,): the ids that the codes stand for. Parts of the same ratings share all names,
+        so that a code means the same in all parts.
     """
 
     users: Codes
@@ -49,7 +49,7 @@ class Ratings:
     item_names: Codes
 
     def __post_init__(self) -> None:
-        """Check that the columns fit together."""
+        """Check that the columns match."""
         values = as_floats("values", self.values)
         if values.ndim != 1:
             raise ShapeError(f"values has shape {values.shape}, expected (n,)")
@@ -71,7 +71,7 @@ class Ratings:
 
     @classmethod
     def from_ids(cls, users: ArrayLike, items: ArrayLike, values: ArrayLike) -> Ratings:
-        """Give codes to ids, in increasing order.
+        """Return ratings by id; codes are assigned to the ids in increasing order.
 
         Examples
         --------
@@ -87,12 +87,12 @@ class Ratings:
 
     @property
     def n_users(self) -> int:
-        """Number U of users, those without a rating in this part included."""
+        """Number U of users, including those without a rating in this part."""
         return len(self.user_names)
 
     @property
     def n_items(self) -> int:
-        """Number I of items, those without a rating in this part included."""
+        """Number I of items, including those without a rating in this part."""
         return len(self.item_names)
 
     def __len__(self) -> int:
@@ -102,9 +102,15 @@ class Ratings:
         return f"Ratings({len(self)} ratings, {self.n_users} users, {self.n_items} items)"
 
     def split(self, share: float, generator: np.random.Generator) -> tuple[Ratings, Ratings]:
-        """Split at random; the first part gets that share of the ratings, to the nearest one.
+        """Split the ratings at random into two parts.
 
-        Equal generators order the ratings equally, so a first part holds all of a smaller one.
+        Parameters
+        ----------
+        share
+            Share of the ratings in the first part, rounded to a whole number of ratings.
+        generator
+            Source of randomness. With equal generators, the first part for a larger share
+            contains the first part for a smaller one.
         """
         share = number_of("share", share, ParameterError)
         if not 0.0 <= share <= 1.0:
@@ -114,11 +120,11 @@ class Ratings:
         return self._part(order[:size]), self._part(order[size:])
 
     def sample(self, share: float, generator: np.random.Generator) -> Ratings:
-        """Return the first part of a `split`."""
+        """Return the first part of `split`."""
         return self.split(share, generator)[0]
 
     def _part(self, rows: Codes) -> Ratings:
-        rows = np.sort(rows)  # in the order of the whole, and faster to gather
+        rows = np.sort(rows)  # keeps the order of the ratings, and is faster to index
         return Ratings(
             self.users[rows], self.items[rows], self.values[rows], self.user_names, self.item_names
         )
@@ -130,21 +136,21 @@ def read_ratings(path: str | PathLike[str]) -> Ratings:
     Parameters
     ----------
     path
-        A file, or a folder that holds one: `ratings.dat` (`UserID::MovieID::Rating::Timestamp`),
-        else `ratings.csv` (columns `user_id` or `userId`, `movie_id` or `movieId`, and `rating`,
-        found by the header), else `u.data` (four columns separated by tabs). Of a file with
-        another name the ending decides.
+        A file, or a folder that contains one: `ratings.dat`
+        (`UserID::MovieID::Rating::Timestamp`), `ratings.csv` (with a header that names the
+        columns `user_id` or `userId`, `movie_id` or `movieId`, and `rating`), or `u.data` (four
+        columns separated by tabs). For a file with another name, the extension decides.
 
     Raises
     ------
     DataError
-        If there is no such file, or a line of it is not a rating; says which file and line.
+        If there is no such file, or a line is not a rating. The message names file and line.
     """
     file = _file_of(Path(path))
     separator = _SEPARATORS.get(file.suffix)
     if separator is None:
-        endings = ", ".join(_SEPARATORS)
-        raise DataError(f"{file} ends in {file.suffix!r}, expected one of {endings}")
+        extensions = ", ".join(_SEPARATORS)
+        raise DataError(f"{file} has the extension {file.suffix!r}, expected one of {extensions}")
     lines = _lines_of(file)
     if file.suffix == ".csv":
         columns, n_fields = _columns_of(file, lines[0]), lines[0].count(separator) + 1
@@ -153,7 +159,7 @@ def read_ratings(path: str | PathLike[str]) -> Ratings:
         columns, n_fields = (0, 1, 2), 4
         first = 0
     if len(lines) == first:
-        raise DataError(f"{file} has a header but no ratings")
+        raise DataError(f"{file} has a header but no ratings, expected at least one")
     for i in range(first, len(lines)):
         if lines[i].count(separator) != n_fields - 1:
             found = lines[i].count(separator) + 1 if lines[i] else "no"
@@ -166,7 +172,7 @@ def read_ratings(path: str | PathLike[str]) -> Ratings:
 
 
 def _file_of(path: Path) -> Path:
-    """Return the file to read."""
+    """Return the file of ratings: the path itself, or a file in that folder."""
     try:
         if not path.exists():
             raise DataError(f"{path} does not exist, expected a folder or file with ratings")
@@ -181,12 +187,12 @@ def _file_of(path: Path) -> Path:
 
 
 def _lines_of(file: Path) -> list[str]:
-    """Return the lines of a text file, at least one, without what ends them."""
+    """Return the lines of a text file, at least one, without line ends."""
     try:
         data = file.read_bytes()
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror}") from error
-    data = data.removeprefix(b"\xef\xbb\xbf")  # the mark that some programs put before UTF-8
+    data = data.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some programs write
     data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     try:
         text = data.decode()
@@ -202,13 +208,13 @@ def _lines_of(file: Path) -> list[str]:
 
 
 def _columns_of(file: Path, header: str) -> tuple[int, ...]:
-    """Return where users, movies and ratings are."""
+    """Return the indices of the columns of users, movies and ratings."""
     names = [name.strip().lower().replace("_", "") for name in header.split(",")]
-    for name, spelt in _HEADER.items():
+    for name, spelling in _HEADER.items():
         if names.count(name) != 1:
             found = "more than one column" if name in names else "no column"
             raise DataError(
-                f"{file}, line 1 has {found} {spelt}, expected a header with user_id, movie_id "
+                f"{file}, line 1 has {found} {spelling}, expected a header with user_id, movie_id "
                 f"and rating: {_short(header)}"
             )
     return tuple(names.index(name) for name in _HEADER)
@@ -217,23 +223,22 @@ def _columns_of(file: Path, header: str) -> tuple[int, ...]:
 def _numbers_of(
     file: Path, lines: Sequence[str], first: int, separator: str, columns: tuple[int, ...]
 ) -> Floats:
-    """Return (n, 3): users, movies and ratings; every line is known to have enough fields."""
+    """Return (n, 3): users, movies and ratings. Every line must have enough fields."""
     letters = len(separator) * lines[first].count(separator)
     try:
         if any(line.count(separator[0]) != letters for line in lines[first:]):
-            raise ValueError(
-                "a stray half of a separator"
-            )  # which NumPy would take for a whole one
+            # NumPy would read half a separator as a whole one.
+            raise ValueError("half a separator inside a field")
         table = np.loadtxt(
             lines,
             delimiter=separator[0],
             comments=None,
             skiprows=first,
-            # NumPy knows separators of one character: between `::` it sees an empty field.
+            # NumPy splits at single characters, so `::` gives an extra empty field.
             usecols=[column * len(separator) for column in columns],
             ndmin=2,
         )
-    except ValueError:  # a field is not a number: look for it one by one
+    except ValueError:  # a field is not a number: read field by field
         table = np.array(
             [[_number(line.split(separator)[c]) for c in columns] for line in lines[first:]]
         )
@@ -252,7 +257,7 @@ def _numbers_of(
 
 
 def _number(field: str) -> float:
-    """Return a field as a number, or NaN; only Python thinks that `1_0` is one."""
+    """Return a field as a number, or NaN; `1_0` is a number in Python only."""
     try:
         return float(field) if field.isascii() and "_" not in field else np.nan
     except ValueError:
@@ -260,12 +265,12 @@ def _number(field: str) -> float:
 
 
 def _short(text: str) -> str:
-    """Show the beginning of a text."""
+    """Return the beginning of a text, quoted."""
     return repr(text if len(text) <= 60 else text[:57] + "…")
 
 
 def _whole(name: str, value: ArrayLike) -> Codes:
-    """Return a column of whole numbers."""
+    """Return a column of integers."""
     array = np.asarray(value)
     if array.ndim != 1:
         raise ShapeError(f"{name} has shape {array.shape}, expected one dimension")

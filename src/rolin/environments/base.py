@@ -1,9 +1,8 @@
-"""What a simulation plays against: rounds, handed out in blocks.
+"""The interface of environments: they simulate rounds, one block of rounds at a time.
 
-An environment is a family of problems. Asked for rounds, it draws one problem from it and hands
-out its rounds a block at a time, so that drawing them costs little and memory does not grow with
-their number. A policy is shown the contexts, and the reward of the arm that it pulls; the mean
-rewards are for scoring only.
+An environment is a family of bandit problems. `play` draws one problem and yields its rounds in
+blocks. Blocks make drawing cheap, and memory does not grow with the number of rounds. A policy
+sees the contexts and the reward of the arm that it pulls; the mean rewards only measure regret.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ __all__ = ["BLOCK", "Block", "Environment", "block_sizes"]
 Floats = NDArray[np.float64]
 
 BLOCK = 64
-"""Rounds drawn at a time: enough that drawing is cheap, few enough that they stay in the cache."""
+"""Rounds in a block: enough to make drawing cheap, few enough to stay in the processor's cache."""
 
 
 class Block(NamedTuple):
-    """Some rounds in a row."""
+    """Consecutive rounds of one problem."""
 
     contexts: Floats
     """(B, K, d): what the policy sees."""
     means: Floats
-    """(B, K): the mean reward of every arm, for scoring."""
+    """(B, K): the mean reward of every arm, to measure regret."""
     rewards: Floats
-    """(B, K): what every arm would pay; the policy learns that of the arm it pulls."""
+    """(B, K): the reward of every arm; the policy learns only that of the arm it pulls."""
 
 
 @runtime_checkable
@@ -46,14 +45,21 @@ class Environment(Protocol):
         """Number d of features of an arm."""
 
     def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:
-        """Draw one problem and hand out that many rounds of it.
+        """Draw one problem and yield its rounds in blocks.
 
-        All randomness comes from the generator: the same one gives the same problem, and the
-        first rounds of a long play are those of a short one.
+        All randomness comes from the generator: equal generators give the same problem, whose
+        first rounds do not depend on the number of rounds.
+
+        Parameters
+        ----------
+        rounds
+            Number of rounds.
+        generator
+            Source of randomness.
         """
 
 
 def block_sizes(rounds: int) -> Iterator[int]:
-    """Split a number of rounds into blocks: all are full but the last."""
+    """Yield the sizes of the blocks that rounds are split into; only the last may be smaller."""
     for start in range(0, rounds, BLOCK):
         yield min(BLOCK, rounds - start)

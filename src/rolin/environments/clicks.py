@@ -1,4 +1,4 @@
-"""Yes/no rewards: a robust linear model of the logit of the click rate."""
+"""Binary rewards: a robust linear model of the logit of the click rate."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ __all__ = ["Clicks"]
 
 @dataclass(frozen=True, kw_only=True)
 class Clicks:
-    """Coefficients and arm effects drawn once per problem; a click has probability σ(level + x'θ + v).
+    """Clicks with probability σ(level + x'θ + v); coefficients θ and arm effects v are drawn once per problem.
 
     Parameters
     ----------
     click_rate
-        Rate of an arm without effect whose features are all 0; its logit is the level.
+        Click rate of an arm whose effect and features are 0; its logit is the level.
     n_arms
         Number K of arms.
     n_features
         Number d of features, each uniform on [-1, 1] and new in every round.
     arm_std
-        Standard deviation of the arms' own effects on the logit.
+        Standard deviation of the arm effects, on the logit scale.
     coef_std
-        Standard deviation of a coefficient.
+        Standard deviation of the coefficients.
 
     Examples
     --------
@@ -48,10 +48,10 @@ class Clicks:
     coef_std: float = 0.5
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Check the options."""
         count_of("n_arms", self.n_arms, least=1)
         count_of("n_features", self.n_features)
-        number_of("coef_std", self.coef_std, ParameterError)  # one, where Scales allows a list
+        number_of("coef_std", self.coef_std, ParameterError)  # Scales accepts a list, too
         Scales(arm_std=self.arm_std, coef_std=self.coef_std)
         if not 0.0 < number_of("click_rate", self.click_rate, ParameterError) < 1.0:
             raise ParameterError(
@@ -64,13 +64,13 @@ class Clicks:
         return math.log(self.click_rate / (1.0 - self.click_rate))
 
     def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:
-        """Draw one problem and hand out that many rounds of it."""
+        """Draw one problem and yield its rounds in blocks."""
         theta = self.coef_std * generator.standard_normal(self.n_features)
         effects = self.level + self.arm_std * generator.standard_normal(self.n_arms)
         for n in block_sizes(rounds):
             contexts = generator.uniform(-1.0, 1.0, (BLOCK, self.n_arms, self.n_features))
-            with np.errstate(over="ignore"):  # 1/∞ is 0, as it should be
+            with np.errstate(over="ignore"):  # 1/∞ is 0, the correct limit
                 means = 1.0 / (1.0 + np.exp(-(contexts @ theta + effects)))
-            # One number for the round, whichever arm is shown: policies meet the same luck.
+            # One random number per round for all arms, so that all policies have the same luck.
             clicks = (generator.random((BLOCK, 1)) < means).astype(np.float64)
             yield Block(contexts[:n], means[:n], clicks[:n])

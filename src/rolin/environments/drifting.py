@@ -1,4 +1,4 @@
-"""Tastes that change: coefficients and arm effects that move a little in every round."""
+"""A changing problem: coefficients and arm effects move a little in every round."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ __all__ = ["Drifting"]
 
 @dataclass(frozen=True, kw_only=True)
 class Drifting:
-    """A synthetic problem whose coefficients and arm effects forget where they were.
+    """A synthetic problem whose coefficients and arm effects drift.
 
-    Each moves as z ← a z + √(1 - a²) · std · noise with a = 2^(-1/half_life), so that at any time they
-    look as if drawn from N(0, std²), and after `half_life` rounds their correlation with what they were
-    is one half.
+    Each of them moves as z ← a z + √(1 - a²) · std · noise with a = 2^(-1/half_life). At any time its
+    distribution is N(0, std²), and its correlation with its value `half_life` rounds ago is one half.
 
     Parameters
     ----------
     half_life
-        Rounds after which half of the correlation is gone.
+        Number of rounds after which the correlation is one half.
     n_arms
         Number K of arms.
     n_features
         Number d of features, each uniform on [-1, 1] and new in every round.
     arm_std
-        Standard deviation of the arms' own effects.
+        Standard deviation of the arm effects.
     coef_std
-        Standard deviation of a coefficient.
+        Standard deviation of the coefficients.
     noise_std
         Standard deviation of a reward around its mean.
 
@@ -55,26 +54,26 @@ class Drifting:
     noise_std: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Check the options."""
         count_of("n_arms", self.n_arms, least=1)
         count_of("n_features", self.n_features)
-        number_of("coef_std", self.coef_std, ParameterError)  # one, where Scales allows a list
+        number_of("coef_std", self.coef_std, ParameterError)  # Scales accepts a list, too
         Scales(arm_std=self.arm_std, coef_std=self.coef_std, noise_std=self.noise_std)
         if not 0.0 < number_of("half_life", self.half_life, ParameterError) < math.inf:
             raise ParameterError(f"half_life={self.half_life!r}, expected a positive number")
 
     def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:
-        """Draw one problem and hand out that many rounds of it."""
+        """Draw one problem and yield its rounds in blocks."""
         d = self.n_features
         std = np.concatenate([np.full(d, self.coef_std), np.full(self.n_arms, self.arm_std)])
-        keep = 2.0 ** (-1.0 / self.half_life)
+        decay = 2.0 ** (-1.0 / self.half_life)
         now = std * generator.standard_normal(d + self.n_arms)
         for n in block_sizes(rounds):
             contexts = generator.uniform(-1.0, 1.0, (BLOCK, self.n_arms, d))
-            moves = math.sqrt(1.0 - keep**2) * std * generator.standard_normal((BLOCK, len(std)))
+            moves = math.sqrt(1.0 - decay**2) * std * generator.standard_normal((BLOCK, len(std)))
             path = np.empty_like(moves)
             for b in range(BLOCK):
-                path[b] = now = keep * now + moves[b]
+                path[b] = now = decay * now + moves[b]
             means = np.einsum("bkd,bd->bk", contexts, path[:, :d]) + path[:, d:]
             noise = self.noise_std * generator.standard_normal((BLOCK, 1))
             yield Block(contexts[:n], means[:n], (means + noise)[:n])

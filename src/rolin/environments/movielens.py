@@ -1,4 +1,4 @@
-"""The movie problems of the paper's Section 6.2: features estimated from too few ratings."""
+"""The movie problems of the paper's Section 6.2: features are estimated from few ratings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.checks import as_floats, count_of, first_not_finite
-from rolin.datasets.factorization import factorise
+from rolin.datasets.factorization import factorize
 from rolin.datasets.ratings import Ratings
 from rolin.environments.base import Block, block_sizes
 from rolin.errors import InputError, ParameterError, ShapeError
@@ -23,32 +23,32 @@ __all__ = ["MovieLens", "Noise", "movielens_environments", "movielens_noise"]
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-# Streams of the seed, so that no draw depends on another's size.
+# Separate random streams, so that no draw depends on the size of another.
 _HALVES, _SAMPLE = 0, 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MovieLens:
-    """One user and `n_arms` movies, drawn once per problem; the features are estimates.
+    """One user and `n_arms` movies, drawn once per problem, with estimated features.
 
-    The mean rating of movie j by user i is u_i'v_j, but the policy sees an estimate of v_j only.
-    So mean ratings are not linear in what it sees: every movie has an effect of its own.
+    The mean rating of movie j by user i is u_i'v_j, but the policy only sees an estimate of v_j.
+    Mean ratings are therefore not linear in the features: every movie has an effect of its own.
 
     Parameters
     ----------
     users
-        (U, r): what the users like, u_i.
+        (U, r): the vectors u_i of the users.
     movies
-        (I, r): what the movies are like, v_j.
+        (I, r): the vectors v_j of the movies.
     features
-        (I, d): the estimates of v_j that the policy sees, in whatever coordinates.
+        (I, d): the estimates of v_j that the policy sees, in any coordinates.
     known_users, known_movies
-        Which users and movies may be drawn, as rows of these.
+        Users and movies that may be drawn, as indices of rows.
     n_arms
         Number K of movies in a problem.
     noise_std
-        Standard deviation of a rating around its mean. The paper's is estimated from the data;
-        see `movielens_noise`.
+        Standard deviation of a rating around its mean. The paper estimates it from the data; see
+        `movielens_noise`.
     """
 
     users: Floats
@@ -60,7 +60,7 @@ class MovieLens:
     noise_std: float = 0.759
 
     def __post_init__(self) -> None:
-        """Check that the arrays fit together."""
+        """Check that the arrays match."""
         for name in ("users", "movies", "features"):
             array = as_floats(name, getattr(self, name))
             if array.ndim != 2:
@@ -84,7 +84,7 @@ class MovieLens:
         if not len(self.known_users) or self.n_arms > len(self.known_movies):
             raise ParameterError(
                 f"n_arms={self.n_arms} with {len(self.known_users)} known users and "
-                f"{len(self.known_movies)} known movies, expected a user and n_arms movies"
+                f"{len(self.known_movies)} known movies, expected at least one user and n_arms movies"
             )
 
     @classmethod
@@ -96,19 +96,19 @@ class MovieLens:
         rank: int = 10,
         ridge: float = 1.0,
         weighted: bool = False,
-        centre: bool = False,
+        center: bool = False,
         n_arms: int = 50,
         noise_std: float = 0.759,
         seed: int = 0,
     ) -> MovieLens:
-        """Make the problems of one share; see `movielens_environments`, which makes several."""
+        """Return the environment for one share; `movielens_environments` returns those for several."""
         return movielens_environments(
             ratings,
             [share],
             rank=rank,
             ridge=ridge,
             weighted=weighted,
-            centre=centre,
+            center=center,
             n_arms=n_arms,
             noise_std=noise_std,
             seed=seed,
@@ -130,28 +130,28 @@ class MovieLens:
         )
 
     def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:
-        """Draw a user and movies, and hand out that many rounds with them."""
+        """Draw a user and movies, and yield rounds with them in blocks."""
         user = generator.choice(self.known_users)
         arms = generator.choice(self.known_movies, self.n_arms, replace=False)
         contexts = means = np.empty(0)
         for n in block_sizes(rounds):
-            if not len(contexts):  # the first block is the largest: the others are parts of it
+            if not len(contexts):  # the first block is the largest: reuse it for the others
                 contexts = np.repeat(self.features[arms][None], n, axis=0)
                 means = np.repeat((self.movies[arms] @ self.users[user])[None], n, axis=0)
             noise = self.noise_std * generator.standard_normal(n)
-            # One noise for the round, whichever arm is pulled: policies meet the same luck.
+            # One noise per round for all arms, so that all policies have the same luck.
             yield Block(contexts[:n], means[:n], means[:n] + noise[:, None])
 
 
 class Noise(NamedTuple):
-    """How far ratings are from their estimates, root mean square: three ways to see it."""
+    """Root mean square difference of ratings from their estimates, computed in three ways."""
 
     whole: float
-    """All ratings, with estimates fitted to all of them."""
+    """Of all ratings, with estimates fitted to all of them."""
     in_sample: float
-    """The test half, with estimates fitted to it: what the truth leaves as noise."""
+    """Of the test half, with estimates fitted to it: the noise around the true means."""
     held_out: float
-    """The test half, with estimates fitted to the training half."""
+    """Of the test half, with estimates fitted to the training half."""
 
 
 def movielens_environments(
@@ -161,40 +161,40 @@ def movielens_environments(
     rank: int = 10,
     ridge: float = 1.0,
     weighted: bool = False,
-    centre: bool = False,
+    center: bool = False,
     n_arms: int = 50,
     noise_std: float = 0.759,
     seed: int = 0,
 ) -> dict[float, MovieLens]:
-    """Make the paper's problems from ratings, for several shares of the training half.
+    """Return the environments of the paper, by share of the training half.
 
-    The ratings are split into two halves at random. The test half is factorised into the truth;
-    `share` of the training half, factorised likewise, gives the features. Users and movies
-    without a rating in the test half have no truth, and are not drawn.
+    The ratings are split into two halves at random. The factors of the test half are the true
+    vectors. The factors of a share of the training half are the features. Users and movies
+    without a rating in the test half have no true vector and are not drawn.
 
     Parameters
     ----------
     ratings
-        As of `read_ratings`.
+        The ratings, as `read_ratings` returns them.
     shares
-        Of the training half; the ratings of a smaller one are among those of a larger one, and
-        the truth is the same for all.
-    rank, ridge, weighted, centre
-        As of `factorise`. The paper has u'v itself as the mean rating, so nothing is subtracted.
-        It does not state the rank, the ridge or its weights. Of some eighty settings
-        tried, these were chosen as plain ones with which `movielens_noise` gives the paper's
-        0.759 on MovieLens 1M, as `whole`; others come as near.
+        Shares of the training half. A larger share contains the ratings of a smaller one. The
+        true vectors are the same for all shares.
+    rank, ridge, weighted, center
+        As for `factorize`. In the paper, u'v itself is the mean rating, so by default no mean is
+        subtracted. The paper does not state the rank, the ridge or the weights. Of about eighty
+        settings, these are simple ones with which `movielens_noise` gives the paper's 0.759 on
+        MovieLens 1M, as `whole`; other settings come equally close.
     n_arms, noise_std
-        As of `MovieLens`.
+        As for `MovieLens`.
     seed
-        Of the halves, the samples and the factorisations.
+        Seed of the halves, the samples and the factorizations.
     """
     training, test = _halves(ratings, seed)
-    fit = partial(factorise, rank=rank, ridge=ridge, weighted=weighted, centre=centre, seed=seed)
+    fit = partial(factorize, rank=rank, ridge=ridge, weighted=weighted, center=center, seed=seed)
     truth = fit(test)
     made = {}
     for share in shares:
-        # The same generator for every share: that is what nests the samples.
+        # Equal generators for all shares, so that larger samples contain smaller ones.
         sample = training.sample(share, np.random.default_rng([seed, _SAMPLE]))
         made[share] = MovieLens(
             users=truth.users,
@@ -214,15 +214,24 @@ def movielens_noise(
     rank: int = 10,
     ridge: float = 1.0,
     weighted: bool = False,
-    centre: bool = False,
+    center: bool = False,
     seed: int = 0,
 ) -> Noise:
-    """Estimate the noise of ratings, with the halves that `movielens_environments` makes.
+    """Estimate the noise of ratings, with the same halves as `movielens_environments`.
 
-    Of MovieLens 1M, with the defaults: 0.759, 0.713 and 0.929. The first agrees with the paper's.
+    On MovieLens 1M, the defaults give 0.759, 0.713 and 0.929. The first is that of the paper.
+
+    Parameters
+    ----------
+    ratings
+        The ratings, as `read_ratings` returns them.
+    rank, ridge, weighted, center
+        As for `factorize`.
+    seed
+        Seed of the halves and the factorizations.
     """
     training, test = _halves(ratings, seed)
-    fit = partial(factorise, rank=rank, ridge=ridge, weighted=weighted, centre=centre, seed=seed)
+    fit = partial(factorize, rank=rank, ridge=ridge, weighted=weighted, center=center, seed=seed)
     return Noise(
         whole=fit(ratings).residual(ratings),
         in_sample=fit(test).residual(test),
@@ -237,12 +246,14 @@ def _halves(ratings: Ratings, seed: int) -> tuple[Ratings, Ratings]:
 
 
 def _rows_of(name: str, value: object, size: int) -> Codes:
-    """Return distinct rows of an array of that many."""
+    """Return distinct indices of rows of an array with `size` rows."""
     rows = np.asarray(value)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-        raise ShapeError(f"{name} is {rows.dtype} of shape {rows.shape}, expected (n,) row numbers")
+        raise ShapeError(
+            f"{name} is {rows.dtype} of shape {rows.shape}, expected (n,) indices of rows"
+        )
     if len(rows) and not 0 <= rows.min() <= rows.max() < size:
         raise InputError(f"{name} holds {rows.min()} to {rows.max()}, expected 0 to {size - 1}")
     if len(np.unique(rows)) != len(rows):
-        raise InputError(f"{name} holds a row more than once, expected distinct ones")
+        raise InputError(f"{name} holds an index more than once, expected distinct indices")
     return rows.astype(np.int64)

@@ -1,4 +1,4 @@
-"""The synthetic problems of the paper's Section 6.1: robust linear bandits from their prior."""
+"""The synthetic problems of the paper's Section 6.1: robust linear bandits drawn from the prior."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Contexts = Literal["fresh", "fixed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Synthetic:
-    """Coefficients and arm effects drawn from N(0, coef_std²) and N(0, arm_std²), once per problem.
+    """Linear rewards with coefficients from N(0, coef_std²) and arm effects from N(0, arm_std²), drawn once per problem.
 
     Parameters
     ----------
@@ -30,14 +30,14 @@ class Synthetic:
     n_features
         Number d of features, each uniform on [-1, 1].
     arm_std
-        Standard deviation of the arms' own effects, which no feature shows.
+        Standard deviation of the arm effects, which the features do not explain.
     coef_std
-        Standard deviation of a coefficient.
+        Standard deviation of the coefficients.
     noise_std
         Standard deviation of a reward around its mean.
     contexts
-        `"fresh"` draws new features in every round, `"fixed"` once for a problem. The paper does
-        not say which; what it says of its results holds for fresh ones.
+        `"fresh"` draws new features in every round, `"fixed"` draws them once per problem. The
+        paper does not say which it used; its statements about the results hold for fresh ones.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Synthetic:
     contexts: Contexts = "fresh"
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Check the options."""
         count_of("n_arms", self.n_arms, least=1)
         count_of("n_features", self.n_features)
         Scales(arm_std=self.arm_std, coef_std=self.coef_std, noise_std=self.noise_std)
@@ -65,7 +65,7 @@ class Synthetic:
             )
 
     def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:
-        """Draw one problem and hand out that many rounds of it."""
+        """Draw one problem and yield its rounds in blocks."""
         theta = self.coef_std * generator.standard_normal(self.n_features)
         effects = self.arm_std * generator.standard_normal(self.n_arms)
         shape = (self.n_arms, self.n_features)
@@ -74,18 +74,18 @@ class Synthetic:
             fixed = np.repeat(generator.uniform(-1.0, 1.0, (1, *shape)), BLOCK, axis=0)
         for n in block_sizes(rounds):
             if fixed is None:
-                contexts = generator.random((BLOCK, *shape))  # half the time of `uniform`
+                contexts = generator.random((BLOCK, *shape))  # takes half the time of `uniform`
                 contexts *= 2.0
                 contexts -= 1.0
             else:
                 contexts = fixed
             means = contexts @ theta + effects
             noise = self.noise_std * generator.standard_normal(BLOCK)
-            # One noise for the round, whichever arm is pulled: policies meet the same luck.
+            # One noise per round for all arms, so that all policies have the same luck.
             yield Block(contexts[:n], means[:n], (means + noise[:, None])[:n])
 
     def regret_bound(self, rounds: int) -> float:
-        """Return Theorem 1's bound, for policies that know the three scales."""
+        """Return the regret bound of Theorem 1, which holds for policies that know the three scales."""
         return bayes_regret_bound(
             n_rounds=rounds,
             n_arms=self.n_arms,

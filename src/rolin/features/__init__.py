@@ -1,12 +1,12 @@
-"""From raw features to vectors, and back to names: dicts, JSON, pandas, polars and Arrow."""
+"""Feature maps: from raw features (dicts, JSON, pandas, polars, Arrow) to vectors, and back to names."""
 
 from rolin.features.base import BaseFeatureMap, Part
 from rolin.features.fields import Boolean, Category, Ignored, Number, Tags
 from rolin.features.hashed import HashedFeatures
 from rolin.features.map import FeatureMap
-from rolin.features.recorded import RawContexts
+from rolin.features.recorded import RecordedFeatures
 from rolin.features.serialization import from_json, load
-from rolin.features.sklearn import Transformed
+from rolin.features.sklearn import SklearnFeatureMap
 
 __all__ = [
     "BaseFeatureMap",
@@ -17,9 +17,9 @@ __all__ = [
     "Ignored",
     "Number",
     "Part",
-    "RawContexts",
+    "RecordedFeatures",
+    "SklearnFeatureMap",
     "Tags",
-    "Transformed",
     "from_json",
     "load",
 ]

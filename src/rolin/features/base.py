@@ -1,11 +1,11 @@
-"""What everything that makes vectors of raw features has in common."""
+"""The interface of every feature map, and how the arms of a decision are read."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from typing import Any, NamedTuple, Self
@@ -19,53 +19,87 @@ from rolin._support.files import write_bytes
 from rolin.errors import InputError, ParameterError, ShapeError
 from rolin.features.tables import is_table, row_of, rows_of
 
-__all__ = ["ARM", "FORMAT", "BaseFeatureMap", "Part", "arms_of", "whose"]
+__all__ = ["ARM", "FORMAT", "BaseFeatureMap", "Label", "Part", "arm_labels", "read_arms"]
 
 Floats = NDArray[np.float64]
+Label = Callable[[int], str]
+"""Returns what error messages call the row with that index, such as `arm 'red'`."""
 
 FORMAT = 1
-"""Version of the JSON."""
+"""Version of the JSON format."""
 ARM = "_arm"
-"""The field that is the name of the arm itself."""
+"""The field that holds the name of the arm."""
 
 
 class Part(NamedTuple):
-    """One term of an arm's vector, by name."""
+    """One named term of an arm's vector."""
 
     name: str
-    place: int
-    """Which of the d features it is, or is added to."""
+    """Name of the feature."""
+    column: int
+    """Column of the vector that the term is added to."""
     value: float
+    """Value of the term."""
 
 
 class BaseFeatureMap(ABC):
-    """From raw features to vectors of a fixed size, and back to names. Never changed."""
+    """Encodes raw features as vectors of a fixed size, and names the features of a vector.
+
+    A feature map never changes after it was made.
+    """
 
     n_features: int
     """Number d of features of a vector."""
-    careful = False
-    """Whether the name of a field might be that of a key which is no text, once it is JSON."""
+    needs_vectors = False
+    """Whether a journal must store the vectors of a decision, because the map itself is not saved."""
+    must_clean_keys = False
+    """Whether keys that are not texts must be removed from rows before these are written as JSON.
+
+    JSON turns the key 1 into `"1"`, which would then be read as the field `"1"` of the map.
+    """
 
     @property
     @abstractmethod
     def names(self) -> list[str]:
-        """What the d features are called."""
+        """Names of the d features."""
 
     @abstractmethod
     def encode(
         self, rows: Sequence[dict[str, Any]], situation: dict[str, Any], arms: Sequence[Name]
     ) -> Floats:
-        """Return the (K, d) vectors of K arms in one situation."""
+        """Return the (K, d) contexts of K arms in one situation.
+
+        Parameters
+        ----------
+        rows
+            The fields of the K arms.
+        situation
+            The fields of the situation.
+        arms
+            The names of the K arms.
+        """
 
     @abstractmethod
     def parts(
         self, row: dict[str, Any], situation: dict[str, Any], arm: Name, vector: Floats
     ) -> list[Part]:
-        """Return what an arm's vector consists of, by name, without what is zero."""
+        """Return the named terms that an arm's vector is the sum of.
+
+        Parameters
+        ----------
+        row
+            The fields of the arm.
+        situation
+            The fields of the situation.
+        arm
+            The name of the arm.
+        vector
+            (d,): the arm's context, as `encode` returned it.
+        """
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return everything there is to it, as JSON has it."""
+        """Return everything that defines the map, as values that JSON can hold."""
 
     def contexts(
         self,
@@ -80,35 +114,35 @@ class BaseFeatureMap(ABC):
         ----------
         arms
             A mapping from arm to its fields, a list of K mappings, or a table of K rows (pandas, polars,
-            Arrow). JSON texts are read.
+            Arrow). JSON texts are parsed.
         situation
             The fields of the situation, which all arms share.
         names
-            With a list or a table, the names of the arms; by default the index of a pandas frame, if it has one
-            of its own, or else 0 … K - 1.
+            The names of the arms, if `arms` is a list or a table. The default is the index of a pandas frame,
+            unless it only numbers the rows, and otherwise 0 … K - 1.
         """
-        rows, found = arms_of(arms, names)
+        rows, found = read_arms(arms, names)
         return self.encode(rows, row_of("the situation", situation), found)
 
     def transform(
         self, arms: Any, situations: Any = None, *, names: Iterable[Name] | None = None
     ) -> Any:
-        """Return the (n, d) contexts of n rows, each with a situation of its own: of a log.
+        """Return the (n, d) contexts of n rows of a log, each with its own situation.
 
         Parameters
         ----------
         arms
             The fields of n arms: a table of pandas, polars or Arrow, or a list of rows.
         situations
-            The fields of their n situations; by default there are none.
+            The fields of their n situations; by default, situations have no fields.
         names
             The names of the n arms.
         """
-        rows, found = arms_of(arms, names)
-        shared = [{}] * len(rows) if situations is None else arms_of(situations, None)[0]
+        rows, found = read_arms(arms, names)
+        shared = [{}] * len(rows) if situations is None else read_arms(situations, None)[0]
         if len(shared) != len(rows):
             raise ShapeError(
-                f"there are {len(shared)} situations and {len(rows)} arms, expected as many"
+                f"there are {len(shared)} situations and {len(rows)} arms, expected the same number of both"
             )
         return self._encode_each(rows, shared, found)
 
@@ -118,7 +152,7 @@ class BaseFeatureMap(ABC):
         situations: Sequence[dict[str, Any]],
         arms: Sequence[Name],
     ) -> Floats:
-        """Return the vectors of arms that are each in a situation of their own."""
+        """Return the contexts of arms that each have their own situation."""
         out = np.empty((len(rows), self.n_features))
         for i, (row, situation) in enumerate(zip(rows, situations, strict=True)):
             out[i] = self.encode([row], situation, [arms[i]])[0]
@@ -126,24 +160,26 @@ class BaseFeatureMap(ABC):
 
     @cached_property
     def version(self) -> str:
-        """What tells it from every other: a digest of everything there is to it."""
+        """A digest of everything that defines the map: equal maps have equal versions."""
         text = json.dumps(self.to_dict(), sort_keys=True, ensure_ascii=True, allow_nan=False)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def to_json(self) -> str:
-        """Return it as a JSON text, which [`features.from_json`][rolin.features.from_json] reads."""
+        """Return the map as a JSON text; [`features.from_json`][rolin.features.from_json] reads it."""
         body = {"rolin-features": FORMAT, "version": self.version, **self.to_dict()}
         return json.dumps(body, allow_nan=False)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a JSON file, atomically; [`features.load`][rolin.features.load] reads it."""
+        """Write the map to a JSON file, atomically; [`features.load`][rolin.features.load] reads it."""
         write_bytes(path, f"{self.to_json()}\n".encode())
 
     def named(self, context: Any) -> dict[str, float]:
-        """Return the numbers of a (d,) context that are not zero, by name."""
+        """Return the features of a (d,) context that are not zero, by name."""
         x = as_floats("context", context)
         if x.shape != (self.n_features,):
-            raise ShapeError(f"context has shape {x.shape}, expected ({self.n_features},)")
+            raise ShapeError(
+                f"context has shape {x.shape}, expected ({self.n_features},): one number per feature of the map"
+            )
         names = self.names
         return {names[i]: float(x[i]) for i in np.flatnonzero(x)}
 
@@ -154,22 +190,26 @@ class BaseFeatureMap(ABC):
         return hash(self.version)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return itself: it is never changed."""
+        """Return the map itself, because it never changes."""
         return self
 
 
-def arms_of(
+def read_arms(
     given: Any, names: Iterable[Name] | None
 ) -> tuple[list[dict[str, Any]], Sequence[Name]]:
-    """Return the rows of the arms, and their names."""
+    """Return the fields of the arms, one dict per arm, and their names; see `BaseFeatureMap.contexts`."""
     if isinstance(given, (str, bytes)):
         try:
             given = json.loads(given)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"arms is a text that is not JSON: {error}") from None
+            raise InputError(
+                f"arms is a text that is not JSON ({error}), expected a JSON object from arm to its fields"
+            ) from None
     if isinstance(given, Mapping):
         if names is not None:
-            raise ParameterError("names of arms were given beside a mapping, whose keys they are")
+            raise ParameterError(
+                "names of arms were given beside a mapping, whose keys are the names: leave names out"
+            )
         found: Sequence[Name] = list(given)
         rows = list(given.values())
         if not {dict}.issuperset(map(type, rows)):
@@ -188,13 +228,25 @@ def arms_of(
             raise InputError(
                 f"arms={given!r}, expected a mapping from arm to its fields, a list, or a table"
             ) from None
-        rows = [row if type(row) is dict else row_of(f"arm {i}", row) for i, row in enumerate(each)]
+        if not {dict}.issuperset(map(type, each)):
+            each = [_row_of_list(i, row) for i, row in enumerate(each)]
+        rows = each
     found = range(len(rows)) if names is None else as_names(names)
     if len(found) != len(rows):
-        raise ShapeError(f"there are {len(found)} names for {len(rows)} arms")
+        raise ShapeError(f"there are {len(found)} names for {len(rows)} arms, expected one per arm")
     return rows, found
 
 
-def whose(arms: Sequence[Name]) -> Any:
-    """Return what says of whom a field is."""
+def _row_of_list(i: int, row: Any) -> dict[str, Any]:
+    """Return the fields of the arm with index i of a list."""
+    if isinstance(row, str) and not row.lstrip().startswith("{"):
+        raise InputError(
+            f"arm {i} is the text {row!r}, expected its fields: a mapping from name to value, or a JSON object; to "
+            "offer arms without fields, give None and the names of the arms"
+        )
+    return row_of(f"arm {i}", row)
+
+
+def arm_labels(arms: Sequence[Name]) -> Label:
+    """Return a function that names an arm in error messages, by its index."""
     return lambda i: f"arm {arms[i]!r}"

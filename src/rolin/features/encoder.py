@@ -1,11 +1,11 @@
-"""The fields of a situation, or of an arm: rows become slots, and places have names."""
+"""Encode the fields of one side, the situation or the arm: from rows or tables to sparse rows."""
 
 from __future__ import annotations
 
 import math
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import chain
 from operator import itemgetter
@@ -16,41 +16,49 @@ from numpy.typing import NDArray
 
 from rolin.errors import InputError, NotFiniteError, ParameterError
 from rolin.features import kernels
-from rolin.features.base import ARM
-from rolin.features.columns import Column, Values
-from rolin.features.fields import LARGEST, Boolean, Category, Field, Number, Tags
-from rolin.features.tables import DEEPEST, Table, flatten, value_at
-from rolin.features.values import REMEMBERED, BadValue, is_missing, text, told, truth
+from rolin.features.base import ARM, Label
+from rolin.features.columns import Column, PythonColumn
+from rolin.features.fields import MAX_NUMBER, Boolean, Category, Field, Indices, Number, Tags
+from rolin.features.tables import MAX_DEPTH, Table, flatten, value_at
+from rolin.features.values import (
+    MAX_CACHED_LENGTH,
+    BadValue,
+    describe,
+    is_missing,
+    read_boolean,
+    read_text,
+)
 
-__all__ = ["Side", "Slots"]
+__all__ = ["SideEncoder", "SparseRows"]
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.int32]
-Whose = Callable[[int], str]
-_NUMBERS = {float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_}
-_KEPT = 1 << 16  # texts whose places are remembered, of a field that is hashed
+_NUMBER_TYPES = {float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_}
+_MAX_CACHED = 1 << 16  # texts of a hashed field whose columns are cached
 
 
-class Slots(NamedTuple):
-    """What n rows have, without zeros: places and numbers, the constant first."""
+class SparseRows(NamedTuple):
+    """n rows without their zeros: the columns of the entries and their values.
 
-    places: Places  # (n, slots)
-    values: Floats  # (n, slots)
+    The first entry of each row is the constant 1 in column 0. Unused entries have the value 0.
+    """
+
+    indices: Indices  # (n, m)
+    values: Floats  # (n, m)
 
 
-class Side:
-    """One of the two sides that are crossed.
+class SideEncoder:
+    """Encodes the fields of the situation, or those of the arm.
 
     Parameters
     ----------
-    what
+    side
         `"situation"` or `"arm"`.
     fields
-        Its fields, by name; those of objects within objects are joined by dots.
+        The fields by name; names of fields in nested objects are joined by dots.
     """
 
-    def __init__(self, what: str, fields: Mapping[str, Field]) -> None:
-        self.what = what
+    def __init__(self, side: str, fields: Mapping[str, Field]) -> None:
+        self.side = side
         self.fields = dict(fields)
         objects = {
             name.rsplit(".", i)[0]
@@ -59,15 +67,16 @@ class Side:
             for i in range(1, name.count(".") + 1)
         }
         for name, field in self.fields.items():
-            _check(what, name, field, objects)
+            _check_field(side, name, field, objects)
         used = {name: field for name, field in self.fields.items() if field.width}
         ends = np.cumsum([1, *(field.width for field in used.values())]).tolist()
         self.offset: dict[str, int] = dict(zip(used, ends, strict=False))
-        """The first place of each field that is used; place 0 is the constant."""
+        """The first column of each field that is used; column 0 is the constant."""
         self.width: int = ends[-1]
+        """Number of columns, the constant included."""
         self._known = set(self.fields)
         self._flat = not any("." in name for name in self.fields)
-        # Slots of rows: the constant, all numbers, the other kinds that take one slot, then tags.
+        # Order of the entries in a row: the constant, all numbers, other fields with one entry, tags.
         numbers = {n: f for n, f in used.items() if isinstance(f, Number)}
         self._center = np.array([f.center or 0.0 for f in numbers.values()])
         self._scale = np.array([f.scale or 1.0 for f in numbers.values()])
@@ -75,82 +84,96 @@ class Side:
         self._tags = {n: f for n, f in used.items() if isinstance(f, Tags)}
         self._single = {n: f for n, f in used.items() if n not in numbers and n not in self._tags}
         self._order = [*numbers, *self._single, *self._tags]
-        self._plain = not any("." in n or n == ARM for n in self._order)
+        self._simple = not any("." in n or n == ARM for n in self._order)
         flat = len(numbers) > 1 and not any("." in n for n in numbers)
-        self._getter = itemgetter(*numbers) if flat else None
-        places = [0, *(self.offset[n] for n in [*numbers, *self._single])]
-        self._template = np.array(places, dtype=np.int32)
-        self._tables: dict[str, dict[str, int]] = {
-            n: {value: self.offset[n] + p for value, p in f.table().items()}
+        self._get_numbers = itemgetter(*numbers) if flat else None
+        first = [0, *(self.offset[n] for n in [*numbers, *self._single])]
+        self._first_columns = np.array(first, dtype=np.int32)
+        self._text_columns: dict[str, dict[str, int]] = {
+            n: {text: self.offset[n] + c for text, c in f.listed_columns().items()}
             for n, f in used.items()
             if isinstance(f, (Category, Tags))
         }
 
     @cached_property
     def names(self) -> list[str]:
-        """What the places are called; the constant has no name."""
+        """Names of the columns; the constant has the empty name."""
         own = [self.fields[name].names(name) for name in self.offset]
         found = ["", *(name for names in own for name in names)]
         if len(set(found)) < len(found):
             twice = next(name for name, n in Counter(found).items() if n > 1)
-            raise ParameterError(f"two features of the {self.what} would be called {twice!r}")
+            raise ParameterError(
+                f"two features of the {self.side} would be called {twice!r}: rename a field"
+            )
         return found
 
-    def place_range(self, name: str) -> range:
-        """Return the places of a field."""
-        first = self.offset.get(name, 0)  # one that is not used has none
+    def columns_of(self, name: str) -> range:
+        """Return the columns of a field; an ignored field has none."""
+        first = self.offset.get(name, 0)
         return range(first, first + self.fields[name].width)
 
     # -- rows --------------------------------------------------------------------------------
 
     def encode(
-        self, rows: Sequence[dict[str, Any]], whose: Whose, arms: Sequence[Any] | None = None
-    ) -> Slots:
-        """Return the slots of a few rows, fast; errors say whose row it is."""
-        if len(rows) == 1 and self._plain and (quick := self._quick(rows[0])) is not None:
-            return quick
-        n, width, q = len(rows), len(self._template), len(self._numbers)
-        places, values = np.empty((n, width), dtype=np.int32), np.ones((n, width))
+        self, rows: Sequence[dict[str, Any]], label: Label, arms: Sequence[Any] | None = None
+    ) -> SparseRows:
+        """Encode rows, fast for the few rows of one decision.
+
+        Parameters
+        ----------
+        rows
+            The n rows.
+        label
+            What error messages call a row.
+        arms
+            The names of the n arms, for the field `_arm`.
+        """
+        if len(rows) == 1 and self._simple and (row := self._encode_simple(rows[0])) is not None:
+            return row
+        n, width, q = len(rows), len(self._first_columns), len(self._numbers)
+        indices, values = np.empty((n, width), dtype=np.int32), np.ones((n, width))
         if not n:
-            return Slots(places, values)
-        places[:] = self._template
-        if q and not self._put_numbers(rows, whose, values[:, 1 : 1 + q]):
-            for slot, name in enumerate(self._numbers, start=1):
-                column = Values(self._column(name, rows, whose, arms))
-                p, v = self._slow(name, self.fields[name], column, whose)
-                places[:, slot], values[:, slot] = p[:, 0], v[:, 0]
-        for slot, (name, field) in enumerate(self._single.items(), start=1 + q):
-            each = self._column(name, rows, whose, arms)
+            return SparseRows(indices, values)
+        indices[:] = self._first_columns
+        if q and not self._scale_numbers(rows, label, values[:, 1 : 1 + q]):
+            for entry, name in enumerate(self._numbers, start=1):
+                column = PythonColumn(self._values_of(name, rows, label, arms))
+                i, v = self._encode_column(name, column, label)
+                indices[:, entry], values[:, entry] = i[:, 0], v[:, 0]
+        for entry, (name, field) in enumerate(self._single.items(), start=1 + q):
+            each = self._values_of(name, rows, label, arms)
             try:
                 if isinstance(field, Category):
-                    places[:, slot] = self._places(name, field, each)
+                    indices[:, entry] = self._columns_of_texts(name, field, each)
                     continue
                 if isinstance(field, Boolean):
-                    values[:, slot] = [v if v.__class__ is bool else truth(0, v) for v in each]
+                    values[:, entry] = [
+                        v if v.__class__ is bool else read_boolean(0, v) for v in each
+                    ]
                     continue
             except (BadValue, TypeError, ValueError):
-                pass  # something is missing or wrong: it takes a closer look
-            p, v = self._slow(name, field, Values(each), whose)
-            places[:, slot], values[:, slot] = p[:, 0], v[:, 0]
+                pass  # a value is missing or wrong: `_encode_column` handles it
+            i, v = self._encode_column(name, PythonColumn(each), label)
+            indices[:, entry], values[:, entry] = i[:, 0], v[:, 0]
         if not self._tags:
-            return Slots(places, values)
-        parts = [(places, values)]
+            return SparseRows(indices, values)
+        parts = [(indices, values)]
         for name, tags in self._tags.items():
-            each = self._column(name, rows, whose, arms)
-            parts.append(self._tag_slots(name, tags, each, whose))
-        return Slots(np.hstack([p for p, _ in parts]), np.hstack([v for _, v in parts]))
+            each = self._values_of(name, rows, label, arms)
+            parts.append(self._encode_tags(name, tags, each, label))
+        return SparseRows(np.hstack([i for i, _ in parts]), np.hstack([v for _, v in parts]))
 
-    def _quick(self, row: dict[str, Any]) -> Slots | None:
-        """Return the slots of a row, without NumPy, if all in it is as it mostly is."""
-        places, values = [0], [1.0]
+    def _encode_simple(self, row: dict[str, Any]) -> SparseRows | None:
+        """Encode a row without NumPy, or return `None` if a value is missing, unseen or of another type."""
+        indices, values = [0], [1.0]
         for name in self._order:
             value: Any = row.get(name)
             field = self.fields[name]
-            kind, place = value.__class__, self.offset[name]
+            kind, column = value.__class__, self.offset[name]
             if kind is str and isinstance(field, Category):
-                place = self._tables[name].get(value, 0)
+                column = self._text_columns[name].get(value, 0)
                 value = 1.0
-                if not place:
+                if not column:
                     return None
             elif kind is bool and isinstance(field, Boolean):
                 value = 1.0 if value else 0.0
@@ -159,175 +182,187 @@ class Side:
                     value = (value - (field.center or 0.0)) / (field.scale or 1.0)
                 except OverflowError:
                     return None
-                if not -LARGEST <= value <= LARGEST:
+                if not -MAX_NUMBER <= value <= MAX_NUMBER:
                     return None
             else:
                 return None
-            places.append(place)
+            indices.append(column)
             values.append(value)
-        return Slots(np.array([places], dtype=np.int32), np.array([values]))
+        return SparseRows(np.array([indices], dtype=np.int32), np.array([values]))
 
-    def _column(
+    def _values_of(
         self,
         name: str,
         rows: Sequence[dict[str, Any]],
-        whose: Whose,
+        label: Label,
         arms: Sequence[Any] | None = None,
     ) -> Sequence[Any]:
-        """Return the values of a field, `None` where a row has none."""
+        """Return the values of a field, `None` where a row does not have it."""
         if name == ARM and arms is not None:
             return arms
         if "." in name:
-            return [_value_at(row, name, whose, i) for i, row in enumerate(rows)]
+            return [_value_at(row, name, label, i) for i, row in enumerate(rows)]
         return [row.get(name) for row in rows]
 
-    def _put_numbers(self, rows: Sequence[dict[str, Any]], whose: Whose, out: Floats) -> bool:
+    def _scale_numbers(self, rows: Sequence[dict[str, Any]], label: Label, out: Floats) -> bool:
         """Scale all numbers at once; return whether none is missing or wrong."""
         try:
             each: Iterable[Sequence[Any]] = (
-                map(self._getter, rows)
-                if self._getter
-                else zip(*(self._column(name, rows, whose) for name in self._numbers), strict=True)
+                map(self._get_numbers, rows)
+                if self._get_numbers
+                else zip(*(self._values_of(n, rows, label) for n in self._numbers), strict=True)
             )
             values = list(chain.from_iterable(each))
         except KeyError:
             return False
-        if not _NUMBERS.issuperset(map(type, values)):
+        if not _NUMBER_TYPES.issuperset(map(type, values)):
             return False
-        try:  # a third of the time that np.array takes
+        try:  # struct.pack takes a third of the time of np.array
             raw = np.frombuffer(struct.pack(f"{len(values)}d", *values)).reshape(out.shape)
         except (OverflowError, struct.error):
             return False
-        return kernels.scale(raw, self._center, self._scale, LARGEST, out)
+        return kernels.scale(raw, self._center, self._scale, MAX_NUMBER, out)
 
-    def _places(self, name: str, field: Category | Tags, values: Iterable[Any]) -> list[int]:
-        """Return the places of categories."""
-        table = self._tables[name]
+    def _columns_of_texts(
+        self, name: str, field: Category | Tags, values: Iterable[Any]
+    ) -> list[int]:
+        """Return the columns of categories or tags; raise if a value is missing or wrong."""
+        columns = self._text_columns[name]
         try:
-            return [table[value] for value in values]  # all are texts that are known, mostly
+            return [columns[value] for value in values]  # mostly, all are known texts
         except KeyError:
             pass
-        unseen = self.offset[name] + len(table)  # of a field whose values are listed
+        unseen = self.offset[name] + len(columns)  # if values are listed
         found = []
         for value in values:
-            known = value if value.__class__ is str else text(0, value)
-            place = table.get(known)
-            if place is None:
-                place = unseen
+            text = value if value.__class__ is str else read_text(0, value)
+            column = columns.get(text)
+            if column is None:
+                column = unseen
                 if field.size is not None:
-                    place = self.offset[name] + field.place(known)
-                    if len(table) < _KEPT and len(known) <= REMEMBERED:
-                        table[known] = place
-            found.append(place)
+                    column = self.offset[name] + field.column(text)
+                    if len(columns) < _MAX_CACHED and len(text) <= MAX_CACHED_LENGTH:
+                        columns[text] = column
+            found.append(column)
         return found
 
-    def _tag_slots(
-        self, name: str, field: Tags, column: Sequence[Any], whose: Whose
-    ) -> tuple[Places, Floats]:
-        if any(tags.__class__ is not list for tags in column):
-            return self._slow(name, field, Values(column), whose)
+    def _encode_tags(
+        self, name: str, field: Tags, lists: Sequence[Any], label: Label
+    ) -> tuple[Indices, Floats]:
+        if any(tags.__class__ is not list for tags in lists):
+            return self._encode_column(name, PythonColumn(lists), label)
         try:
-            lists = [sorted(set(self._places(name, field, tags))) for tags in column]
+            columns = [sorted(set(self._columns_of_texts(name, field, tags))) for tags in lists]
         except (BadValue, TypeError, ValueError):
-            return self._slow(name, field, Values(column), whose)
-        slots = max(map(len, lists), default=0)
-        places = np.zeros((len(lists), slots), dtype=np.int32)
-        values = np.zeros((len(lists), slots))
-        for k, found in enumerate(lists):
-            places[k, : len(found)] = found
+            return self._encode_column(name, PythonColumn(lists), label)
+        m = max(map(len, columns), default=0)
+        indices = np.zeros((len(columns), m), dtype=np.int32)
+        values = np.zeros((len(columns), m))
+        for k, found in enumerate(columns):
+            indices[k, : len(found)] = found
             values[k, : len(found)] = 1.0
-        return places, values
+        return indices, values
 
-    def _slow(self, name: str, field: Field, column: Column, whose: Whose) -> tuple[Places, Floats]:
+    def _encode_column(self, name: str, column: Column, label: Label) -> tuple[Indices, Floats]:
+        """Encode all values of a field; an error names the field and the row."""
         try:
-            places, values = field.encode(column)
+            indices, values = self.fields[name].encode(column)
         except BadValue as bad:
-            raise _error(name, bad, whose) from None
-        return places + np.int32(self.offset[name]), values
+            raise _error(name, bad, label) from None
+        return indices + np.int32(self.offset[name]), values
 
-    def check_reserved(self, rows: Sequence[dict[str, Any]], whose: Whose) -> None:
-        """Refuse a field that would be the name of the arm."""
+    def check_reserved(self, rows: Sequence[dict[str, Any]], label: Label) -> None:
+        """Reject rows that have the reserved field `_arm`."""
         for i, row in enumerate(rows):
             if ARM in row:
-                raise InputError(f"{whose(i)} has a field {ARM!r}, which is its name and not given")
+                raise InputError(
+                    f"{label(i)} has a field {ARM!r}, which is its name: leave the field out"
+                )
 
-    def check_known(self, rows: Sequence[dict[str, Any]], whose: Whose) -> None:
-        """Refuse fields that were not declared."""
-        self.check_reserved(rows, whose)
+    def check_known(self, rows: Sequence[dict[str, Any]], label: Label) -> None:
+        """Reject rows with fields that were not declared."""
+        self.check_reserved(rows, label)
         for i, row in enumerate(rows):
             if self._flat and row.keys() <= self._known:
                 continue
-            for path, value in flatten(whose(i), row):
+            for path, value in flatten(label(i), row):
                 if path not in self.fields and not is_missing(value):
                     raise InputError(
-                        f"{whose(i)} has a field {path!r}, expected only {', '.join(self.fields)}"
+                        f"{label(i)} has a field {path!r}, expected only {', '.join(self.fields)}: declare it, as "
+                        "Ignored() if it is not to be used, or make the map with strict=False"
                     )
 
     # -- tables ------------------------------------------------------------------------------
 
-    def encode_table(self, table: Table, n: int, whose: Whose) -> Slots:
-        """Return the slots of n rows, from their columns; one that is not there is missing."""
+    def encode_table(self, table: Table, label: Label) -> SparseRows:
+        """Encode the rows of a table, whole columns at a time; a field without a column is missing."""
+        n = table.n_rows
         parts = []
         for name in self.offset:
-            column = table.get(name) or Values([None] * n)
-            parts.append(self._slow(name, self.fields[name], column, whose))
-        return _joined(n, parts)
+            column = table.columns.get(name) or PythonColumn([None] * n)
+            parts.append(self._encode_column(name, column, label))
+        return _join(n, parts)
 
 
-def _joined(n: int, parts: list[tuple[Places, Floats]]) -> Slots:
-    """Return all slots side by side, behind the constant."""
-    width = 1 + sum(places.shape[1] for places, _ in parts)
-    places, values = np.zeros((n, width), dtype=np.int32), np.empty((n, width))
+def _join(n: int, parts: list[tuple[Indices, Floats]]) -> SparseRows:
+    """Return the constant and the entries of all fields as one set of rows."""
+    width = 1 + sum(indices.shape[1] for indices, _ in parts)
+    indices, values = np.zeros((n, width), dtype=np.int32), np.empty((n, width))
     values[:, 0] = 1.0
-    at = 1
-    for own_places, own_values in parts:
-        end = at + own_places.shape[1]
-        places[:, at:end] = own_places
-        values[:, at:end] = own_values
-        at = end
-    return Slots(places, values)
+    start = 1
+    for own_indices, own_values in parts:
+        end = start + own_indices.shape[1]
+        indices[:, start:end] = own_indices
+        values[:, start:end] = own_values
+        start = end
+    return SparseRows(indices, values)
 
 
-def _value_at(row: dict[str, Any], name: str, whose: Whose, i: int) -> Any:
+def _value_at(row: dict[str, Any], name: str, label: Label, i: int) -> Any:
     try:
         return value_at(row, name)
     except InputError as error:
-        raise InputError(f"{whose(i)}: {error}") from None
+        raise InputError(f"{label(i)}: {error}") from None
 
 
-def _error(name: str, bad: BadValue, whose: Whose) -> InputError:
+def _error(name: str, bad: BadValue, label: Label) -> InputError:
+    """Return the error that names the field and the row of a bad value."""
     infinite = isinstance(bad.value, float) and not math.isfinite(bad.value)
     kind = NotFiniteError if infinite else InputError
     return kind(
-        f"field {name!r} of {whose(bad.place)} is {told(bad.value)}, expected {bad.expected}"
+        f"field {name!r} of {label(bad.row)} is {describe(bad.value)}, expected {bad.expected}"
     )
 
 
-def _check(what: str, name: Any, field: Any, objects: Set[str]) -> None:
-    """Refuse a declaration that could not be told apart later."""
+def _check_field(side: str, name: Any, field: Any, objects: Set[str]) -> None:
+    """Reject a declaration that is not a field, not complete, or ambiguous."""
     if not isinstance(name, str) or not name:
-        raise ParameterError(f"a field of the {what} is named {name!r}, expected a text")
+        raise ParameterError(f"a field of the {side} is named {name!r}, expected a text")
     if not isinstance(field, Field):
         raise ParameterError(
-            f"field {name!r} of the {what} is {field!r}, expected Number(), Boolean(), Category(), "
+            f"field {name!r} of the {side} is {field!r}, expected Number(), Boolean(), Category(), "
             "Tags() or Ignored()"
         )
-    if any(part.startswith("_") for part in name.split(".")) and (what, name) != ("arm", ARM):
+    if any(part.startswith("_") for part in name.split(".")) and (side, name) != ("arm", ARM):
         raise ParameterError(
-            f"field {name!r} of the {what}: names that begin with an underscore are reserved"
+            f"field {name!r} of the {side}: names that begin with an underscore are reserved, choose another"
         )
     if "×" in name or name == "intercept":
         raise ParameterError(
-            f"field {name!r} of the {what}: 'intercept' and '×' are reserved for names of features"
+            f"field {name!r} of the {side}: 'intercept' and '×' are reserved for names of features, choose another"
         )
     if name in objects:
-        raise ParameterError(f"field {name!r} is declared both as a value and as an object")
+        raise ParameterError(
+            f"field {name!r} is declared both as a value and as an object, expected one of them"
+        )
     if name == ARM and not isinstance(field, Category):
         raise ParameterError(f"field {ARM!r} is the name of the arm, expected a Category of names")
-    if name.count(".") >= DEEPEST:
-        raise ParameterError(f"field {name!r} is nested deeper than {DEEPEST} levels")
+    if name.count(".") >= MAX_DEPTH:
+        raise ParameterError(
+            f"field {name!r} is nested deeper than {MAX_DEPTH} levels: declare it closer to the top"
+        )
     if not field.is_fitted:
         raise ParameterError(
-            f"field {name!r} of the {what} is {field!r}, which has to be learned from a sample: say its values, or "
-            "its center and scale; FeatureMap.infer finds them for a new map"
+            f"field {name!r} of the {side} is {field!r}, which must be learned from a sample: give its values, or "
+            "its center and scale, or make the map with FeatureMap.infer"
         )

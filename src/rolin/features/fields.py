@@ -1,7 +1,8 @@
-"""The kinds of fields: how a value becomes numbers, and what these numbers are called.
+"""The kinds of fields: how a value becomes numbers, and how these numbers are named.
 
-A field has a fixed number of places in the vector. A value takes few of them, mostly one: that is what is
-kept, as *slots* of (place, number), and crossing fields multiplies slots, not places.
+A field owns a fixed number of columns of the vector. A single value is not zero in only a few of them, mostly in
+one. Values are therefore encoded sparsely, as pairs of a column and a number. Crossing two fields multiplies such
+pairs, not whole columns.
 """
 
 from __future__ import annotations
@@ -18,99 +19,126 @@ from numpy.typing import NDArray
 from rolin._support.checks import count_of, finite_number_of
 from rolin.errors import InputError, ParameterError
 from rolin.features.columns import Column
-from rolin.features.values import BadValue, hash_of, text, told, truth
+from rolin.features.values import BadValue, describe, hash_text, read_boolean, read_text
 
 __all__ = [
     "KINDS",
-    "LARGEST",
+    "MAX_NUMBER",
     "Boolean",
     "Category",
     "Field",
     "Ignored",
+    "Indices",
     "Number",
     "Tags",
-    "field_of",
+    "field_from_dict",
 ]
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.int32]
-LARGEST = 1e24
-"""How large a scaled number may be: products of two can then be learned from."""
-_MOST = 100_000  # places of one field
+Indices = NDArray[np.int32]
+"""Indices of columns."""
+MAX_NUMBER = 1e24
+"""Largest absolute value of a scaled number; a model can still learn from the product of two such numbers."""
+_MAX_COLUMNS = 100_000  # of one field
 
 
 @dataclass(frozen=True, kw_only=True)
 class Field(ABC):
-    """What every kind of field has."""
+    """Base class of all kinds of fields."""
 
     missing: bool = False
-    """Whether a value that is missing has a place of its own."""
+    """Whether a missing value has a column of its own."""
     kind: ClassVar[str]
+    """Name of the kind in JSON."""
+    json_names: ClassVar[dict[str, str]] = {}
+    """Options that have another name in JSON."""
 
     def __post_init__(self) -> None:
-        """Take what is as good as a bool for one."""
+        """Convert `missing` to a bool."""
         object.__setattr__(self, "missing", bool(self.missing))
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """Number of places."""
+        """Number of columns."""
 
     @abstractmethod
     def names(self, field: str) -> list[str]:
-        """Return what the places are called."""
+        """Return the names of the columns.
+
+        Parameters
+        ----------
+        field
+            Name of the field.
+        """
 
     @abstractmethod
-    def encode(self, column: Column) -> tuple[Places, Floats]:
-        """Return (n, slots) places and numbers; a number of 0 means that the slot is not used."""
+    def encode(self, column: Column) -> tuple[Indices, Floats]:
+        """Return the columns and numbers of n values, both (n, m).
+
+        m is the largest number of columns that one value takes. Unused entries have the number 0.
+
+        Parameters
+        ----------
+        column
+            The n values.
+        """
 
     @property
     def is_fitted(self) -> bool:
-        """Whether nothing is left to be learned from a sample."""
+        """Whether nothing is left to learn from a sample."""
         return True
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the field as JSON has it, without what is as by default: of a later version, too."""
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
-        changed = {f.name: given[f.name] for f in fields(self) if given[f.name] != f.default}
+        """Return the field as JSON has it, without options that have their default.
+
+        Leaving out defaults keeps the version of a map when a later release adds an option.
+        """
+        options = {f.name: getattr(self, f.name) for f in fields(self)}
+        changed = {
+            self.json_names.get(f.name, f.name): options[f.name]
+            for f in fields(self)
+            if options[f.name] != f.default
+        }
         return {"kind": self.kind, **changed}
 
-    def told(self) -> str:
-        """Return what is known of it, in a few words."""
-        return "missing has a place" if self.missing else ""
+    def summary(self) -> str:
+        """Return the options in a few words."""
+        return "missing has a column" if self.missing else ""
 
-    def _gap(self, field: str) -> list[str]:
+    def _missing_name(self, field: str) -> list[str]:
         return [f"{field} is missing"] if self.missing else []
 
 
 @dataclass(frozen=True, kw_only=True)
 class Number(Field):
-    """A number, as it is or standardised: (value - center) / scale.
+    """A number, as it is or standardized: (value - center) / scale.
 
-    A value that is missing counts as the center; with `missing=True`, it also has a coefficient of its own.
+    A missing value counts as the center. With `missing=True` it also has a coefficient of its own.
 
     Parameters
     ----------
-    standardise
-        Whether center and scale are the mean and standard deviation of a sample, which
-        [`FeatureMap.infer`][rolin.FeatureMap.infer] finds and freezes.
+    standardize
+        Whether center and scale are the mean and standard deviation of a sample.
+        [`FeatureMap.infer`][rolin.FeatureMap.infer] computes them once.
     center
-        What counts as 0.
+        The value that is encoded as 0.
     scale
-        What counts as 1.
+        The distance from the center that is encoded as 1.
     missing
-        Whether a value that is missing has a place of its own.
+        Whether a missing value has a column of its own.
     """
 
-    standardise: bool = False
+    standardize: bool = False
     center: float | None = None
     scale: float | None = None
     kind: ClassVar[str] = "number"
+    json_names: ClassVar[dict[str, str]] = {"standardize": "standardise"}
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Check the options."""
         super().__post_init__()
-        object.__setattr__(self, "standardise", bool(self.standardise))
+        object.__setattr__(self, "standardize", bool(self.standardize))
         for name in ("center", "scale"):
             value = getattr(self, name)
             if value is not None:
@@ -120,253 +148,262 @@ class Number(Field):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether center and scale are known."""
-        return not self.standardise or (self.center is not None and self.scale is not None)
+        """Whether center and scale are known, or not needed."""
+        return not self.standardize or (self.center is not None and self.scale is not None)
 
     @property
     def width(self) -> int:
-        """Number of places."""
+        """Number of columns."""
         return 1 + self.missing
 
     def names(self, field: str) -> list[str]:
-        """Return what the places are called."""
-        return [field, *self._gap(field)]
+        """Return the names of the columns."""
+        return [field, *self._missing_name(field)]
 
-    def told(self) -> str:
-        """Return what is known of it, in a few words."""
+    def summary(self) -> str:
+        """Return the options in a few words."""
         units = f"center {self.center or 0.0:.4g}, scale {self.scale or 1.0:.4g}"
-        return ", ".join(filter(None, [units, super().told()]))
+        return ", ".join(filter(None, [units, super().summary()]))
 
-    def encode(self, column: Column) -> tuple[Places, Floats]:
-        """Return (n, 1) places and numbers."""
+    def encode(self, column: Column) -> tuple[Indices, Floats]:
+        """Return (n, 1) columns and numbers."""
         values, missing = column.numbers()
         scaled = self.scaled(values)
         scaled[missing] = 0.0
-        if scaled.size and not np.abs(scaled).max() <= LARGEST:
-            i = int(np.argmax(~(np.abs(scaled) <= LARGEST)))
-            raise BadValue(i, float(values[i]), f"a number that is at most {LARGEST:g} when scaled")
+        if scaled.size and not np.abs(scaled).max() <= MAX_NUMBER:
+            i = int(np.argmax(~(np.abs(scaled) <= MAX_NUMBER)))
+            expected = f"a number that is at most {MAX_NUMBER:g} when scaled"
+            raise BadValue(i, float(values[i]), expected)
         scaled[missing] = float(self.missing)
         return (missing & self.missing).astype(np.int32)[:, None], scaled[:, None]
 
     def scaled(self, values: Floats) -> Floats:
-        """Return numbers in units of the scale, from the center."""
+        """Return (values - center) / scale."""
         scaled: Floats = (values - (self.center or 0.0)) / (self.scale or 1.0)
         return scaled
 
 
 @dataclass(frozen=True, kw_only=True)
 class Boolean(Field):
-    """True or false, which 1 and 0 are taken for; a value that is missing counts as false.
+    """True or false; 1 and 0 are accepted. A missing value counts as false.
 
     Parameters
     ----------
     missing
-        Whether a value that is missing has a place of its own.
+        Whether a missing value has a column of its own.
     """
 
     kind: ClassVar[str] = "boolean"
 
     @property
     def width(self) -> int:
-        """Number of places."""
+        """Number of columns."""
         return 1 + self.missing
 
     def names(self, field: str) -> list[str]:
-        """Return what the places are called."""
-        return [field, *self._gap(field)]
+        """Return the names of the columns."""
+        return [field, *self._missing_name(field)]
 
-    def encode(self, column: Column) -> tuple[Places, Floats]:
-        """Return (n, 1) places and numbers."""
-        different, codes = column.codes(truth)
-        value = np.array([*different, self.missing], dtype=np.float64)[codes]
+    def encode(self, column: Column) -> tuple[Indices, Floats]:
+        """Return (n, 1) columns and numbers."""
+        distinct, codes = column.codes(read_boolean)
+        value = np.array([*distinct, self.missing], dtype=np.float64)[codes]
         return ((codes < 0) & self.missing).astype(np.int32)[:, None], value[:, None]
 
 
 @dataclass(frozen=True)
-class _Texts(Field):
-    """What categories and tags share: the texts they know, or the places they are hashed to."""
+class _TextField(Field):
+    """Base class of categories and tags: texts that are listed, or hashed to a number of columns."""
 
     values: Sequence[Any] | None = None
     size: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the values; numbers and booleans become texts."""
+        """Check the options; convert values that are numbers or booleans to texts."""
         super().__post_init__()
         if self.values is not None and self.size is not None:
-            raise ParameterError(f"both values and size={self.size!r} are given, expected one")
+            raise ParameterError(
+                f"both values and size={self.size!r} are given, expected one of them: values lists the texts, size "
+                "hashes them"
+            )
         if self.values is not None:
             object.__setattr__(self, "values", _as_texts(self.values))
         if self.size is not None:
-            size = count_of("size", self.size, least=1, most=_MOST)
+            size = count_of("size", self.size, least=1, most=_MAX_COLUMNS)
             object.__setattr__(self, "size", size)
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the values are known, or hashed."""
+        """Whether the values are listed or hashed."""
         return self.values is not None or self.size is not None
 
     @property
-    def _known(self) -> int:
-        """Number of places of values: one each, and one for all that were never seen."""
-        return self.size if self.size is not None else len(self.values or ()) + 1
-
-    @property
     def width(self) -> int:
-        """Number of places."""
-        return self._known + self.missing
+        """Number of columns: one per value and one for unseen values, or `size`; and one for missing values."""
+        known = self.size if self.size is not None else len(self.values or ()) + 1
+        return known + self.missing
 
     def names(self, field: str) -> list[str]:
-        """Return what the places are called."""
+        """Return the names of the columns."""
         if self.size is not None:
             known = [f"{field}#{i}" for i in range(self.size)]
         else:
             known = [f"{field}={value}" for value in self.values or ()] + [f"{field} is unseen"]
-        return [*known, *self._gap(field)]
+        return [*known, *self._missing_name(field)]
 
-    def told(self) -> str:
-        """Return what is known of it, in a few words."""
-        listed = ", ".join(map(str, self.values or ()))
+    def summary(self) -> str:
+        """Return the options in a few words."""
+        values = ", ".join(map(str, self.values or ()))
         known = (
-            "hashed" if self.size is not None else listed if len(listed) < 50 else f"{listed[:49]}…"
+            "hashed" if self.size is not None else values if len(values) < 50 else f"{values[:49]}…"
         )
-        return ", ".join(filter(None, [known, super().told()]))
+        return ", ".join(filter(None, [known, super().summary()]))
 
-    def table(self) -> dict[str, int]:
-        """Return the places of the values that are known."""
+    def listed_columns(self) -> dict[str, int]:
+        """Return the column of each listed value."""
         return {value: i for i, value in enumerate(self.values or ())}
 
-    def place(self, value: str) -> int:
-        """Return the place of a value, known or not."""
-        return int(self._places([value])[0])
+    def column(self, value: str) -> int:
+        """Return the column of a text, listed or not."""
+        return int(self._columns([value])[0])
 
-    def _places(self, texts: Iterable[str]) -> NDArray[np.int64]:
+    def _columns(self, texts: Iterable[str]) -> NDArray[np.int64]:
         if self.size is not None:
-            found = [hash_of(value) % self.size for value in texts]
+            found = [hash_text(text) % self.size for text in texts]
         else:
-            table = self.table()
-            found = [table.get(value, len(table)) for value in texts]
+            listed = self.listed_columns()
+            found = [listed.get(text, len(listed)) for text in texts]
         return np.array(found, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Category(_Texts):
-    """One of several values: each has a place, and all that were never seen share one.
+class Category(_TextField):
+    """One of several values. Each value has a column; all values that are not listed share one.
 
-    Numbers and booleans are taken as texts: 18, 18.0 and `"18"` are one category. A value that is missing
-    counts as one that was never seen, or with `missing=True` has a place of its own.
+    Numbers and booleans are converted to texts: 18, 18.0 and `"18"` are the same category. A missing value counts
+    as unseen, or has a column of its own with `missing=True`.
 
     Parameters
     ----------
     values
-        The values; by default those of a sample, which [`FeatureMap.infer`][rolin.FeatureMap.infer] finds.
+        The values; if left out, [`FeatureMap.infer`][rolin.FeatureMap.infer] takes them from a sample.
     size
-        Number of places that values are hashed to, in place of a list of them.
+        Number of columns that values are hashed to, instead of a list of values.
     missing
-        Whether a value that is missing has a place of its own.
+        Whether a missing value has a column of its own.
     """
 
     kind: ClassVar[str] = "category"
 
-    def encode(self, column: Column) -> tuple[Places, Floats]:
-        """Return (n, 1) places and numbers."""
-        different, codes = column.codes(text)
-        places = self._places(different)
-        # What is missing has the place behind the others, is unseen, or nowhere if values are hashed.
-        gap = self.width - 1 if self.missing or self.size is None else 0
-        found = np.append(places, gap)[codes].astype(np.int32)
-        value = np.ones(len(codes))
+    def encode(self, column: Column) -> tuple[Indices, Floats]:
+        """Return (n, 1) columns and numbers."""
+        distinct, codes = column.codes(read_text)
+        # A missing value has the last column, which is that of unseen values unless `missing`.
+        # If values are hashed and not `missing`, it has no column: its number is 0.
+        for_missing = self.width - 1 if self.missing or self.size is None else 0
+        indices = np.append(self._columns(distinct), for_missing)[codes].astype(np.int32)
+        numbers = np.ones(len(codes))
         if self.size is not None and not self.missing:
-            value[codes < 0] = 0.0
-        return found[:, None], value[:, None]
+            numbers[codes < 0] = 0.0
+        return indices[:, None], numbers[:, None]
 
 
 @dataclass(frozen=True)
-class Tags(_Texts):
-    """A list of values, in any order: each tag that is there counts 1, all never seen count 1 together.
+class Tags(_TextField):
+    """A list of values in any order. Each tag in the list counts 1; all unseen tags together count 1.
 
     Parameters
     ----------
     values
-        The tags; by default those of a sample, which [`FeatureMap.infer`][rolin.FeatureMap.infer] finds.
+        The tags; if left out, [`FeatureMap.infer`][rolin.FeatureMap.infer] takes them from a sample.
     size
-        Number of places that tags are hashed to, in place of a list of them.
+        Number of columns that tags are hashed to, instead of a list of tags.
     missing
-        Whether a list that is missing has a place of its own; an empty list is not missing.
+        Whether a missing list has a column of its own; an empty list is not missing.
     """
 
     kind: ClassVar[str] = "tags"
 
-    def encode(self, column: Column) -> tuple[Places, Floats]:
-        """Return (n, slots) places and numbers, as many slots as the longest list has tags."""
-        different, codes, ends = column.lists(text)
+    def encode(self, column: Column) -> tuple[Indices, Floats]:
+        """Return (n, m) columns and numbers, where m is the largest number of columns of one list."""
+        distinct, codes, ends = column.lists(read_text)
         n = len(ends)
         row = np.repeat(np.arange(n), np.diff(ends, prepend=0))
-        place = np.append(self._places(different), self.width - 1)[codes]
-        keep = (codes >= 0) | self.missing
-        # each place once in a row, in order, so that the order of the tags does not matter
-        pairs = np.unique(row[keep] * self.width + place[keep])
-        row, place = np.divmod(pairs, self.width)
+        index = np.append(self._columns(distinct), self.width - 1)[codes]
+        used = (codes >= 0) | self.missing
+        # Each column once per row, and sorted, so that the order of the tags does not matter.
+        pairs = np.unique(row[used] * self.width + index[used])
+        row, index = np.divmod(pairs, self.width)
         count = np.bincount(row, minlength=n)
-        slots = int(count.max(initial=0))
-        slot = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-        places, values = np.zeros((n, slots), dtype=np.int32), np.zeros((n, slots))
-        places[row, slot] = place
-        values[row, slot] = 1.0
-        return places, values
+        m = int(count.max(initial=0))
+        entry = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+        indices, numbers = np.zeros((n, m), dtype=np.int32), np.zeros((n, m))
+        indices[row, entry] = index
+        numbers[row, entry] = 1.0
+        return indices, numbers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ignored(Field):
-    """A field that is known and not used: an identifier, a free text, something that is always missing."""
+    """A field that is known but not used: an identifier, a free text, or a field that is always missing."""
 
     kind: ClassVar[str] = "ignored"
 
     @property
     def width(self) -> int:
-        """Number of places: none."""
+        """Number of columns: 0."""
         return 0
 
-    def names(self, field: str) -> list[str]:  # as all kinds
+    def names(self, field: str) -> list[str]:
         """Return no names."""
         return []
 
-    def encode(self, column: Column) -> tuple[Places, Floats]:  # as all kinds
-        """Refuse: it has no places, so nobody asks for them."""
-        raise TypeError("a field that is ignored has no places")
+    def encode(self, column: Column) -> tuple[Indices, Floats]:
+        """Raise an error: the field has no columns, so encoding it is a bug."""
+        raise TypeError("an ignored field has no columns")
 
 
 KINDS: dict[str, type[Field]] = {
     kind.kind: kind for kind in (Number, Boolean, Category, Tags, Ignored)
 }
-"""The kinds of fields, by name."""
+"""The kinds of fields, by their name in JSON."""
 
 
-def field_of(given: dict[str, Any]) -> Field:
+def field_from_dict(given: dict[str, Any]) -> Field:
     """Return the field that `to_dict` described."""
     options = dict(given)
     kind = KINDS[options.pop("kind")]
-    known = {field.name for field in fields(kind)}
-    if unknown := set(options) - known:
-        raise InputError(f"a field of kind {kind.kind!r} has no option {sorted(unknown)[0]!r}")
+    names = {kind.json_names.get(field.name, field.name): field.name for field in fields(kind)}
+    if unknown := sorted(set(options) - set(names)):
+        raise InputError(
+            f"a field of kind {kind.kind!r} has no option {unknown[0]!r}, expected only {', '.join(names)}"
+        )
     if options.get("values") is not None:
         options["values"] = tuple(options["values"])
-    return kind(**options)
+    return kind(**{names[name]: value for name, value in options.items()})
 
 
 def _as_texts(values: Any) -> tuple[str, ...]:
+    """Return the values of a category or the tags as texts; each must occur once."""
     if isinstance(values, (str, bytes)):
         raise ParameterError(f"values={values!r} is one text, expected a list of values")
     if isinstance(values, Set):
         raise ParameterError("values is a set, which has no order, expected a list of values")
     try:
-        texts = tuple(text(i, value) for i, value in enumerate(values))
+        texts = tuple(read_text(i, value) for i, value in enumerate(values))
     except BadValue as bad:
-        raise ParameterError(f"values hold {told(bad.value)}, expected {bad.expected}") from None
+        raise ParameterError(
+            f"values hold {describe(bad.value)}, expected {bad.expected}"
+        ) from None
     except TypeError:
         raise ParameterError(f"values={values!r}, expected a list of values") from None
     if len(set(texts)) != len(texts):
-        twice = next(value for value, n in Counter(texts).items() if n > 1)
-        raise ParameterError(f"values hold {twice!r} twice, as texts, expected each once")
-    if len(texts) >= _MOST:
-        raise ParameterError(f"there are {len(texts)} values, expected fewer than {_MOST}")
+        twice = next(text for text, n in Counter(texts).items() if n > 1)
+        raise ParameterError(
+            f"values hold {twice!r} twice, after conversion to texts, expected each value once"
+        )
+    if len(texts) >= _MAX_COLUMNS:
+        raise ParameterError(
+            f"there are {len(texts)} values, expected fewer than {_MAX_COLUMNS}: hash them with size=…"
+        )
     return texts

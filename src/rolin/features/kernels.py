@@ -1,4 +1,4 @@
-"""Loops over what is not zero, compiled: slots of two sides, multiplied and put in place."""
+"""Compiled loops that multiply the non-zero entries of situation and arm, and write the products to vectors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from rolin._support.compile import Floats, compiled
 
-__all__ = ["count_crossed", "cross", "cross_hashed", "cross_sparse", "mixed", "scale"]
+__all__ = ["count_crossed", "cross", "cross_hashed", "cross_sparse", "mix_hashes", "scale"]
 
-Places = NDArray[np.int32]
+Indices = NDArray[np.int32]
 Hashes = NDArray[np.uint64]
 
 
@@ -21,7 +21,7 @@ def scale(
     largest: float,
     out: Floats,  # (n, q), written
 ) -> bool:
-    """Bring numbers to their scales; return whether none is too large, or NaN."""
+    """Write (raw - center) / unit; return whether every number is at most `largest`, and not NaN."""
     n, q = out.shape
     good = True
     for k in range(n):
@@ -34,35 +34,35 @@ def scale(
 
 @compiled(reorder=False)
 def cross(
-    left: Places,  # (1 or n, slots): places of the situation, 0 for its constant
+    left: Indices,  # (1 or n, ·): columns of the situation, 0 for its constant
     left_values: Floats,
-    right: Places,  # (n, slots): those of the arm
+    right: Indices,  # (n, ·): columns of the arm, 0 for its constant
     right_values: Floats,
-    place: Places,  # (left, right): where a product goes, -1 for nowhere
+    columns: Indices,  # (left, right): the column of each product, -1 for none
     out: Floats,  # (n, d), zeros, written
 ) -> None:
-    """Put the products of all slots of two sides where they belong."""
-    n, own, theirs = right.shape[0], right.shape[1], left.shape[1]
+    """Write the products of all entries of the situation with all entries of the arm."""
+    n, m_right, m_left = right.shape[0], right.shape[1], left.shape[1]
     shared = left.shape[0] == 1
     for k in range(n):
         s = 0 if shared else k
-        for j in range(theirs):
+        for j in range(m_left):
             u = left_values[s, j]
             if u == 0.0:
                 continue
             row = left[s, j]
-            for i in range(own):
+            for i in range(m_right):
                 v = right_values[k, i]
-                p = place[row, right[k, i]]
-                if p >= 0 and v != 0.0:
-                    out[k, p] = u * v
+                column = columns[row, right[k, i]]
+                if column >= 0 and v != 0.0:
+                    out[k, column] = u * v
 
 
 @compiled(reorder=False)
 def count_crossed(
-    left: Places, left_values: Floats, right: Places, right_values: Floats, place: Places
+    left: Indices, left_values: Floats, right: Indices, right_values: Floats, columns: Indices
 ) -> NDArray[np.int64]:
-    """Return where the non-zeros of each row end."""
+    """Return (n + 1,): where the non-zeros of each row begin and end, as in a CSR matrix."""
     n, shared = right.shape[0], left.shape[0] == 1
     ends = np.zeros(n + 1, dtype=np.int64)
     for k in range(n):
@@ -71,7 +71,7 @@ def count_crossed(
         for j in range(left.shape[1]):
             if left_values[s, j] != 0.0:
                 for i in range(right.shape[1]):
-                    if right_values[k, i] != 0.0 and place[left[s, j], right[k, i]] >= 0:
+                    if right_values[k, i] != 0.0 and columns[left[s, j], right[k, i]] >= 0:
                         count += 1
         ends[k + 1] = ends[k] + count
     return ends
@@ -79,16 +79,16 @@ def count_crossed(
 
 @compiled(reorder=False)
 def cross_sparse(
-    left: Places,
+    left: Indices,
     left_values: Floats,
-    right: Places,
+    right: Indices,
     right_values: Floats,
-    place: Places,
+    columns: Indices,
     ends: NDArray[np.int64],
-    columns: Places,  # (non-zeros,), written
-    values: Floats,  # (non-zeros,), written
+    out_columns: Indices,  # (non-zeros,), written
+    out_values: Floats,  # (non-zeros,), written
 ) -> None:
-    """Write the products of all slots as compressed rows."""
+    """Write the same products as `cross`, as the rows of a CSR matrix."""
     n, shared = right.shape[0], left.shape[0] == 1
     for k in range(n):
         s = 0 if shared else k
@@ -98,16 +98,16 @@ def cross_sparse(
             if u != 0.0:
                 for i in range(right.shape[1]):
                     v = right_values[k, i]
-                    p = place[left[s, j], right[k, i]]
-                    if p >= 0 and v != 0.0:
-                        columns[at] = p
-                        values[at] = u * v
+                    column = columns[left[s, j], right[k, i]]
+                    if column >= 0 and v != 0.0:
+                        out_columns[at] = column
+                        out_values[at] = u * v
                         at += 1
 
 
 @compiled(reorder=False)
-def mixed(left: np.uint64, right: np.uint64) -> np.uint64:
-    """Return the hash of a pair from those of its two parts: a round of splitmix64 between them."""
+def mix_hashes(left: np.uint64, right: np.uint64) -> np.uint64:
+    """Return the hash of a pair from the hashes of its two parts, by two rounds of splitmix64."""
     h = left + np.uint64(0x9E3779B97F4A7C15)
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -119,18 +119,18 @@ def mixed(left: np.uint64, right: np.uint64) -> np.uint64:
 
 @compiled(reorder=False)
 def cross_hashed(
-    left: Hashes,  # (L,): of the situation
+    left: Hashes,  # (L,): tokens of the situation
     left_values: Floats,
-    right: Hashes,  # of all arms, one after the other
+    right: Hashes,  # tokens of all arms, one arm after the other
     right_values: Floats,
-    ends: NDArray[np.int64],  # (K,): where those of an arm end
+    ends: NDArray[np.int64],  # (K,): where the tokens of each arm end
     crossed: bool,
-    first: int,  # the first place that is hashed to
+    first: int,  # the first column that tokens are hashed to
     out: Floats,  # (K, d), added to
 ) -> None:
-    """Add all tokens, and the products of tokens of the two sides, at the places of their hashes.
+    """Add all tokens, and the products of tokens of situation and arm, to the columns of their hashes.
 
-    The lowest bit of a hash is the sign, so that tokens that share a place do not add up on average
+    The lowest bit of a hash is the sign, so that tokens that share a column cancel on average
     (Weinberger et al. 2009).
     """
     size = np.uint64(out.shape[1] - first)
@@ -142,7 +142,7 @@ def cross_hashed(
             _add(out[k], right[i], right_values[i], first, size)
             if crossed:
                 for j in range(len(left)):
-                    h = mixed(left[j], right[i])
+                    h = mix_hashes(left[j], right[i])
                     _add(out[k], h, left_values[j] * right_values[i], first, size)
         start = ends[k]
 

@@ -1,4 +1,4 @@
-"""The feature map: declared fields of the situation and of the arm, and which of them are crossed."""
+"""The declared feature map: fields of the situation and of the arm, and which of them are crossed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from rolin._support.arms import Name
 from rolin._support.checks import as_names, count_of
 from rolin.errors import InputError, ParameterError, ShapeError
-from rolin.features import kernels
-from rolin.features.base import ARM, BaseFeatureMap, Part, arms_of, whose
-from rolin.features.columns import Values
-from rolin.features.encoder import Side, Slots
-from rolin.features.fields import Field, field_of
-from rolin.features.inference import inferred
-from rolin.features.tables import Table, is_table, listed, row_of, table_of
-from rolin.features.terms import Cross, Fields, Term, flat, pairs_of, terms_of
+from rolin.features.base import ARM, BaseFeatureMap, Part, arm_labels, read_arms
+from rolin.features.columns import PythonColumn
+from rolin.features.crossing import Crossing
+from rolin.features.encoder import SideEncoder, SparseRows
+from rolin.features.fields import Field, field_from_dict
+from rolin.features.inference import infer_fields
+from rolin.features.tables import Table, as_list, is_table, read_table, row_of
+from rolin.features.terms import Cross, Fields, Term, cross_pairs, flatten_fields, vector_terms
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -28,34 +28,30 @@ if TYPE_CHECKING:
 __all__ = ["FeatureMap"]
 
 Floats = NDArray[np.float64]
-_MOST = 100_000  # features
-_TABLE = 50_000_000  # entries of the table that says where products go
-INTERCEPT = "intercept"
-_ODD = re.compile(
-    r"-?\d.*|-?Infinity|NaN|true|false|null"
-)  # what JSON makes of keys that are no texts
+# The texts that JSON makes of keys that are not texts.
+_JSON_KEYS = re.compile(r"-?\d.*|-?Infinity|NaN|true|false|null")
 
 
 class FeatureMap(BaseFeatureMap):
-    """From fields to vectors of a fixed size, and back to names.
+    """Encodes declared fields as vectors of a fixed size, and names the features of a vector.
 
-    A vector has the constant 1, the features of the situation, those of the arm, and the products of the
-    two: without these the situation could not change the order of the arms.
+    A vector holds the constant 1, the features of the situation, the features of the arm, and the products of
+    both. Without these products the situation could not change the order of the arms.
 
     Parameters
     ----------
     situation
         Fields that all arms of a decision share, by name.
     arm
-        Fields of an arm. The field `_arm` is its name: with it, every arm that is listed has coefficients of
-        its own.
+        Fields of an arm, by name. The field `_arm` is the name of the arm: with it, every listed arm has
+        coefficients of its own.
     cross
-        Which fields of the situation are multiplied with which of the arm: `"all"`, or a list of pairs
+        Which fields of the situation are multiplied with which fields of the arm: `"all"`, or a list of pairs
         `(field of the situation, field of the arm)`.
     intercept
-        Whether there is the constant 1.
+        Whether vectors hold the constant 1.
     strict
-        Whether a field that was not declared is an error; by default it is recorded and not used.
+        Whether a field that was not declared is an error. By default it is recorded but not used.
 
     Examples
     --------
@@ -78,42 +74,26 @@ class FeatureMap(BaseFeatureMap):
         intercept: bool = True,
         strict: bool = False,
     ) -> None:
-        left, right = flat(situation or {}), flat(arm or {})
-        terms = terms_of(
-            left, right, pairs_of(cross, left, right), [(None, None)] if intercept else []
-        )
+        left, right = flatten_fields(situation or {}), flatten_fields(arm or {})
+        constant: list[Term] = [(None, None)] if intercept else []
+        terms = vector_terms(left, right, cross_pairs(cross, left, right), constant)
         self._build(left, right, terms, bool(strict))
 
     def _build(
         self, left: dict[str, Field], right: dict[str, Field], terms: list[Term], strict: bool
     ) -> None:
-        self._situation, self._arm = Side("situation", left), Side("arm", right)
-        self.careful = any(_ODD.fullmatch(part) for n in (*left, *right) for part in n.split("."))
         self.strict = strict
         """Whether a field that was not declared is an error."""
         self._terms = tuple(terms)
-        widths = [{None: 1, **{n: f.width for n, f in fields.items()}} for fields in (left, right)]
-        size = sum(widths[0][s] * widths[1][a] for s, a in terms)
-        table = self._situation.width * self._arm.width
-        if size > _MOST or table > _TABLE:
-            raise ParameterError(
-                f"the map would have {size} features, from {self._situation.width - 1} of the situation and "
-                f"{self._arm.width - 1} of the arm, more than {_MOST}, or than a table of their products can hold: "
-                "cross fewer fields, or hash categories"
-            )
-        _ = self._situation.names, self._arm.names  # which refuse two of one name
-        place = np.full((self._situation.width, self._arm.width), -1, dtype=np.int32)
-        at = 0
-        for s, a in terms:
-            rows = self._situation.place_range(s) if s else range(1)
-            columns = self._arm.place_range(a) if a else range(1)
-            block = np.arange(at, at + len(rows) * len(columns), dtype=np.int32)
-            place[np.ix_(rows, columns)] = block.reshape(len(rows), len(columns))
-            at += block.size
-        self._place = place
-        self.n_features = at
+        self._situation, self._arm = SideEncoder("situation", left), SideEncoder("arm", right)
+        self._crossing = Crossing(self._situation, self._arm, terms)
+        _ = self._situation.names, self._arm.names  # raise if two columns have the same name
+        self.n_features = self._crossing.n_features
+        self.must_clean_keys = any(
+            _JSON_KEYS.fullmatch(part) for name in (*left, *right) for part in name.split(".")
+        )
 
-    # -- how it is made ----------------------------------------------------------------------
+    # -- making a map ------------------------------------------------------------------------
 
     @classmethod
     def infer(
@@ -130,9 +110,9 @@ class FeatureMap(BaseFeatureMap):
         max_values: int = 20,
         max_features: int = 1000,
     ) -> FeatureMap:
-        """Return the map that suits a sample: numbers are standardised, texts become categories.
+        """Return a map for the fields of a sample: numbers are standardized, texts become categories.
 
-        What is found out from the sample is frozen: the map does not change with what it sees later.
+        The map is fixed afterwards: later data do not change it.
 
         Parameters
         ----------
@@ -141,10 +121,10 @@ class FeatureMap(BaseFeatureMap):
         situations
             A sample of situations.
         situation
-            Fields that are declared all the same, such as a category whose values are numbers; what is
-            left open in them (`Category()`, `Number(standardise=True)`) is found in the sample.
+            Fields of the situation that you declare yourself, such as a category whose values are numbers. Options
+            that you leave open (`Category()`, `Number(standardize=True)`) are learned from the sample.
         arm
-            The same, of the arm.
+            The same for fields of the arm.
         cross
             As for `FeatureMap`.
         intercept
@@ -152,17 +132,20 @@ class FeatureMap(BaseFeatureMap):
         strict
             As for `FeatureMap`.
         others
-            Whether fields of the sample that are not declared are inferred, rather than left out.
+            Whether to infer the fields of the sample that you do not declare. Otherwise they are left out.
         max_values
-            Number of values of a category that get a place of their own: the most frequent.
+            Maximum number of values of a category that get a column of their own: the most frequent ones.
         max_features
-            Number of features that is an error to exceed, since an update takes its square.
+            Maximum number of features; more are an error, because the time of an update grows with their square.
         """
-        most = count_of("max_values", max_values, least=1)
-        left = inferred("situation", situations, flat(situation or {}), others, most)
-        right = inferred("arm", arms, flat(arm or {}), others, most)
+        max_values = count_of("max_values", max_values, least=1)
+        max_features = count_of("max_features", max_features, least=1)
+        left, right = (
+            infer_fields(side, sample, flatten_fields(declared or {}), others, max_values)
+            for side, sample, declared in (("situation", situations, situation), ("arm", arms, arm))
+        )
         found = cls(left, right, cross=cross, intercept=intercept, strict=strict)
-        if found.n_features > count_of("max_features", max_features, least=1):
+        if found.n_features > max_features:
             raise ParameterError(
                 f"the map would have {found.n_features} features, from {found._situation.width - 1} of the "
                 f"situation and {found._arm.width - 1} of the arm: choose what to cross, take fewer values "
@@ -177,9 +160,9 @@ class FeatureMap(BaseFeatureMap):
         *,
         cross: Cross = "all",
     ) -> FeatureMap:
-        """Return this map with more fields, whose features come behind those that there are.
+        """Return a map with further fields, whose features are appended to those of this map.
 
-        [`Bandit.change_feature_map`][rolin.Bandit.change_feature_map] goes on with it.
+        [`Bandit.change_feature_map`][rolin.Bandit.change_feature_map] makes a bandit use it.
 
         Parameters
         ----------
@@ -188,25 +171,27 @@ class FeatureMap(BaseFeatureMap):
         arm
             Further fields of the arm.
         cross
-            What the new fields are crossed with: `"all"` of the other side, or a list of pairs.
+            What the new fields are crossed with: `"all"` fields of the other side, or a list of pairs.
         """
-        added = {"situation": flat(situation or {}), "arm": flat(arm or {})}
+        added = {"situation": flatten_fields(situation or {}), "arm": flatten_fields(arm or {})}
         sides = {"situation": self._situation.fields, "arm": self._arm.fields}
-        for what, new in added.items():
-            if twice := sorted(new.keys() & sides[what].keys()):
-                raise ParameterError(f"the {what} has a field {twice[0]!r} already")
-        left, right = ({**sides[what], **added[what]} for what in sides)
+        for side, new in added.items():
+            if twice := sorted(new.keys() & sides[side].keys()):
+                raise ParameterError(
+                    f"the {side} already has a field {twice[0]!r}, expected new fields only"
+                )
+        left, right = ({**sides[side], **added[side]} for side in sides)
         new_pairs = [
-            (s, a) for s, a in pairs_of(cross, left, right) if (s, a) not in self._terms
+            (s, a) for s, a in cross_pairs(cross, left, right) if (s, a) not in self._terms
             and (s in added["situation"] or a in added["arm"] or not isinstance(cross, str))
         ]  # fmt: skip
         extended = FeatureMap.__new__(FeatureMap)
-        terms = terms_of(added["situation"], added["arm"], new_pairs, list(self._terms))
+        terms = vector_terms(added["situation"], added["arm"], new_pairs, list(self._terms))
         extended._build(left, right, terms, self.strict)
         return extended
 
     def extends(self, other: BaseFeatureMap) -> bool:
-        """Return whether every feature of another map is here, at the same place."""
+        """Return whether this map has every feature of another map, in the same column."""
         if not isinstance(other, FeatureMap):
             return False
         pairs = ((self._situation, other._situation), (self._arm, other._arm))
@@ -218,8 +203,8 @@ class FeatureMap(BaseFeatureMap):
     def encode(
         self, rows: Sequence[dict[str, Any]], situation: dict[str, Any], arms: Sequence[Name]
     ) -> Floats:
-        """Return the (K, d) vectors of K arms in one situation."""
-        return self._crossed(*self._slots(rows, situation, arms))
+        """Return the (K, d) contexts of K arms in one situation."""
+        return self._crossing.dense(*self._encode_sides(rows, situation, arms))
 
     def sparse_contexts(
         self,
@@ -228,7 +213,7 @@ class FeatureMap(BaseFeatureMap):
         *,
         names: Iterable[Name] | None = None,
     ) -> csr_array:
-        """Return what `contexts` does as a sparse matrix of SciPy's: for many arms and joint sampling.
+        """Return the same as `contexts`, as a sparse matrix of SciPy: for many arms and joint sampling.
 
         Parameters
         ----------
@@ -239,36 +224,22 @@ class FeatureMap(BaseFeatureMap):
         names
             As for `contexts`.
         """
-        rows, found = arms_of(arms, names)
-        return self._crossed_sparse(*self._slots(rows, row_of("the situation", situation), found))
+        rows, found = read_arms(arms, names)
+        row = row_of("the situation", situation)
+        return self._crossing.sparse(*self._encode_sides(rows, row, found))
 
-    def _crossed(self, left: Slots, right: Slots) -> Floats:
-        out = np.zeros((len(right.places), self.n_features))
-        kernels.cross(*left, *right, self._place, out)
-        return out
-
-    def _crossed_sparse(self, left: Slots, right: Slots) -> csr_array:
-        from scipy.sparse import csr_array  # only when it is asked for: it takes 0.1 s
-
-        ends = kernels.count_crossed(*left, *right, self._place)
-        columns, values = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1])
-        kernels.cross_sparse(*left, *right, self._place, ends, columns, values)
-        found = csr_array((values, columns, ends), shape=(len(right.places), self.n_features))
-        found.sort_indices()
-        return found
-
-    def _slots(
+    def _encode_sides(
         self, rows: Sequence[dict[str, Any]], situation: dict[str, Any], arms: Sequence[Name]
-    ) -> tuple[Slots, Slots]:
-        of_arm = whose(arms)
+    ) -> tuple[SparseRows, SparseRows]:
+        label = arm_labels(arms)
         if self.strict:
-            self._situation.check_known([situation], _of_situation)
-            self._arm.check_known(rows, of_arm)
+            self._situation.check_known([situation], _situation_label)
+            self._arm.check_known(rows, label)
         elif ARM in self._arm.fields:
-            self._arm.check_reserved(rows, of_arm)
+            self._arm.check_reserved(rows, label)
         return (
-            self._situation.encode([situation], _of_situation),
-            self._arm.encode(rows, of_arm, arms),
+            self._situation.encode([situation], _situation_label),
+            self._arm.encode(rows, label, arms),
         )
 
     def transform(
@@ -279,60 +250,75 @@ class FeatureMap(BaseFeatureMap):
         names: Iterable[Name] | None = None,
         sparse: bool = False,
     ) -> Floats | csr_array:
-        """Return the (n, d) contexts of n rows, each with a situation of its own: of a log.
+        """Return the (n, d) contexts of n rows of a log, each with its own situation.
 
         Parameters
         ----------
         arms
             The fields of n arms: a table of pandas, polars or Arrow, or a list of rows.
         situations
-            The fields of their n situations; by default they are in the same table.
+            The fields of their n situations; by default, they are in the same table.
         names
             The names of the n arms, if the map has the field `_arm`.
         sparse
-            Whether to return a sparse matrix of SciPy's (CSR) rather than an array.
+            Whether to return a sparse matrix of SciPy (CSR) instead of an array.
         """
         if situations is None:
             if both := sorted(self._situation.fields.keys() & self._arm.fields.keys()):
                 raise InputError(
-                    f"situation and arm both have a field {both[0]!r}: give them apart, as situations and arms"
+                    f"situation and arm both have a field {both[0]!r}, which one table cannot hold twice: give two "
+                    "tables, arms and situations"
                 )
             if not is_table(arms):
-                arms = listed("arms", arms)  # which may be read once only
-        table, n_right, unknown = self._arm_table(arms, names)
-        source = arms if situations is None else situations
-        left_table, n_left, unknown_left = table_of(
-            source, list(self._situation.fields), strict=self.strict
+                arms = as_list("arms", arms)  # an iterator can be read only once
+        right_table = self._read_arm_table(arms, names)
+        left_table = read_table(
+            arms if situations is None else situations,
+            list(self._situation.fields),
+            strict=self.strict,
         )
-        if n_left != n_right:
-            raise ShapeError(f"there are {n_left} situations and {n_right} arms, expected as many")
+        if left_table.n_rows != right_table.n_rows:
+            raise ShapeError(
+                f"there are {left_table.n_rows} situations and {right_table.n_rows} arms, expected the same number "
+                "of both"
+            )
         if self.strict:
             known = {} if situations is not None else {**self._situation.fields, **self._arm.fields}
-            for name in [*unknown_left, *unknown]:
-                if name not in known and not name.startswith("_"):
-                    raise InputError(f"there is a column {name!r} that the map does not know")
-        left = self._situation.encode_table(left_table, n_left, _of_row)
-        right = self._arm.encode_table(table, n_right, _of_row)
-        return self._crossed_sparse(left, right) if sparse else self._crossed(left, right)
+            self._check_columns([*left_table.unknown, *right_table.unknown], known)
+        left = self._situation.encode_table(left_table, _row_label)
+        right = self._arm.encode_table(right_table, _row_label)
+        return self._crossing.sparse(left, right) if sparse else self._crossing.dense(left, right)
 
-    def _arm_table(self, arms: Any, names: Iterable[Name] | None) -> tuple[Table, int, list[str]]:
-        """Return the columns of the arms' fields, how many arms there are, and other fields."""
-        table, n, unknown = table_of(
-            arms, [name for name in self._arm.fields if name != ARM], strict=self.strict
-        )
+    def _read_arm_table(self, arms: Any, names: Iterable[Name] | None) -> Table:
+        """Return the columns of the arms' fields, their names included."""
+        fields = [name for name in self._arm.fields if name != ARM]
+        table = read_table(arms, fields, strict=self.strict)
         if names is not None:
             found = list(as_names(names))
-            if len(found) != n:
-                raise ShapeError(f"there are {len(found)} names for {n} arms")
-            table[ARM] = Values(found)
+            if len(found) != table.n_rows:
+                raise ShapeError(
+                    f"there are {len(found)} names for {table.n_rows} arms, expected one per arm"
+                )
+            table.columns[ARM] = PythonColumn(found)
         elif ARM in self._arm.fields:
-            raise InputError(f"the map has the field {ARM!r}, expected names, those of the arms")
-        return table, n, unknown
+            raise InputError(
+                f"the map has the field {ARM!r}, expected names, those of the arms: give them as names=…"
+            )
+        return table
 
-    # -- the two sides apart, for arms by the million ------------------------------------------
+    @staticmethod
+    def _check_columns(unknown: Iterable[str], known: Mapping[str, Field]) -> None:
+        for name in unknown:
+            if name not in known and not name.startswith("_"):
+                raise InputError(
+                    f"there is a column {name!r} that the map does not know: declare it, as Ignored() if it is not "
+                    "to be used, or make the map with strict=False"
+                )
+
+    # -- arms apart from situations, for catalogues of many arms -------------------------------
 
     def arm_vectors(self, arms: Any, *, names: Iterable[Name] | None = None) -> Floats:
-        """Return the features of n arms alone, (n, p), from which any situation makes contexts.
+        """Return the (n, p) features of n arms alone; `contexts_of` combines them with a situation.
 
         Parameters
         ----------
@@ -342,17 +328,17 @@ class FeatureMap(BaseFeatureMap):
             The names of the n arms, if the map has the field `_arm`.
         """
         if not is_table(arms):
-            arms = listed("arms", arms)
-        table, n, unknown = self._arm_table(arms, names)
-        if self.strict and unknown:
-            raise InputError(f"there is a column {unknown[0]!r} that the map does not know")
-        right = self._arm.encode_table(table, n, _of_row)
-        out = np.zeros((len(right.places), self._arm.width))
-        np.add.at(out, (np.arange(len(out))[:, None], right.places), right.values)
+            arms = as_list("arms", arms)
+        table = self._read_arm_table(arms, names)
+        if self.strict:
+            self._check_columns(table.unknown, {})
+        right = self._arm.encode_table(table, _row_label)
+        out = np.zeros((table.n_rows, self._arm.width))
+        np.add.at(out, (np.arange(len(out))[:, None], right.indices), right.values)
         return np.ascontiguousarray(out[:, 1:])
 
-    def contracted(self, coef: Floats, situation: Any = None) -> Floats:
-        """Return (1 + p,) numbers: what the constant and each feature of an arm are worth in a situation.
+    def arm_coefficients(self, coef: Floats, situation: Any = None) -> Floats:
+        """Return the (1 + p,) coefficients of an arm's constant and its p features in a situation.
 
         Parameters
         ----------
@@ -361,13 +347,10 @@ class FeatureMap(BaseFeatureMap):
         situation
             The fields of the situation.
         """
-        places, values = self._situation_slots(situation)
-        at = self._place[places]  # (slots, 1 + p)
-        parts: Floats = values @ np.where(at >= 0, coef[at], 0.0)
-        return parts
+        return self._crossing.arm_coefficients(coef, self._encode_situation(situation))
 
     def contexts_of(self, arm_vectors: Floats, situation: Any = None) -> Floats:
-        """Return the (n, d) contexts of arms in one situation, from the arms' own features.
+        """Return the (n, d) contexts of arms in one situation, from the features of the arms alone.
 
         Parameters
         ----------
@@ -376,44 +359,29 @@ class FeatureMap(BaseFeatureMap):
         situation
             The fields of the situation.
         """
-        places, values = self._situation_slots(situation)
-        own = np.column_stack([np.ones(len(arm_vectors)), arm_vectors])
-        out = np.zeros((len(own), self.n_features))
-        for place, value in zip(self._place[places], values.tolist(), strict=True):
-            used = place >= 0
-            out[:, place[used]] += value * own[:, used]
-        return out
+        return self._crossing.from_arm_vectors(arm_vectors, self._encode_situation(situation))
 
-    def _situation_slots(self, situation: Any) -> tuple[NDArray[np.int32], Floats]:
+    def _encode_situation(self, situation: Any) -> SparseRows:
         row = row_of("the situation", situation)
         if self.strict:
-            self._situation.check_known([row], _of_situation)
-        left = self._situation.encode([row], _of_situation)
-        return left.places[0], left.values[0]
+            self._situation.check_known([row], _situation_label)
+        return self._situation.encode([row], _situation_label)
 
-    # -- names -------------------------------------------------------------------------------
+    # -- names and description -----------------------------------------------------------------
 
     @property
     def names(self) -> list[str]:
-        """What the d features are called."""
+        """Names of the d features."""
         return list(self._names)
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
-        left, right = self._situation.names, self._arm.names
-        both = set(left) & set(right)
-        found = [""] * self.n_features
-        for s, a in np.argwhere(self._place >= 0).tolist():
-            own = left[s] if left[s] not in both else f"situation.{left[s]}"
-            their = right[a] if right[a] not in both else f"arm.{right[a]}"
-            parts = [own] * bool(s) + [their] * bool(a)
-            found[self._place[s, a]] = " × ".join(parts) or INTERCEPT
-        return tuple(found)
+        return self._crossing.names()
 
     def parts(
         self, row: dict[str, Any], situation: dict[str, Any], arm: Name, vector: Floats
     ) -> list[Part]:
-        """Return what an arm's vector consists of, by name, without what is zero."""
+        """Return the features of an arm's vector that are not zero."""
         return [Part(self._names[i], int(i), float(vector[i])) for i in np.flatnonzero(vector)]
 
     @property
@@ -427,27 +395,27 @@ class FeatureMap(BaseFeatureMap):
         return dict(self._arm.fields)
 
     def __repr__(self) -> str:
-        """Say which fields there are."""
+        """Return version, number of features, and the names of the fields."""
         return (
             f"<FeatureMap {self.version}: {self.n_features} features of "
             f"{', '.join(self._situation.fields) or 'no situation'} × {', '.join(self._arm.fields) or 'no arm'}>"
         )
 
     def __str__(self) -> str:
-        """Return a table of the fields: what each is, and how many places it has."""
-        lines = [f"{'':<10} {'field':<24} {'kind':<9} {'places':>6}"]
-        for what, side in (("situation", self._situation), ("arm", self._arm)):
+        """Return a table of the fields: the kind, the number of columns and the options of each."""
+        lines = [f"{'':<10} {'field':<24} {'kind':<9} {'columns':>7}"]
+        for side in (self._situation, self._arm):
             lines += [
-                f"{what:<10} {name:<24} {field.kind:<9} {field.width:>6}  {field.told()}".rstrip()
+                f"{side.side:<10} {name:<24} {field.kind:<9} {field.width:>7}  {field.summary()}".rstrip()
                 for name, field in side.fields.items()
             ]
         crossed = sum(bool(s and a) for s, a in self._terms)
         return "\n".join(
-            [*lines, f"{self.n_features} features; pairs of fields that are crossed: {crossed}"]
+            [*lines, f"{self.n_features} features; crossed pairs of fields: {crossed}"]
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything there is to it, as JSON has it."""
+        """Return everything that defines the map, as values that JSON can hold."""
         return {
             "kind": "map",
             "situation": {name: field.to_dict() for name, field in self._situation.fields.items()},
@@ -460,17 +428,17 @@ class FeatureMap(BaseFeatureMap):
     def from_dict(cls, given: dict[str, Any]) -> FeatureMap:
         """Return the map that `to_dict` described."""
         left, right = (
-            {name: field_of(field) for name, field in given[what].items()}
-            for what in ("situation", "arm")
+            {name: field_from_dict(field) for name, field in given[side].items()}
+            for side in ("situation", "arm")
         )
         self = cls.__new__(cls)
         self._build(left, right, [(s, a) for s, a in given["terms"]], given.get("strict", False))
         return self
 
 
-def _of_situation(_: int) -> str:
+def _situation_label(_: int) -> str:
     return "the situation"
 
 
-def _of_row(i: int) -> str:
+def _row_label(i: int) -> str:
     return f"row {i}"

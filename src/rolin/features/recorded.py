@@ -1,4 +1,4 @@
-"""Raw features as they are recorded: the whole question in JSON, from which its vectors can be had again."""
+"""Raw features as they are recorded with a decision: JSON, from which the contexts can be computed again."""
 
 from __future__ import annotations
 
@@ -13,75 +13,83 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import Name, canonical
-from rolin.features.base import BaseFeatureMap, Part, arms_of
-from rolin.features.columns import LISTS
-from rolin.features.sklearn import Transformed
-from rolin.features.tables import DEEPEST, row_of
+from rolin.features.base import BaseFeatureMap, Part, read_arms
+from rolin.features.columns import LIST_TYPES
+from rolin.features.tables import MAX_DEPTH, row_of
 from rolin.features.values import is_missing
 
-__all__ = ["RawContexts", "ask_raw"]
+__all__ = ["RecordedFeatures", "record_candidates"]
 
 Floats = NDArray[np.float64]
-_LONGEST = 4096  # bits of an integer that is recorded; Python does not write much longer ones
+_MAX_BITS = 4096  # of a recorded integer; Python cannot convert much longer ones to text
+_RECORDED_DEPTH = MAX_DEPTH + 2  # levels of nesting that are recorded: rows and lists included
+_SCALARS = (np.bool_, np.integer, np.floating, np.str_)
 
 
-class RawContexts:
-    """The raw features of the arms that were offered, and of the situation.
+class RecordedFeatures:
+    """The raw features of one decision: those of the arms that were offered, and those of the situation.
+
+    Contexts are encoded at most once, and held until `release`. Arrays are shared, not copied:
+    copy them before you write to them.
 
     Parameters
     ----------
     feature_map
-        What made vectors of them.
+        The map that encodes the features.
     arms
-        Names of the arms.
+        Names of the K arms.
     raw
-        `{"situation": …, "arms": […]}`, or the same as JSON.
-    vectors
-        (K, d): the vectors, where the features cannot make them again.
-    at_hand
-        (d,) vectors that are needed soon, by place: those of the chosen arms.
+        `{"situation": …, "arms": […]}`, as a dict or as JSON.
+    contexts
+        (K, d): the contexts, if they are known; otherwise they are encoded when they are first needed.
     """
 
-    __slots__ = ("_at_hand", "_raw", "arms", "feature_map", "vectors")
+    __slots__ = ("_contexts", "_raw", "_single", "arms", "feature_map")
 
     def __init__(
         self,
         feature_map: BaseFeatureMap,
         arms: Sequence[Name],
         raw: str | dict[str, Any],
-        vectors: Floats | None = None,
-        at_hand: Mapping[int, Floats] | None = None,
+        contexts: Floats | None = None,
     ) -> None:
-        self.feature_map, self.arms, self._raw, self.vectors = feature_map, arms, raw, vectors
-        self._at_hand = at_hand or {}
+        self.feature_map, self.arms, self._raw, self._contexts = feature_map, arms, raw, contexts
+        # Contexts of single arms, as long as not all are known.
+        self._single: dict[int, Floats] = {}
 
     @classmethod
-    def read(
+    def record(
         cls,
         feature_map: BaseFeatureMap,
         arms: Sequence[Name],
         rows: Sequence[dict[str, Any]],
         situation: dict[str, Any],
-    ) -> tuple[RawContexts, Floats]:
-        """Return a record, which does not change with what it was made of, and its (K, d) vectors."""
-        rows, situation = [row.copy() for row in rows], situation.copy()  # others may change them
-        vectors = feature_map.encode(rows, situation, arms)  # says what is wrong with them
-        kept = vectors if isinstance(feature_map, Transformed) else None
-        raw = {"situation": situation, "arms": rows}
-        text = None if feature_map.careful else _json(raw)
-        if text is None or (_is_nested(text, len(rows)) and _deeper(raw, DEEPEST + 2)):
-            plain = _plain(raw, DEEPEST + 2, ())
-            text = _json(plain) or ""
-            if kept is None:  # then the vectors are those of what is recorded
-                vectors = feature_map.encode(plain["arms"], plain["situation"], arms)
-        return cls(feature_map, tuple(arms), text, kept), vectors
+    ) -> RecordedFeatures:
+        """Encode raw features and return their record; later changes of the rows do not change it.
 
-    def with_at_hand(self, vectors: Floats, chosen: Sequence[int]) -> RawContexts:
-        """Return it with the vectors of the chosen arms, which are needed when their rewards come."""
-        at_hand = {k: vectors[k].copy() for k in chosen}
-        for vector in at_hand.values():
-            vector.flags.writeable = False
-        return RawContexts(self.feature_map, self.arms, self._raw, self.vectors, at_hand)
+        Parameters
+        ----------
+        feature_map
+            The map that encodes the features.
+        arms
+            Names of the K arms.
+        rows
+            The fields of the K arms.
+        situation
+            The fields of the situation.
+        """
+        rows, situation = [row.copy() for row in rows], situation.copy()
+        contexts = feature_map.encode(rows, situation, arms)  # raises if a value is wrong
+        raw = {"situation": situation, "arms": rows}
+        text = None if feature_map.must_clean_keys else _to_json(raw)
+        if text is None or (_may_be_deep(text, len(rows)) and _is_deeper(raw, _RECORDED_DEPTH)):
+            converter = _JsonConverter()
+            plain = converter.convert(raw, _RECORDED_DEPTH, ())
+            text = _to_json(plain) or ""
+            if not converter.exact and not feature_map.needs_vectors:
+                # Contexts must be those of the record, because it is what will be encoded later.
+                contexts = feature_map.encode(plain["arms"], plain["situation"], arms)
+        return cls(feature_map, tuple(arms), text, contexts)
 
     def _parsed(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self._raw) if isinstance(self._raw, str) else self._raw
@@ -99,45 +107,65 @@ class RawContexts:
         found: list[dict[str, Any]] = self._parsed()["arms"]
         return found
 
+    @property
+    def stored_vectors(self) -> Floats | None:
+        """(K, d): the contexts, if a journal must store them because the map is not saved; otherwise `None`."""
+        return self._contexts if self.feature_map.needs_vectors else None
+
     def contexts(self) -> Floats:
-        """Return the (K, d) vectors."""
-        if self.vectors is not None:
-            return self.vectors
-        raw = self._parsed()
-        return self.feature_map.encode(raw["arms"], raw["situation"], self.arms)
+        """Return the (K, d) contexts of all arms."""
+        contexts = self._contexts
+        if contexts is None:
+            raw = self._parsed()
+            contexts = self.feature_map.encode(raw["arms"], raw["situation"], self.arms)
+            self._contexts, self._single = contexts, {}
+        return contexts
+
+    def release(self, indices: Sequence[int]) -> None:
+        """Drop the contexts from memory, except those of a few arms that are needed later.
+
+        Parameters
+        ----------
+        indices
+            The arms whose contexts are retained.
+        """
+        contexts = self._contexts
+        if contexts is not None and not self.feature_map.needs_vectors:
+            self._single = {k: contexts[k].copy() for k in indices}
+            self._contexts = None
 
     def context(self, k: int) -> Floats:
-        """Return the (d,) vector of one of the arms."""
-        if k in self._at_hand:
-            return self._at_hand[k]
-        if self.vectors is not None:
-            row: Floats = self.vectors[k]
+        """Return the (d,) context of the arm with index k; if all are unknown, only this one is encoded."""
+        contexts = self._contexts
+        if contexts is not None:
+            row: Floats = contexts[k]
             return row
-        raw = self._parsed()
-        only: Floats = self.feature_map.encode([raw["arms"][k]], raw["situation"], [self.arms[k]])[
-            0
-        ]
-        return only
+        single = self._single.get(k)
+        if single is None:
+            raw, arm = self._parsed(), self.arms[k]
+            single = self.feature_map.encode([raw["arms"][k]], raw["situation"], [arm])[0]
+            self._single[k] = single
+        return single
 
-    def contexts_of(self, places: Sequence[int]) -> Floats:
-        """Return the vectors of several arms."""
-        if all(k in self._at_hand for k in places):
-            return np.array([self._at_hand[k] for k in places])
-        return self.contexts()[list(places)]
+    def contexts_of(self, indices: Sequence[int]) -> Floats:
+        """Return the (n, d) contexts of several arms."""
+        if self._contexts is None and all(k in self._single for k in indices):
+            return np.array([self._single[k] for k in indices])
+        return self.contexts()[list(indices)]
 
     def parts(self, k: int) -> list[Part]:
-        """Return what the vector of an arm consists of, by name."""
+        """Return the named terms of the context of the arm with index k."""
+        context = self.context(k)
         raw = self._parsed()
-        vector = self.context(k)
-        return self.feature_map.parts(raw["arms"][k], raw["situation"], self.arms[k], vector)
+        return self.feature_map.parts(raw["arms"][k], raw["situation"], self.arms[k], context)
 
     def to_json(self) -> str:
-        """Return it as JSON."""
-        return self._raw if isinstance(self._raw, str) else _json(self._raw) or ""
+        """Return the raw features as JSON."""
+        return self._raw if isinstance(self._raw, str) else _to_json(self._raw) or ""
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, RawContexts)
+            isinstance(other, RecordedFeatures)
             and (self.feature_map, tuple(self.arms)) == (other.feature_map, tuple(other.arms))
             and self._parsed() == other._parsed()
         )
@@ -145,75 +173,115 @@ class RawContexts:
     __hash__ = None  # type: ignore[assignment]  # it holds dicts
 
     def __repr__(self) -> str:
-        """Say what it holds."""
-        return f"<RawContexts of {len(self.arms)} arms, map {self.feature_map.version}>"
+        """Return the number of arms and the version of the map."""
+        return f"<RecordedFeatures of {len(self.arms)} arms, map {self.feature_map.version}>"
 
 
-def ask_raw(
+def record_candidates(
     feature_map: BaseFeatureMap, arms: Any, names: Any, situation: Any, excluded: Container[Name]
-) -> tuple[RawContexts, Floats]:
-    """Return the record and the vectors of a question, without the arms that are excluded."""
-    rows, found = arms_of(arms, names)
+) -> RecordedFeatures:
+    """Return the record of the arms of one decision, without those that are excluded.
+
+    Parameters
+    ----------
+    feature_map
+        The map that encodes the features.
+    arms
+        The raw features of the arms, as for `BaseFeatureMap.contexts`.
+    names
+        The names of the arms, as for `BaseFeatureMap.contexts`.
+    situation
+        The fields of the situation.
+    excluded
+        Names of arms to leave out. If these are all arms, none is left out, and the policy raises the error.
+    """
+    rows, found = read_arms(arms, names)
     offered = list(found)
     if not {str}.issuperset(map(type, offered)):
         offered = [canonical(name) for name in offered]
     if excluded:
-        kept = [k for k, name in enumerate(offered) if name not in excluded]
-        if kept:  # or else whoever asks will say so
-            rows, offered = [rows[k] for k in kept], [offered[k] for k in kept]
-    return RawContexts.read(feature_map, offered, rows, row_of("the situation", situation))
+        eligible = [k for k, name in enumerate(offered) if name not in excluded]
+        if eligible:
+            rows, offered = [rows[k] for k in eligible], [offered[k] for k in eligible]
+    return RecordedFeatures.record(feature_map, offered, rows, row_of("the situation", situation))
 
 
-def _json(raw: dict[str, Any]) -> str | None:
-    """Return a text; `None` if there is something in it that JSON does not have."""
+def _to_json(raw: dict[str, Any]) -> str | None:
+    """Return a value as JSON; `None` if JSON cannot hold it."""
     try:
         return json.dumps(raw, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         return None
 
 
-def _is_nested(text: str, n_arms: int) -> bool:
-    """Return whether there are more objects and lists than the rows themselves, and a few."""
-    return text.count("{") + text.count("[") > n_arms + 2 + DEEPEST
+def _may_be_deep(text: str, n_arms: int) -> bool:
+    """Return whether JSON has so many objects and lists that they may be nested too deep."""
+    return text.count("{") + text.count("[") > n_arms + _RECORDED_DEPTH
 
 
-def _deeper(value: Any, depth: int) -> bool:
-    """Return whether something is nested deeper than that, so that it might not be read again."""
+def _is_deeper(value: Any, depth: int) -> bool:
+    """Return whether a value is nested deeper than `depth` levels."""
     inner = value.values() if isinstance(value, dict) else value
     return any(
-        not depth or _deeper(item, depth - 1)
+        not depth or _is_deeper(item, depth - 1)
         for item in inner
         if item.__class__ in (dict, list, tuple)
     )
 
 
-def _plain(value: Any, depth: int, around: tuple[int, ...]) -> Any:
-    """Return what JSON can hold of a value: what a field can be is held as it is, to the bit.
+class _JsonConverter:
+    """Converts values to those that JSON can hold.
 
-    What no field can be, such as a date, becomes an object that has no fields; NaN, and what holds itself, is
-    missing. It is in a field that is not used, and breaks nothing.
+    Every value that a field accepts is recorded exactly. A value that no field accepts, such as a date, becomes an
+    object without fields. NaN, integers that are too long, and values that are nested too deep or contain themselves
+    become missing. Such values can only be in fields that are not used.
+
+    After `convert`, `exact` tells whether the converted rows certainly encode to the same contexts.
     """
-    if isinstance(value, (np.generic, np.ndarray)) and not value.ndim:
-        value = value.item()
-    if is_missing(value):
-        return None
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return int(value) if value.bit_length() < _LONGEST else None
-    if isinstance(value, (Mapping, *LISTS)):
-        if not depth or id(value) in around:
+
+    def __init__(self) -> None:
+        self.exact = True
+
+    def convert(self, value: Any, depth: int, around: tuple[int, ...]) -> Any:
+        """Return the converted value.
+
+        Parameters
+        ----------
+        value
+            The value.
+        depth
+            Number of levels of nesting that are converted.
+        around
+            Ids of the containers around the value.
+        """
+        if isinstance(value, (np.generic, np.ndarray)) and not value.ndim:
+            self.exact &= isinstance(value, _SCALARS)
+            value = value.item()
+        if is_missing(value):
             return None
-        inside = (*around, id(value))
-        if isinstance(value, Mapping):
-            items = [(name, inner) for name, inner in value.items() if isinstance(name, str)]
-            return {str.__str__(n): _plain(inner, depth - 1, inside) for n, inner in items}
-        return [_plain(inner, depth - 1, inside) for inner in value]
-    try:
-        if isinstance(value, (float, np.floating, Decimal, Fraction)):
-            return float(value) if math.isfinite(value) else None
-        return {"_text": str(value)}
-    except Exception:  # whatever an object that nobody uses does when it is looked at
-        return None
+        if isinstance(value, str):
+            return str.__str__(value)
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            return int(value) if value.bit_length() < _MAX_BITS else self._drop()
+        if isinstance(value, (Mapping, *LIST_TYPES)):
+            if not depth or id(value) in around:
+                return self._drop()
+            inside = (*around, id(value))
+            if isinstance(value, Mapping):
+                self.exact &= {str}.issuperset(map(type, value))
+                items = [(name, inner) for name, inner in value.items() if isinstance(name, str)]
+                return {
+                    str.__str__(n): self.convert(inner, depth - 1, inside) for n, inner in items
+                }
+            return [self.convert(inner, depth - 1, inside) for inner in value]
+        try:
+            if isinstance(value, (float, np.floating, Decimal, Fraction)):
+                return float(value) if math.isfinite(value) else self._drop()
+            return {"_text": str(value)}
+        except Exception:  # an object's own code may raise anything
+            return self._drop()
+
+    def _drop(self) -> None:
+        self.exact = False

@@ -1,4 +1,4 @@
-"""Maps from JSON texts and files."""
+"""Read feature maps from JSON texts and files."""
 
 from __future__ import annotations
 
@@ -10,34 +10,36 @@ from rolin.errors import RolinError, StateFileError
 from rolin.features.base import FORMAT, BaseFeatureMap
 from rolin.features.hashed import HashedFeatures
 from rolin.features.map import FeatureMap
-from rolin.features.sklearn import Absent
+from rolin.features.sklearn import MissingFeatureMap
 
 __all__ = ["from_json", "load"]
 
 
 def from_json(text: str, source: str = "the text") -> BaseFeatureMap:
-    """Return the map that `to_json` wrote.
+    """Return the feature map that `to_json` wrote.
 
     Parameters
     ----------
     text
         The JSON.
     source
-        What errors call it.
+        What error messages call the text.
 
     Raises
     ------
     StateFileError
-        If it is not a map of this version, or has been changed since.
+        If the text is not a feature map, is of another format, or was changed.
     """
     try:
         given = json.loads(text)
         if not isinstance(given, dict) or "rolin-features" not in given:
-            raise StateFileError(f"{source} is not a feature map of rolin")
-        if given.pop("rolin-features") != FORMAT:
             raise StateFileError(
-                f"{source} is a feature map of another format, expected {FORMAT}: it was written by another "
-                "version of rolin"
+                f"{source} is not a feature map of rolin, expected the JSON that FeatureMap.save or to_json writes"
+            )
+        if (written := given.pop("rolin-features")) != FORMAT:
+            raise StateFileError(
+                f"{source} is a feature map of format {written!r}, another format, expected {FORMAT}: read it with "
+                "the version of rolin that wrote it"
             )
         version, kind = given.pop("version"), given.pop("kind")
         found: BaseFeatureMap
@@ -46,9 +48,11 @@ def from_json(text: str, source: str = "the text") -> BaseFeatureMap:
         elif kind == "hashed":
             found = HashedFeatures.from_dict(given)
         elif kind == "transformed":
-            found = Absent(given["names"])
+            found = MissingFeatureMap(given["names"])
         else:
-            raise StateFileError(f"{source} is a feature map of unknown kind {kind!r}")
+            raise StateFileError(
+                f"{source} is a feature map of unknown kind {kind!r}, expected 'map', 'hashed' or 'transformed'"
+            )
     except StateFileError:
         raise
     except (
@@ -59,13 +63,24 @@ def from_json(text: str, source: str = "the text") -> BaseFeatureMap:
         ) from error
     if found.version != version:
         raise StateFileError(
-            f"{source} is damaged: it says version {version}, and its content is {found.version}"
+            f"{source} is damaged: it says version {version}, but its content has version {found.version}"
         )
     return found
 
 
 def load(path: str | PathLike[str]) -> BaseFeatureMap:
-    """Return the map that `save` wrote to a file."""
+    """Return the feature map that `save` wrote to a file.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    StateFileError
+        If the file is not a feature map, is of another format, or was changed.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (UnicodeDecodeError, IsADirectoryError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Transformers of scikit-learn in place of a map."""
+"""Transformers of scikit-learn as feature maps."""
 
 from __future__ import annotations
 
@@ -15,60 +15,67 @@ from rolin.errors import InputError, NotFiniteError, ParameterError, ShapeError
 from rolin.features.base import ARM, BaseFeatureMap, Part
 from rolin.features.tables import flatten
 
-__all__ = ["Transformed"]
+__all__ = ["MissingFeatureMap", "SklearnFeatureMap"]
 
 Floats = NDArray[np.float64]
 
 
-class Transformed(BaseFeatureMap):
-    """What a fitted transformer of scikit-learn makes of rows that have the fields of situation and arm.
+class SklearnFeatureMap(BaseFeatureMap):
+    """Encodes raw features with a fitted transformer of scikit-learn.
 
-    It is called with a pandas data frame if it was fitted on one, and with a list of dicts if not. Since it is
-    not ours, it is not saved: the journal has the vectors beside the raw features, and whoever opens it again gives
-    the transformer again. That it is the same one is the caller's promise; names and number of features are checked.
+    The transformer gets one row per arm, with the fields of the situation and of the arm: as a pandas data frame if
+    it was fitted on one, and as a list of dicts otherwise.
+
+    `rolin` does not save the transformer. A journal therefore stores the vectors beside the raw features, and you
+    give the transformer again when you open the journal. You must give the same transformer: only the names and the
+    number of its features are checked.
 
     Parameters
     ----------
     transformer
-        Anything with `transform`, fitted; it may have `get_feature_names_out`.
+        A fitted object with a method `transform`; `get_feature_names_out` is optional.
     n_features
-        Number d of features, of a transformer that does not tell.
+        Number d of features, for a transformer without `get_feature_names_out`.
     """
+
+    needs_vectors = True
 
     def __init__(self, transformer: Any, *, n_features: int | None = None) -> None:
         if not callable(getattr(transformer, "transform", None)):
-            raise ParameterError(f"feature_map={transformer!r}, expected a map or a transformer")
+            raise ParameterError(
+                f"feature_map={transformer!r}, expected a map or a transformer, which has a method transform"
+            )
         if n_features is not None:
             n_features = count_of("n_features", n_features, least=1, most=100_000)
         self.transformer = transformer
         given = self._given_names()
         if given is None and n_features is None:
             raise ParameterError(
-                "the transformer does not tell its number of features: is it fitted? If so, say "
-                "Transformed(transformer, n_features=…)"
+                "the transformer does not tell its number of features: fit it first, or give the number with "
+                "SklearnFeatureMap(transformer, n_features=…)"
             )
         self._names = given or [f"x{i}" for i in range(n_features or 0)]
         self.n_features = len(self._names)
         if n_features is not None and n_features != self.n_features:
             raise ParameterError(
-                f"n_features={n_features}, but the transformer says {self.n_features}"
+                f"n_features={n_features}, but the transformer has {self.n_features} features: leave n_features out"
             )
 
     def _given_names(self) -> list[str] | None:
         try:
             return [str(name) for name in self.transformer.get_feature_names_out()]
-        except Exception:  # whatever it raises, it does not tell
+        except Exception:  # a transformer may raise anything if it is not fitted
             return None
 
     @property
     def names(self) -> list[str]:
-        """What the d features are called."""
+        """Names of the d features."""
         return list(self._names)
 
     def encode(
         self, rows: Sequence[dict[str, Any]], situation: dict[str, Any], arms: Sequence[Name]
     ) -> Floats:
-        """Return the (K, d) vectors of K arms in one situation."""
+        """Return the (K, d) contexts of K arms in one situation."""
         return self._encode_each(rows, [situation] * len(rows), arms)
 
     def _encode_each(
@@ -77,7 +84,7 @@ class Transformed(BaseFeatureMap):
         situations: Sequence[dict[str, Any]],
         arms: Sequence[Name],
     ) -> Floats:
-        """Return the vectors of arms that are each in a situation of their own, in one call."""
+        """Return the contexts of arms that each have their own situation, by one call of the transformer."""
         if not rows:
             return np.empty((0, self.n_features))
         merged = []
@@ -85,18 +92,22 @@ class Transformed(BaseFeatureMap):
             shared = dict(flatten("the situation", situation))
             own = {**dict(flatten(f"arm {arm!r}", row)), ARM: arm}
             if both := sorted(shared.keys() & own.keys()):
-                raise InputError(f"the situation and arm {arm!r} both have a field {both[0]!r}")
+                raise InputError(
+                    f"the situation and arm {arm!r} both have a field {both[0]!r}, expected different names: rename "
+                    "one of them"
+                )
             merged.append({**shared, **own})
         try:
             found = self.transformer.transform(self._table(merged))
             if hasattr(found, "toarray"):
                 found = found.toarray()
             found = np.asarray(found)
-        except Exception as error:  # whatever it raises, it is about what the caller gave
+        except Exception as error:  # a transformer may raise anything if a value is wrong
             raise InputError(
-                f"the transformer refuses the fields: {type(error).__name__}: {error}"
+                f"the transformer rejects the fields: {type(error).__name__}: {error}"
             ) from error
-        x = as_floats("what the transformer returned", found).copy()  # it may be its own
+        # A copy, because the transformer may use its array again.
+        x = as_floats("the result of the transformer", found).copy()
         if x.shape != (len(rows), self.n_features):
             raise ShapeError(
                 f"the transformer returned shape {x.shape}, expected ({len(rows)}, {self.n_features})"
@@ -120,20 +131,26 @@ class Transformed(BaseFeatureMap):
     def parts(
         self, row: dict[str, Any], situation: dict[str, Any], arm: Name, vector: Floats
     ) -> list[Part]:
-        """Return what an arm's vector consists of, by name, without what is zero."""
+        """Return the features of an arm's vector that are not zero."""
         return [Part(self._names[i], int(i), float(vector[i])) for i in np.flatnonzero(vector)]
 
     def __repr__(self) -> str:
-        """Say what it calls."""
-        return f"Transformed({self.transformer!r})"
+        """Return the call that makes the map."""
+        return f"SklearnFeatureMap({self.transformer!r})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what can be told of it: the names of its features."""
+        """Return what can be saved of the map: the names of its features."""
         return {"kind": "transformed", "names": self._names}
 
 
-class Absent(Transformed):
-    """A transformer that was used before and has not been given again."""
+class MissingFeatureMap(SklearnFeatureMap):
+    """Stands for a map that encoded recorded features and was not given again.
+
+    Parameters
+    ----------
+    names
+        Names of the d features.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = list(names)
@@ -143,7 +160,7 @@ class Absent(Transformed):
     def encode(
         self, rows: Sequence[dict[str, Any]], situation: dict[str, Any], arms: Sequence[Name]
     ) -> Floats:
-        """Say that it has to be given."""
+        """Raise an error that asks for the transformer."""
         raise ParameterError(
-            "vectors come from a transformer that is not saved: give it again, as feature_map=…"
+            "the contexts come from a transformer, which is not saved: give it again, as feature_map=…"
         )

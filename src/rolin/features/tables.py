@@ -1,41 +1,58 @@
-"""Rows and tables of any origin: dicts, JSON, pandas, polars, Arrow.
+"""Read rows and tables from any library: dicts, JSON, pandas, polars, Arrow.
 
-Objects within objects become fields whose names are joined by dots, in every one of them.
+Fields of nested objects get names joined by dots, such as `user.age`, whatever library the row came from.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, NamedTuple
 
 from rolin._support.optional import needs
 from rolin.errors import InputError
-from rolin.features.columns import ArrowColumn, Column, PandasColumn, Values
-from rolin.features.values import is_missing, without_nan
+from rolin.features.columns import ArrowColumn, Column, PandasColumn, PythonColumn
+from rolin.features.values import describe, is_missing, nan_to_none
 
 __all__ = [
-    "DEEPEST",
+    "MAX_DEPTH",
     "Table",
+    "as_list",
     "flatten",
     "is_table",
-    "listed",
+    "read_table",
     "row_of",
     "rows_of",
-    "table_of",
     "value_at",
 ]
 
-DEEPEST = 8
-"""Levels of objects within objects."""
+MAX_DEPTH = 8
+"""Maximum number of levels of nested objects."""
 
 Row = Mapping[str, Any]
-Table = dict[str, Column]
-"""The columns of n rows, by field."""
+
+
+class Table(NamedTuple):
+    """The columns of a map's fields in n rows."""
+
+    columns: dict[str, Column]
+    """The columns by field; a field without a column is missing in every row."""
+    n_rows: int
+    """Number n of rows."""
+    unknown: list[str]
+    """Names of fields and columns that the map does not have."""
 
 
 def row_of(what: str, given: Any) -> dict[str, Any]:
-    """Return one row as a dict."""
+    """Return one row as a dict.
+
+    Parameters
+    ----------
+    what
+        What error messages call the row.
+    given
+        A mapping, a JSON text, a row of pandas or Arrow, a table with one row, or `None` for a row without fields.
+    """
     if type(given) is dict:
         return given
     if given is None:
@@ -44,62 +61,63 @@ def row_of(what: str, given: Any) -> dict[str, Any]:
         try:
             given = json.loads(given)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{what} is a text that is not JSON: {error}") from None
+            raise InputError(
+                f"{what} is a text that is not JSON ({error}), expected a JSON object, or a mapping from field to "
+                "value"
+            ) from None
     elif is_table(given):
         rows = rows_of(given)
         if len(rows) != 1:
-            raise InputError(f"{what} is a table of {len(rows)} rows, expected one")
+            raise InputError(f"{what} is a table of {len(rows)} rows, expected one row")
         return rows[0]
-    elif hasattr(given, "as_py"):  # a row of Arrow's
+    elif hasattr(given, "as_py"):  # a row of Arrow
         given = given.as_py()
     elif hasattr(given, "to_dict") and hasattr(given, "index"):  # a row of pandas
-        given = {name: without_nan(value) for name, value in given.to_dict().items()}
+        given = {name: nan_to_none(value) for name, value in given.to_dict().items()}
     if not isinstance(given, Mapping):
         raise InputError(
-            f"{what} is {_kind(given)}, expected its fields: a mapping from name to value"
+            f"{what} is {describe(given)}, expected its fields: a mapping from name to value"
         )
     return dict(given)
 
 
-def listed(what: str, given: Any) -> list[Any]:
-    """Return several rows as a list; of a mapping, those of its keys."""
+def as_list(what: str, given: Any) -> list[Any]:
+    """Return rows as a list; of a mapping, its values."""
     try:
         return list(given.values() if isinstance(given, Mapping) else given)
     except TypeError:
         raise InputError(
-            f"{what} is {_kind(given)}, expected a table of pandas, polars or Arrow, or a list of rows"
+            f"{what} is {describe(given)}, expected a table of pandas, polars or Arrow, or a list of rows"
         ) from None
 
 
 def is_table(given: Any) -> bool:
-    """Return whether something is a table of pandas, polars or Arrow."""
+    """Return whether a value is a table of pandas, polars or Arrow."""
     return hasattr(given, "columns") and (
         hasattr(given, "iloc") or hasattr(given, "to_pylist") or hasattr(given, "iter_rows")
     )
 
 
 def rows_of(table: Any) -> list[dict[str, Any]]:
-    """Return the rows of a table as dicts of Python's values."""
+    """Return the rows of a table as dicts of Python values."""
     names = _column_names(table)
     if hasattr(table, "to_pylist") or hasattr(table, "iter_rows"):
         columns = [_python_values(table, name) for name in names]
-        rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-        rows = rows or [{} for _ in range(len(table))]
     else:
-        columns = [table.iloc[:, i].astype(object).tolist() for i in range(len(names))]
-        rows = [
-            {name: without_nan(value) for name, value in zip(names, values, strict=True)}
-            for values in zip(*columns, strict=True)
-        ] or [{} for _ in range(len(table))]  # fmt: skip
-    return rows
+        columns = [
+            [nan_to_none(value) for value in table.iloc[:, i].astype(object).tolist()]
+            for i in range(len(names))
+        ]
+    rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    return rows or [{} for _ in range(len(table))]  # a table without columns still has rows
 
 
 def _python_values(table: Any, name: str) -> list[Any]:
-    """Return a column as Python's values, or as something else if there are some that Python does not have."""
+    """Return a column of Arrow or polars as Python values, or as `_Unreadable` if that is impossible."""
     column = table[name]
     try:
         values: list[Any] = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
-    except BaseException as error:  # what polars raises is no Exception
+    except BaseException as error:  # polars raises errors that are not an Exception
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise
         return [_Unreadable()] * len(table)
@@ -107,63 +125,74 @@ def _python_values(table: Any, name: str) -> list[Any]:
 
 
 class _Unreadable:
-    """A value of a table that Python does not have, such as a date in the year 300000."""
+    """Stands for a value that Python cannot represent, such as a date in the year 300000."""
 
     def __repr__(self) -> str:
-        """Say what it is, where a field should have it."""
-        return "a value that Python does not have"
+        """Return the text for error messages."""
+        return "a value that Python cannot represent"
 
 
 def _column_names(table: Any) -> list[str]:
     names = table.schema.names if hasattr(table, "to_pylist") else table.columns
     found = [str(name) for name in names]
     if len(set(found)) < len(found):
-        raise InputError("two columns of the table have the same name")
+        twice = next(name for name in found if found.count(name) > 1)
+        raise InputError(
+            f"two columns of the table have the same name {twice!r}, expected different names"
+        )
     return found
 
 
-def table_of(
-    given: Any, fields: Sequence[str], *, strict: bool = False
-) -> tuple[Table, int, list[str]]:
-    """Return the columns of these fields, the number of rows, and if asked the names of other fields."""
+def read_table(given: Any, fields: Sequence[str], *, strict: bool = False) -> Table:
+    """Return the columns of these fields, from a table or from rows.
+
+    Parameters
+    ----------
+    given
+        A table of pandas, polars or Arrow, or rows.
+    fields
+        Names of the fields to read.
+    strict
+        Whether to list unknown fields of rows, too; those of tables are always listed.
+    """
     if not is_table(given):
-        return _from_rows(listed("the table", given), fields, strict)
+        return _from_rows(as_list("the table", given), fields, strict)
     names = _column_names(given)
-    if hasattr(given, "iloc"):
-        columns = {name: given.iloc[:, i] for i, name in enumerate(names)}
-        objects = [name for name, column in columns.items() if column.dtype.kind == "O"]
+    if hasattr(given, "iloc"):  # pandas
+        series = {name: given.iloc[:, i] for i, name in enumerate(names)}
+        objects = [name for name, column in series.items() if column.dtype.kind == "O"]
         if any(field.startswith(f"{name}.") for name in objects for field in fields):
             return _from_rows(rows_of(given), fields, strict)
-        found: Table = {n: PandasColumn(columns[n]) for n in fields if n in columns}
-        return found, len(given), [name for name in columns if name not in found]
-    others: list[str] = []
+        found: dict[str, Column] = {n: PandasColumn(series[n]) for n in fields if n in series}
+        return Table(found, len(given), [name for name in series if name not in found])
+    unused: list[str] = []
     if hasattr(given, "iter_rows"):  # polars
         with needs("frames"):
             import pyarrow as pa
-        # what is not used may be of a type that Arrow does not have
+        # Only the columns that are used are converted: Arrow may not have the type of another one.
         used = [c for c in names if any(f"{n}.".startswith(f"{c}.") for n in fields)]
-        others, n = [name for name in names if name not in used], len(given)
+        unused, n = [name for name in names if name not in used], len(given)
         try:
             given = given.select(used).to_arrow()
         except pa.ArrowInvalid:
-            table, _, unknown = _from_rows(rows_of(given.select(used)), fields, strict)
-            return table, n, [*others, *unknown]
+            table = _from_rows(rows_of(given.select(used)), fields, strict)
+            return Table(table.columns, n, [*unused, *table.unknown])
         if not used:
-            return {}, n, others
+            return Table({}, n, unused)
     arrays: dict[str, Any] = {}
     for path, column in _arrow_columns("", given, set(fields)):
         if path in arrays:
-            raise InputError(f"field {path!r} is given twice, as one name and as an object")
+            raise _given_twice(path)
         arrays[path] = column
     found = {name: ArrowColumn(arrays[name]) for name in fields if name in arrays}
-    return found, len(given), [*others, *(name for name in arrays if name not in found)]
+    return Table(found, len(given), [*unused, *(name for name in arrays if name not in found)])
 
 
-def _from_rows(
-    given: list[Any], fields: Sequence[str], strict: bool
-) -> tuple[Table, int, list[str]]:
+def _from_rows(given: list[Any], fields: Sequence[str], strict: bool) -> Table:
     rows = [row_of(f"row {i}", row) for i, row in enumerate(given)]
-    found: Table = {name: Values([value_at(row, name) for row in rows]) for name in fields}
+    found: dict[str, Column] = {
+        name: PythonColumn([value_at(row, name) for row in rows]) for name in fields
+    }
     known = set(fields)
     unknown = {
         path: None
@@ -171,13 +200,13 @@ def _from_rows(
         for path, value in flatten(f"row {i}", row)
         if path not in known and not is_missing(value)
     }
-    return found, len(rows), list(unknown)
+    return Table(found, len(rows), list(unknown))
 
 
 def _arrow_columns(
     prefix: str, table: Any, fields: Set[str], depth: int = 1
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the columns with their names, those within others too, unless they are fields themselves."""
+    """Yield the columns with their names; a struct that is not itself a field is split into its columns."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -188,31 +217,34 @@ def _arrow_columns(
             if isinstance(column, pa.ChunkedArray):
                 column = pa.concat_arrays(column.chunks)
         path = f"{prefix}{name}"
-        if pa.types.is_struct(column.type) and path not in fields and depth < DEEPEST:
+        if pa.types.is_struct(column.type) and path not in fields and depth < MAX_DEPTH:
             yield from _arrow_columns(f"{path}.", column, fields, depth + 1)
         else:
             yield path, column
 
 
 def value_at(row: Row, name: str) -> Any:
-    """Return the value of a field, which may be within other objects; `None` if there is none."""
+    """Return the value of a field, which may be in a nested object; `None` if the row does not have it."""
     if "." not in name:
         return row.get(name)
     found = [row[name]] if row.get(name) is not None else []
     parts = name.split(".")
-    for i in range(1, len(parts)):  # names of objects may hold dots, too
+    for i in range(1, len(parts)):  # the name of an object may contain dots, too
         inner = row.get(".".join(parts[:i]))
         if isinstance(inner, Mapping):
             value = value_at(inner, ".".join(parts[i:]))
             if value is not None:
                 found.append(value)
     if len(found) > 1:
-        raise InputError(f"field {name!r} is given twice, as one name and as an object")
+        raise _given_twice(name)
     return found[0] if found else None
 
 
 def flatten(what: str, row: Row, prefix: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a row with their values; names that begin with an underscore are not fields."""
+    """Yield the fields of a row and their values, nested ones with joined names.
+
+    Names that begin with an underscore are reserved and skipped.
+    """
     for name, value in row.items():
         if not isinstance(name, str):
             raise InputError(f"{what} has a field named {name!r}, expected texts as names")
@@ -220,13 +252,16 @@ def flatten(what: str, row: Row, prefix: str = "", depth: int = 1) -> Iterator[t
             continue
         path = f"{prefix}{name}"
         if isinstance(value, Mapping):
-            if depth >= DEEPEST:
-                raise InputError(f"field {path!r} of {what} is nested deeper than {DEEPEST} levels")
+            if depth >= MAX_DEPTH:
+                raise InputError(
+                    f"field {path!r} of {what} is nested deeper than {MAX_DEPTH} levels: give it closer to the top"
+                )
             yield from flatten(what, value, f"{path}.", depth + 1)
         else:
             yield path, value
 
 
-def _kind(given: Any) -> str:
-    shown = repr(given)
-    return shown if len(shown) < 60 else f"a {type(given).__name__}"
+def _given_twice(path: str) -> InputError:
+    return InputError(
+        f"field {path!r} is given twice, as a name with dots and as a nested object: give it once"
+    )

@@ -1,7 +1,7 @@
-"""Single values of any origin: what they mean as a number, a text, or nothing at all.
+"""Read single values: as a number, a text, true or false, or missing.
 
-A category is a text. Numbers and booleans are taken as the texts that JSON has for them, so that 18, 18.0 and
-"18" are one category, whichever library a row came from.
+A category is a text. Numbers and booleans are converted to the texts that JSON uses for them, so that 18, 18.0 and
+"18" are the same category, whichever library the row came from.
 """
 
 from __future__ import annotations
@@ -17,94 +17,104 @@ from rolin._support.checks import number_of
 from rolin.errors import NotFiniteError
 
 __all__ = [
-    "REMEMBERED",
+    "MAX_CACHED_LENGTH",
     "BadValue",
-    "hash_of",
+    "describe",
+    "hash_text",
     "is_missing",
-    "number",
-    "text",
-    "told",
-    "truth",
-    "without_nan",
+    "nan_to_none",
+    "read_boolean",
+    "read_number",
+    "read_text",
 ]
 
-_NO_NUMBERS = (complex, np.complexfloating, np.datetime64, np.timedelta64)
-REMEMBERED = 256
-"""Letters of a text whose place is remembered; longer ones would fill the memory."""
-_MISSING_TYPES = ("NAType", "NaTType")  # what pandas has in place of a value; `None` is everybody's
+MAX_CACHED_LENGTH = 256
+"""Longest text, in characters, whose column or hash is cached; longer texts would fill the memory."""
+_NOT_NUMBERS = (complex, np.complexfloating, np.datetime64, np.timedelta64)
+_MISSING_TYPES = ("NAType", "NaTType")  # the types of pandas' NA and NaT
 
 
 class BadValue(Exception):  # caught where the field and the arm are known
-    """A value that a field cannot have."""
+    """A value that a field does not accept.
 
-    def __init__(self, place: int, value: object, expected: str) -> None:
-        super().__init__(place, value, expected)
-        self.place, self.value, self.expected = place, value, expected
+    Parameters
+    ----------
+    row
+        Index of the row that holds the value.
+    value
+        The value.
+    expected
+        The kind of value that the field accepts.
+    """
+
+    def __init__(self, row: int, value: object, expected: str) -> None:
+        super().__init__(row, value, expected)
+        self.row, self.value, self.expected = row, value, expected
 
 
-def told(value: object) -> str:
-    """Return a value as errors show it."""
+def describe(value: object) -> str:
+    """Return a short text that shows a value in an error message."""
     try:
         shown = repr(value)
-    except Exception:  # whatever an object does that is not what was expected
+    except Exception:  # an object's own code may raise anything
         return f"a {type(value).__name__}"
     return shown if len(shown) <= 60 else f"{shown[:57]}…"
 
 
 def is_missing(value: object) -> bool:
-    """Return whether there is no value."""
+    """Return whether a value is missing: `None`, or NA or NaT of pandas."""
     return value is None or type(value).__name__ in _MISSING_TYPES
 
 
-def without_nan(value: Any) -> Any:
-    """Return a value of pandas, where NaN means that it is missing."""
+def nan_to_none(value: Any) -> Any:
+    """Return a value of pandas, with `None` for NaN: pandas marks missing values by NaN."""
     return None if isinstance(value, float) and value != value else value
 
 
-def number(place: int, value: Any) -> float:
-    """Return a finite number."""
+def read_number(row: int, value: Any) -> float:
+    """Return a value as a finite number; raise `BadValue` if it is none."""
     try:
-        if isinstance(value, _NO_NUMBERS):
+        if isinstance(value, _NOT_NUMBERS):
             raise TypeError
         found = number_of("value", value)
     except NotFiniteError:
-        raise BadValue(place, value, "a number that can be computed with") from None
-    except Exception:  # whatever it does when it is asked for a number
-        raise BadValue(place, value, "a number") from None
+        raise BadValue(row, value, "a number that fits into a float") from None
+    except Exception:  # an object's own code may raise anything
+        raise BadValue(row, value, "a number") from None
     if not math.isfinite(found):
-        hint = "a finite number; what is missing is None, or left out"
-        raise BadValue(place, value, hint if found != found else "a finite number")
+        hint = "a finite number; give None, or leave the field out, if the value is missing"
+        raise BadValue(row, value, hint if found != found else "a finite number")
     return found
 
 
-def truth(place: int, value: Any) -> bool:
-    """Return whether a value is true; 0 and 1 are taken for false and true."""
+def read_boolean(row: int, value: Any) -> bool:
+    """Return a value as true or false; 0 and 1 are accepted."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    if isinstance(value, (int, float, np.number)) and not isinstance(value, _NO_NUMBERS):
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, _NOT_NUMBERS):
         if value in (0, 1):
             return bool(value)
-    raise BadValue(place, value, "true or false")
+    raise BadValue(row, value, "true or false")
 
 
-def text(place: int, value: Any) -> str:
-    """Return a category."""
+def read_text(row: int, value: Any) -> str:
+    """Return a value as the text of a category."""
     if isinstance(value, str):
-        return str.__str__(value)  # of an Enum that is a text, the text
+        return str.__str__(value)  # the text itself if it is a member of an Enum
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
-    if isinstance(value, AnyNumber) and not isinstance(value, _NO_NUMBERS):
-        found = number(place, value)
+    if isinstance(value, AnyNumber) and not isinstance(value, _NOT_NUMBERS):
+        found = read_number(row, value)
         if isinstance(value, (int, np.integer)):
             try:
                 return str(int(value))
-            except ValueError:  # too long for Python to write it
-                raise BadValue(place, value, "a shorter number") from None
+            except ValueError:  # longer than Python's limit for converting integers to text
+                raise BadValue(row, value, "a shorter number") from None
         return str(int(found)) if found.is_integer() else repr(found)
-    raise BadValue(place, value, "a text, a number, or true or false")
+    raise BadValue(row, value, "a text, a number, or true or false")
 
 
-def hash_of(token: str) -> int:
-    """Return 64 bits that a text always has, on every machine and in every version."""
-    digest = hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+def hash_text(text: str) -> int:
+    """Return a 64-bit hash of a text that is the same on every machine and in every version."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.errors import JournalError, RolinError
-from rolin.features import BaseFeatureMap, RawContexts, Transformed, from_json
+from rolin.features import BaseFeatureMap, RecordedFeatures, from_json
 from rolin.journal.events import (
     ArmRemoved,
     ArmRestored,
@@ -69,10 +69,10 @@ def row_of(event: Event) -> Row:
             }
             if event.imported:
                 members["imported"] = True
-            if isinstance(given, RawContexts):
+            if isinstance(given, RecordedFeatures):
                 members["map"] = given.feature_map.version
                 body = _json_with(members, raw=given.to_json())
-                x = given.vectors
+                x = given.stored_vectors
             else:
                 body, x = _json(**members), given
             numbers = b"".join(_bytes(part) for part in (x, p) if part is not None)
@@ -145,7 +145,7 @@ def _decision(
     p = numbers[-k:] if body["propensities"] else None
     x = numbers if p is None else numbers[:-k]
     vectors = x.reshape(k, -1) if x.size else np.empty((k, 0))
-    given: Floats | RawContexts = vectors
+    given: Floats | RecordedFeatures = vectors
     chosen = tuple(body["chosen"])
     if not chosen or not set(chosen) <= set(range(k)):
         raise ValueError(f"{chosen} are not indices of {k} arms")
@@ -154,8 +154,8 @@ def _decision(
         if len(rows) != k or not all(isinstance(row, dict) for row in [situation, *rows]):
             raise ValueError(f"it does not hold the raw features of {k} arms")
         feature_map = maps[body["map"]]
-        known = vectors if isinstance(feature_map, Transformed) else None
-        given = RawContexts(feature_map, offered, body["raw"], known)
+        known = vectors if feature_map.needs_vectors else None
+        given = RecordedFeatures(feature_map, offered, body["raw"], known)
     return LoggedDecision(
         id, time, offered, given,
         chosen, p, body["version"], person, body["control"],

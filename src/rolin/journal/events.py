@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import Name
-from rolin.features import BaseFeatureMap, RawContexts
+from rolin.features import BaseFeatureMap, RecordedFeatures
 from rolin.model.scales import Scales
 
 __all__ = [
@@ -40,7 +40,7 @@ class LoggedDecision(NamedTuple):
     """When it was made, in seconds since 1970."""
     offered: tuple[Name, ...]
     """The K arms that could have been chosen."""
-    given: Floats | RawContexts
+    given: Floats | RecordedFeatures
     """Their (K, d) contexts, or their raw features."""
     chosen: tuple[int, ...]
     """Indices, among the offered arms, of the ranking: the chosen arm first."""
@@ -58,19 +58,19 @@ class LoggedDecision(NamedTuple):
     @property
     def offered_contexts(self) -> Floats:
         """(K, d): the contexts of the offered arms."""
-        return self.given.contexts() if isinstance(self.given, RawContexts) else self.given
+        return self.given.contexts() if isinstance(self.given, RecordedFeatures) else self.given
 
     def context_of(self, index: int) -> Floats:
         """Return the (d,) context of an offered arm, by its index."""
-        if isinstance(self.given, RawContexts):
+        if isinstance(self.given, RecordedFeatures):
             return self.given.context(index)
         row: Floats = self.given[index]
         return row
 
     @property
-    def raw(self) -> RawContexts | None:
+    def raw(self) -> RecordedFeatures | None:
         """The raw features of the situation and the arms; `None` if contexts were given."""
-        return self.given if isinstance(self.given, RawContexts) else None
+        return self.given if isinstance(self.given, RecordedFeatures) else None
 
     @property
     def arm(self) -> Name:
@@ -90,7 +90,7 @@ class LoggedDecision(NamedTuple):
     @property
     def contexts(self) -> Floats:
         """(top_k, d): the contexts of the ranking."""
-        if isinstance(self.given, RawContexts):
+        if isinstance(self.given, RecordedFeatures):
             return self.given.contexts_of(self.chosen)
         return self.given[list(self.chosen)]
 

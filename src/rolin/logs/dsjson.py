@@ -21,7 +21,7 @@ import numpy as np
 from rolin._support.arms import Name
 from rolin._support.checks import text_of
 from rolin.errors import DataError, ParameterError, RolinError
-from rolin.features import BaseFeatureMap, RawContexts
+from rolin.features import BaseFeatureMap, RecordedFeatures
 from rolin.journal.events import LoggedDecision, Outcome
 from rolin.logs.record import PastDecision
 
@@ -183,7 +183,7 @@ class _Given(NamedTuple):
             if not all(isinstance(row, dict) for row in rows):
                 raise DataError("_multi holds actions that are not objects")
             situation = _plain(context)
-            return RawContexts.read(self.feature_map, offered, rows, situation)[0]
+            return RecordedFeatures.record(self.feature_map, offered, rows, situation)
         x = np.zeros((len(self.actions), len(self.known)))
         for k, action in enumerate(self.actions):
             for name, value in action.items():

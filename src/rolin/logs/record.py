@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rolin.errors import DataError, InputError
-from rolin.features import BaseFeatureMap, FeatureMap, RawContexts
+from rolin.features import BaseFeatureMap, FeatureMap, RecordedFeatures
 from rolin.journal.base import Journal
 from rolin.journal.events import LoggedDecision, Outcome
 
@@ -64,7 +64,7 @@ def reread(past: PastDecision, feature_map: BaseFeatureMap | None) -> PastDecisi
         if feature_map is None:
             decision = decision._replace(given=raw.contexts())
         else:
-            own, _ = RawContexts.read(feature_map, decision.offered, raw.rows, raw.situation)
+            own = RecordedFeatures.record(feature_map, decision.offered, raw.rows, raw.situation)
             decision = decision._replace(given=own)
     except InputError as error:
         grown = isinstance(feature_map, FeatureMap) and feature_map.extends(raw.feature_map)

@@ -21,8 +21,16 @@ import numpy as np
 from rolin._support.arms import Name, canonical
 from rolin._support.checks import LAST_TIME, text_of
 from rolin.errors import DataError, InputError, RolinError
-from rolin.features import BaseFeatureMap, Boolean, Category, FeatureMap, Number, RawContexts, Tags
-from rolin.features.sklearn import Absent
+from rolin.features import (
+    BaseFeatureMap,
+    Boolean,
+    Category,
+    FeatureMap,
+    Number,
+    RecordedFeatures,
+    Tags,
+)
+from rolin.features.sklearn import MissingFeatureMap
 from rolin.journal.events import LoggedDecision, Outcome
 from rolin.journal.validation import listed
 from rolin.logs.frames import read_table
@@ -265,12 +273,12 @@ class _Table:
     @staticmethod
     def _raw(
         raw: RawColumns, arms: tuple[Name, ...], situation: Any, rows: list[Any]
-    ) -> RawContexts:
+    ) -> RecordedFeatures:
         """Return raw features as they are recorded, from which vectors can be made."""
         for what, row in (("situation", situation), *(("features", row) for row in rows)):
             if not isinstance(row, dict):
                 raise DataError(f"{what} holds {row!r}, expected fields with their values")
-        return RawContexts.read(raw.features, arms, rows, situation)[0]
+        return RecordedFeatures.record(raw.features, arms, rows, situation)
 
     def whole(self, i: int, reward: str, raw: RawColumns | None) -> PastDecision:
         """Return a decision with the whole question."""
@@ -301,7 +309,9 @@ class _Table:
         if self.get(i, "features") is not None:  # made by a map that is not given here
             (situation,) = self.items(i, "situation", alone=True)
             fields = {"situation": situation or {}, "arms": self.items(i, "features")}
-            x = RawContexts(Absent([f"x{j}" for j in range(x.shape[1])]), offered, fields, x)
+            x = RecordedFeatures(
+                MissingFeatureMap([f"x{j}" for j in range(x.shape[1])]), offered, fields, x
+            )
         return self._past(i, offered, x, self._chosen(i, k), self._all_propensities(i, k), reward)
 
     def _chosen(self, i: int, k: int) -> tuple[int, ...]:

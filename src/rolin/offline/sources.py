@@ -14,7 +14,7 @@ from rolin._support.arms import canonical
 from rolin._support.checks import as_floats, finite_number_of
 from rolin.bandit.bandit import Bandit
 from rolin.errors import DataError, ParameterError, UnknownOption
-from rolin.features import FeatureMap, RawContexts
+from rolin.features import FeatureMap, RecordedFeatures
 from rolin.features.base import ARM
 from rolin.features.tables import is_table, row_of, rows_of
 from rolin.journal import Journal
@@ -174,7 +174,7 @@ def _all_arms(
 
 def _all_arms_raw(
     chosen: list[list[Any]],
-    raws: Sequence[RawContexts | None],
+    raws: Sequence[RecordedFeatures | None],
     arm_features: Mapping[Any, Any] | pd.DataFrame | None,
 ) -> tuple[list[Any], Floats, NDArray[np.int64]]:
     """Return the same of raw features: every arm has its own, the situation is that of the row."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import rolin
 from rolin.datasets.ratings import Ratings, read_ratings
-from rolin.environments.movielens import movielens_environments, movielens_noise
+from rolin.environments import movielens_environments, movielens_noise
 from rolin.model.draws import Sampling
 from rolin.paper import claims
 from rolin.paper.claims import Check, Claim, Results
@@ -53,10 +53,10 @@ def movielens(
     options = {"rank": rank, "ridge": ridge, "centre": center, "weighted": weighted, "seed": seed}
     made = movielens_environments(
         ratings, SHARES, n_arms=N_ARMS, noise_std=NOISE_STD,
-        rank=rank, ridge=ridge, centre=center, weighted=weighted, seed=seed,
+        rank=rank, ridge=ridge, center=center, weighted=weighted, seed=seed,
     )  # fmt: skip
     noise = movielens_noise(
-        ratings, rank=rank, ridge=ridge, centre=center, weighted=weighted, seed=seed
+        ratings, rank=rank, ridge=ridge, center=center, weighted=weighted, seed=seed
     )
     note = (
         f"Noise of a rating, estimated: {noise.whole:.3f} from the residuals of a factorization of all "

@@ -32,11 +32,11 @@ SHARE, RANK = 0.01, 10
 # Settings of the factorization of the ratings; the first is the one of our Figure 2.
 FITS: dict[str, dict[str, Any]] = {
     "plain ridge 1": {"ridge": 1.0},
-    "ridge 1, centred": {"ridge": 1.0, "centre": True},
+    "ridge 1, centred": {"ridge": 1.0, "center": True},
     "ridge 10": {"ridge": 10.0},
     "ridge 0.1": {"ridge": 0.1},
     "weighted 0.08": {"ridge": 0.08, "weighted": True},
-    "weighted 0.08, centred": {"ridge": 0.08, "weighted": True, "centre": True},
+    "weighted 0.08, centred": {"ridge": 0.08, "weighted": True, "center": True},
 }
 # Settings of hLinUCB besides the default of its authors: initial hidden features and exploration.
 _BOLD: dict[str, Any] = {"width": 1.0, "hidden_width": 1.0, "ridge": 1.0, "hidden_ridge": 1.0}

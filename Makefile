@@ -18,7 +18,7 @@ help:
 	@echo "make test-engines  the same work on real Dask, Ray and Spark on this machine (installs them, and Java if there is none)"
 	@echo "make check     lint, types and layers only"
 	@echo "make format    let ruff format and fix what it can"
-	@echo "make docs      build the documentation into site/"
+	@echo "make docs      write the reference from the docstrings, and build the site into site/"
 	@echo "make bench     time rolin beside other libraries (installs them; some minutes)"
 	@echo "make accuracy  a million updates against extended precision, d up to 1000 (a quarter of an hour)"
 	@echo "make clean     remove environments and what was built"
@@ -64,6 +64,7 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 
 docs: $(DEV)
+	$(RUN) docs/build.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 $(BENCH)/.ready: pyproject.toml benchmarks/requirements.txt

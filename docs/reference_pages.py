@@ -318,4 +318,8 @@ def signature(name: str, function: Any) -> str:
     line = f"{name}({', '.join(words)}{end}"
     if len(line) <= WIDTH:
         return line
-    return "\n".join([f"{name}(", *(f"    {word}," for word in words), end])
+    lines = [
+        textwrap.fill(f"{word},", WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
+        for word in words
+    ]
+    return "\n".join([f"{name}(", *lines, end])

@@ -575,7 +575,9 @@ def test_without_its_packages_the_command_says_so(
     assert "rolin[cli]" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+)
 def test_a_stopped_command_goes_on(tmp_path: Path, how: signal.Signals) -> None:
     """Stopped by Ctrl-C or killed half-way, the same command finishes with the same numbers."""
     command = [

@@ -10,15 +10,17 @@ BENCH := .benchmarks-venv
 
 ENGINES := .engines-venv
 
-.PHONY: help demo test test-engines check format docs bench accuracy clean
+.PHONY: help demo test test-slow test-engines coverage check format docs bench accuracy clean
 
 help:
 	@echo "make demo      Figure 1 of the paper with few runs: a table, a figure, the claims (under a minute)"
-	@echo "make test      lint, types, layers and tests"
+	@echo "make test      lint, types, layers and tests (a few minutes)"
+	@echo "make test-slow the same tests with more repetitions, for sharper statistical bounds (a few minutes)"
+	@echo "make coverage  which lines the tests run, with the kernels interpreted"
 	@echo "make test-engines  the same work on real Dask, Ray and Spark on this machine (installs them, and Java if there is none)"
 	@echo "make check     lint, types and layers only"
 	@echo "make format    let ruff format and fix what it can"
-	@echo "make docs      build the documentation into site/"
+	@echo "make docs      write the reference from the docstrings, and build the site into site/"
 	@echo "make bench     time rolin beside other libraries (installs them; some minutes)"
 	@echo "make accuracy  a million updates against extended precision, d up to 1000 (a quarter of an hour)"
 	@echo "make clean     remove environments and what was built"
@@ -45,8 +47,18 @@ check: $(DEV)
 	$(BIN)/lint-imports --no-cache
 
 # Two workers on two cores: more threads of BLAS would only get in each other's way.
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
+
 test: check
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
+	$(PYTEST) -m "not slow"
+
+test-slow: $(DEV)
+	$(PYTEST) -m slow
+
+# Coverage sees only Python, so the kernels are interpreted: about 100 times slower than compiled. Tests that
+# would take minutes that way are left out; they run the same lines as others, on more data.
+coverage: $(DEV)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not compiled" --cov=rolin --cov-report=term-missing:skip-covered
 
 # Spark runs on Java 17 or later, which pip does not bring.
 $(ENGINES)/.ready: pyproject.toml tests-engines/requirements.txt
@@ -64,6 +76,7 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 
 docs: $(DEV)
+	$(RUN) docs/build.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 $(BENCH)/.ready: pyproject.toml benchmarks/requirements.txt

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
@@ -37,17 +38,30 @@ def rng(seed: int) -> np.random.Generator:
 
 
 @pytest.fixture
-def rolin_command(
+def run_rolin(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[int, str]]:
-    """Runs the command line in this process; returns the exit code and what went to the error stream."""
+) -> Callable[..., CompletedProcess[str]]:
+    """Runs the command line in this process; returns the exit code and what it printed."""
 
-    def run(*arguments: object) -> tuple[int, str]:
+    def run(*arguments: object) -> CompletedProcess[str]:
         monkeypatch.setattr(sys, "argv", ["rolin", *map(str, arguments)])
         monkeypatch.setattr(signal, "signal", lambda *_: None)  # the tests' own handlers stay
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main()
-        return int(ended.value.code or 0), capsys.readouterr().err
+        return CompletedProcess(sys.argv, int(ended.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def rolin_command(
+    run_rolin: Callable[..., CompletedProcess[str]],
+) -> Callable[..., tuple[int, str]]:
+    """Runs the command line in this process; returns the exit code and what went to the error stream."""
+
+    def run(*arguments: object) -> tuple[int, str]:
+        ended = run_rolin(*arguments)
+        return ended.returncode, ended.stderr
 
     return run

@@ -384,16 +384,17 @@ def test_greedy_with_a_floor_explores() -> None:
     assert {d.arm for d in decisions} == {"a", "b", "c"}
 
 
-def test_joint_sampling_draws_from_what_it_logs(seed: int) -> None:
-    """Its probabilities are averages over draws, and exactly those the arms are drawn with: 5 s.e."""
+@pytest.mark.parametrize("n", [300, pytest.param(1500, marks=pytest.mark.slow)])
+def test_joint_sampling_draws_from_what_it_logs(seed: int, n: int) -> None:
+    """Its probabilities are averages over draws, and exactly those the arms are drawn with: 5 s.e. of n."""
     policy = rolin.RoLinTS(n_features=2, arm_std=1e-3, sampling="joint", seed=seed)
     bandit = Bandit(policy)
     x = np.random.default_rng(seed).normal(size=(12, 2))
-    decisions = bandit.decide_many([x] * 1500, top_k=2)
+    decisions = bandit.decide_many([x] * n, top_k=2)
     p = decisions[0].propensities
     assert p is not None
     chosen = np.bincount([d.arm for d in decisions], minlength=12)
-    assert (np.abs(chosen - 1500 * p) <= 5 * np.sqrt(1500 * p * (1 - p))).all()
+    assert (np.abs(chosen - n * p) <= 5 * np.sqrt(n * p * (1 - p))).all()
     assert min(d.propensity or 0.0 for d in decisions) > 0.0
     assert all(len(set(d.ranking)) == 2 for d in decisions)
 
@@ -1173,7 +1174,9 @@ def test_a_journal_read_by_another_process(tmp_path: Path) -> None:
         assert run.stdout.strip() == digest_of(state_bytes(bandit.policy))
 
 
-@pytest.mark.parametrize("name", ["learned scales", "learned logistic"])
+@pytest.mark.parametrize(
+    "name", ["learned scales", pytest.param("learned logistic", marks=pytest.mark.slow)]
+)
 def test_another_machine_comes_within_1e_9(name: str, tmp_path: Path) -> None:
     """Kernels compiled for another processor, and another BLAS, lead to the same state but for rounding."""
     code = (

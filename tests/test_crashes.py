@@ -70,8 +70,13 @@ for t in range(start, start + 1000):
 STEPS = ["planned", "inserted", "committed", "folded", "scales due", "state inserted", "removed"]
 
 
-def run(path: Path, step: str, times: int, seconds: float | None = None) -> list[list[Any]]:
-    """Let a player play until it is killed; return what it was told is done."""
+def run(
+    path: Path, step: str, times: int, *, lines: int | None = None, pause: float = 0.0
+) -> list[list[Any]]:
+    """Let a player play until it is killed; return what it was told is done.
+
+    It is killed at a step, or a pause (in seconds) after it has said a number of lines.
+    """
     with subprocess.Popen(
         [sys.executable, "-c", PLAYER, str(path), step, str(times)],
         stdout=subprocess.PIPE,
@@ -79,8 +84,9 @@ def run(path: Path, step: str, times: int, seconds: float | None = None) -> list
     ) as player:
         assert player.stdout is not None
         said = [json.loads(player.stdout.readline())]
-        if seconds is not None:
-            time.sleep(seconds)
+        if lines is not None:
+            said += [json.loads(player.stdout.readline()) for _ in range(lines)]
+            time.sleep(pause)
             player.send_signal(signal.SIGKILL)
         said += [json.loads(line) for line in player.stdout if line.endswith("\n")]
         player.wait()
@@ -142,10 +148,11 @@ def test_killed_at_each_step(step: str, tmp_path: Path) -> None:
     integrity.close()
 
 
-def test_killed_at_random_instants(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Ten kills within the first half second of playing, all on one journal."""
+@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_at_random_instants(tmp_path: Path, rng: np.random.Generator, kills: int) -> None:
+    """Kills within the first hundred calls and at any instant of one, all on one journal."""
     acknowledged: list[list[Any]] = []
-    for _ in range(10):
-        acknowledged += run(tmp_path / "j.db", "never", 0, seconds=float(rng.uniform(0.0, 0.5)))
+    for _ in range(kills):
+        lines, pause = int(rng.integers(0, 100)), float(rng.uniform(0.0, 0.01))
+        acknowledged += run(tmp_path / "j.db", "never", 0, lines=lines, pause=pause)
         check(tmp_path / "j.db", acknowledged)
-    assert len(acknowledged) > 100

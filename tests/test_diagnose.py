@@ -47,16 +47,19 @@ def test_the_answers(rng: np.random.Generator) -> None:
     assert math.isnan(alone.p_value)
 
 
-def test_without_effects_the_test_errs_as_often_as_it_says(seed: int) -> None:
+@pytest.mark.parametrize("n", [200, pytest.param(800, marks=pytest.mark.slow)])
+def test_without_effects_the_test_errs_as_often_as_it_says(seed: int, n: int) -> None:
     """Of 800 logs without arm effects, 5 % have p < 0.05 (± 5 s.e. of 0.8 %), half or more have p = 1.
 
+    Of 200 logs, these standard errors are twice as large: 1.6 %, and 3.5 % of the share with p = 1.
     (Slightly more than half: the estimate of arm_std is zero a little more often than not.)
     """
     p = np.array(
-        [report(np.random.default_rng([seed, i]), n=150, arm_std=0.0).p_value for i in range(800)]
+        [report(np.random.default_rng([seed, i]), n=150, arm_std=0.0).p_value for i in range(n)]
     )
-    assert abs((p < 0.05).mean() - 0.05) < 5 * 0.008
-    assert 0.45 < (p == 1.0).mean() < 0.7
+    wider = (800 / n) ** 0.5
+    assert abs((p < 0.05).mean() - 0.05) < 5 * 0.008 * wider
+    assert abs((p == 1.0).mean() - 0.575) < 0.125 * wider
 
 
 def test_the_statistic_is_twice_the_rise_of_the_restricted_likelihood(seed: int) -> None:

@@ -456,14 +456,17 @@ found.save(sys.argv[3])
 """
 
 
-def test_a_fold_that_was_killed_goes_on(rng: np.random.Generator, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_fold_that_was_killed_goes_on(
+    rng: np.random.Generator, tmp_path: Path, kills: int
+) -> None:
     """Killed in the middle: the same call ends with the evidence of all rows, each once."""
     columns = log(rng, 2000)
     path = folder_of(columns, tmp_path / "log", files=2, group=50)
     kept, out = tmp_path / "kept", tmp_path / "state"
     arguments = [sys.executable, "-c", _KILLED, str(path), str(kept), str(out)]
     killed = 0
-    for _ in range(3):
+    for _ in range(kills):
         process = subprocess.Popen(arguments)
         began = time.monotonic()
         while process.poll() is None and time.monotonic() - began < 60:
@@ -476,7 +479,7 @@ def test_a_fold_that_was_killed_goes_on(rng: np.random.Generator, tmp_path: Path
         process.wait()
         assert not out.exists()
         assert rolin.model.state_file.read(kept).settings["folded"] > 0
-    assert killed == 3
+    assert killed == kills
     subprocess.run(arguments, check=True)
     same(rolin.RoLinTS.from_fit(out).moments, oracle(columns, weighted=False))
     assert not kept.exists()

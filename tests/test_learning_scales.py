@@ -157,10 +157,11 @@ def test_what_cannot_learn_says_so() -> None:
 @pytest.mark.parametrize(
     ("arm_std", "limits"), [(0.0, (1.25, 1.35)), (0.25, (1.15, 1.15)), (0.5, (1.15, 1.15))]
 )
+@pytest.mark.parametrize("runs", [8, pytest.param(20, marks=pytest.mark.slow)])
 def test_regret_is_near_that_of_knowing(
-    arm_std: float, limits: tuple[float, float], seed: int
+    arm_std: float, limits: tuple[float, float], runs: int, seed: int
 ) -> None:
-    """20 paired runs of the synthetic problem, from guesses three times too large.
+    """8 or 20 paired runs of the synthetic problem, from guesses three times too large.
 
     Regret over that of the policy that knows the scales is within the limits (for "map", and for the
     Bayesian one), give or take 3 standard errors of the paired difference. 100 runs are in the
@@ -175,19 +176,20 @@ def test_regret_is_near_that_of_knowing(
                 n_features=10, arm_std=0.75, noise_std=3.0, coef_std=3.0, seed=seed
             ),
         },
-        world, rounds=3000, runs=20, seed=seed, progress=False,
+        world, rounds=3000, runs=runs, seed=seed, progress=False,
     )  # fmt: skip
     knowing = result.regret["knowing"][:, -1]
     for name, limit in zip(("map", "Bayesian"), limits, strict=True):
         apart = result.regret[name][:, -1] - limit * knowing
-        assert apart.mean() < 3 * apart.std(ddof=1) / 20**0.5, name
+        assert apart.mean() < 3 * apart.std(ddof=1) / runs**0.5, name
 
 
 @pytest.mark.parametrize("arm_std", [0.25, 0.5])
-def test_intervals_cover_after_learning(arm_std: float, seed: int) -> None:
-    """Of 40 runs × 50 arms, 90 % intervals hold the mean reward in 90 % ± 2 points and 3 s.e. of runs."""
+@pytest.mark.parametrize("runs", [12, pytest.param(40, marks=pytest.mark.slow)])
+def test_intervals_cover_after_learning(arm_std: float, runs: int, seed: int) -> None:
+    """Of 12 or 40 runs × 50 arms, 90 % intervals hold the mean reward in 90 % ± 2 points and 3 s.e. of runs."""
     shares: dict[str, list[float]] = {"map": [], "Bayesian": []}
-    for run in range(40):
+    for run in range(runs):
         rng = np.random.default_rng([seed, run])
         theta, effects = rng.normal(size=10), arm_std * rng.normal(size=50)
         x, noise = rng.uniform(-1, 1, (1500, 50, 10)), rng.normal(size=1500)
@@ -206,7 +208,7 @@ def test_intervals_cover_after_learning(arm_std: float, seed: int) -> None:
             truth = x[0] @ theta + effects
             shares[name].append(float(((low <= truth) & (truth <= high)).mean()))
     for name, covered in shares.items():
-        error = np.std(covered, ddof=1) / 40**0.5
+        error = np.std(covered, ddof=1) / runs**0.5
         assert abs(np.mean(covered) - 0.9) < 0.02 + 3 * error, (name, np.mean(covered))
 
 

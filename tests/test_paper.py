@@ -585,7 +585,9 @@ def test_the_command_names_a_missing_extra(
     assert "rolin[cli]" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+)
 def test_an_interrupted_command_resumes(tmp_path: Path, how: signal.Signals) -> None:
     """After Ctrl-C or a kill, the same command completes with the same numbers."""
     command = [

@@ -80,14 +80,15 @@ def test_uniform_is_uniform() -> None:
 
 
 @pytest.mark.parametrize("arm_std", [0.0, 0.5])
-def test_the_posterior_is_calibrated(arm_std: float, seed: int) -> None:
+@pytest.mark.parametrize("worlds", [1500, pytest.param(12_000, marks=pytest.mark.slow)])
+def test_the_posterior_is_calibrated(arm_std: float, worlds: int, seed: int) -> None:
     """In worlds drawn from the prior, 90 % intervals cover 90 % ± 1 %, under adaptive pulls.
 
     12 000 worlds, three arms asked of each after 15 rounds of Thompson sampling. The standard error
     is 0.16 % if the three errors of a world were independent and 0.27 % if they were one, so 1 %
-    is at least 3.6 of them.
+    is at least 3.6 of them. With 1500 worlds, they are 0.45 % and 0.77 %, and as many of them 2.8 %.
     """
-    worlds, rounds, d, k = 12_000, 15, 2, 5
+    rounds, d, k = 15, 2, 5
     rng = np.random.default_rng(seed)
     half = norm.ppf(0.95)
     covered = []
@@ -103,7 +104,7 @@ def test_the_posterior_is_calibrated(arm_std: float, seed: int) -> None:
         x = rng.uniform(-1, 1, (3, d))
         mean, std = policy.predict(x, [0, 1, 2])
         covered += (np.abs(x @ theta + v[:3] - mean) < half * std).tolist()
-    assert abs(np.mean(covered) - 0.9) < 0.01
+    assert abs(np.mean(covered) - 0.9) < 0.01 * (12_000 / worlds) ** 0.5
 
 
 def test_unseen_arms_have_the_right_prior(rng: np.random.Generator) -> None:

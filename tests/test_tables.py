@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +33,6 @@ def bandit() -> Bandit:
     bandit.decide(np.eye(2), ["7", 7], id="last", top_k=2)
     bandit.reward("last", 2.0, arm="7", weight=3.0)
     return bandit
-
-
-def cli(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run `rolin` as a user would."""
-    return subprocess.run(
-        [sys.executable, "-c", "from rolin.cli import main; main()", *map(str, arguments)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet", "frame"])
@@ -426,10 +416,10 @@ def test_the_same_decision_twice_in_one_import(bandit: Bandit) -> None:
     assert other.import_log([pasts[0], pasts[0], pasts[1]]) == 2
 
 
-def test_an_import_that_fails_leaves_no_journal(tmp_path: Path) -> None:
+def test_an_import_that_fails_leaves_no_journal(tmp_path: Path, run_rolin: Any) -> None:
     """Neither the file nor what SQLite puts beside it."""
     pd.DataFrame({"arm": ["a"], "reward": [0.5], "x": [1.0]}).to_csv(tmp_path / "log.csv")
-    run = cli(
+    run = run_rolin(
         "journal", "import", tmp_path / "log.csv", tmp_path / "j.db", "--policy", "LogisticRoLinTS",
         "--features", "x",
     )  # fmt: skip
@@ -459,8 +449,11 @@ def test_lines_that_are_not_json(tmp_path: Path) -> None:
 # -- the command line ------------------------------------------------------------------------
 
 
-def test_the_command_line_moves_journals(tmp_path: Path, rolin_command: Any) -> None:
+def test_the_command_line_moves_journals(
+    tmp_path: Path, run_rolin: Any, rolin_command: Any
+) -> None:
     """Show, export, import and erase, as a user would; errors are one line."""
+    cli = run_rolin
     path = tmp_path / "j.db"
     with Bandit(POLICIES["learned scales"](), journal=path) as bandit:
         play(bandit, 30)

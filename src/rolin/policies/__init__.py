@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rolin.policies.base import Policy
 from rolin.policies.bayes_rolin_ts import BayesRoLinTS
-from rolin.policies.decision import Decision
+from rolin.policies.decision import Decision, Probabilities
 from rolin.policies.greedy import Greedy
 from rolin.policies.hlinucb import HLinUCB
 from rolin.policies.lin_ts import LinTS
@@ -31,6 +31,7 @@ __all__ = [
     "LogisticRoLinUCB",
     "NaiveRoLinTS",
     "Policy",
+    "Probabilities",
     "RoLinTS",
     "RoLinUCB",
     "SafeFALCON",

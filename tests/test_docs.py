@@ -111,7 +111,7 @@ def test_documented_parameters_exist() -> None:
                   rolin.model.diagnose, rolin.LinearPolicy.diagnose, rolin.LinearPolicy.decay,
                   rolin.Bandit, rolin.Bandit.decide, rolin.Bandit.decide_many, rolin.Bandit.reward,
                   rolin.Bandit.expire, rolin.Bandit.import_log, rolin.Bandit.erase,
-                  rolin.offline.read, rolin.offline.evaluate, rolin.offline.replay, rolin.offline.Log,
+                  rolin.offline.read, rolin.offline.evaluate, rolin.offline.replay, rolin.offline.DecisionLog,
                   rolin.offline.check_propensities, rolin.model.bayes_regret_bound,
                   rolin.FeatureMap, rolin.FeatureMap.infer, rolin.FeatureMap.with_fields,
                   rolin.FeatureMap.contexts, rolin.FeatureMap.transform, rolin.features.Number,

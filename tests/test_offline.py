@@ -28,7 +28,7 @@ from rolin.errors import (
 )
 from rolin.logs.export import export, to_frame
 from rolin.model.draws import Scores
-from rolin.offline import Log
+from rolin.offline import DecisionLog
 from rolin.offline.estimators import groups_of, standard_error
 from rolin.offline.reward_model import default_model, fitted, mean_rewards, value_variance
 from test_bandit import Clock, play
@@ -59,7 +59,7 @@ def target(x: Floats, arms: Any = None) -> Floats:
 def simulated(
     rng: np.random.Generator, n: int = 300, *, clicks: bool = False, per_person: int = 1,
     whole: bool = True,
-) -> Log:  # fmt: skip
+) -> DecisionLog:  # fmt: skip
     """Return a log; with people, all decisions for one share a mood."""
     x = rng.uniform(-1, 1, (n, K, D))
     p = logging_policy(x)
@@ -71,7 +71,7 @@ def simulated(
         reward = (rng.random(n) < 1 / (1 + np.exp(-mean))).astype(float)
     else:
         reward = mean + mood + 0.5 * rng.normal(size=n)
-    return Log(
+    return DecisionLog(
         list(range(K)), x, chosen, reward, p if whole else p[np.arange(n), chosen],
         people=[f"p{i}" for i in person] if per_person > 1 else None,
     )  # fmt: skip
@@ -118,7 +118,7 @@ def test_estimates_are_unbiased_and_intervals_hold(kind: str) -> None:
 def test_estimates_are_the_textbooks_formulas(rng: np.random.Generator) -> None:
     """Written out with loops, weights included; DR with the same folds."""
     log = simulated(rng, 200)
-    log = Log(log.arms, log.contexts, log.chosen, log.rewards, log.propensities or [], weights=rng.uniform(0.5, 2, 200))  # fmt: skip
+    log = DecisionLog(log.arms, log.contexts, log.chosen, log.rewards, log.propensities or [], weights=rng.uniform(0.5, 2, 200))  # fmt: skip
     pi = target(np.array(log.contexts))
     report = offline.evaluate(log, pi, clip=1.5)
     h = log.weights / log.weights.sum()
@@ -178,7 +178,9 @@ def test_the_models_variance_is_that_of_joint_draws(kind: str, rng: np.random.Ge
     """Of the value by the model: 20 000 draws of all coefficients and effects, within 5 %."""
     log = simulated(rng, 60, clicks=kind == "clicks")
     if kind == "no features":
-        log = Log(log.arms, np.zeros((60, K, 0)), log.chosen, log.rewards, log.propensities or [])
+        log = DecisionLog(
+            log.arms, np.zeros((60, K, 0)), log.chosen, log.rewards, log.propensities or []
+        )
     pi = target(rng.uniform(-1, 1, (60, K, D)))
     pi[:, 4] = 0.3  # arm 4 is asked for often
     pi /= pi.sum(axis=1, keepdims=True)
@@ -239,7 +241,7 @@ def test_replay_is_the_policys_own_play(uniform: bool) -> None:
         p /= p.sum(axis=1, keepdims=True)
         chosen = (rng.random((n, 1)) < p.cumsum(axis=1)).argmax(axis=1)
         mean = x @ THETA + EFFECT
-        log = Log(
+        log = DecisionLog(
             list(range(K)), x, chosen, mean[np.arange(n), chosen] + 0.1 * rng.normal(size=n), p
         )
         policy = rolin.RoLinTS(n_features=D, noise_std=0.1, seed=i)
@@ -270,11 +272,15 @@ def test_replay_intervals() -> None:
     for i in range(1000):
         chosen = rng.integers(0, 2, 200)
         rewards = (rng.random(200) < np.where(chosen == 0, value, 0.7)).astype(float)
-        log = Log(["a", "b"], np.zeros((200, 2, 0)), chosen, rewards, np.full((200, 2), 0.5))
+        log = DecisionLog(
+            ["a", "b"], np.zeros((200, 2, 0)), chosen, rewards, np.full((200, 2), 0.5)
+        )
         result = offline.replay(log, Always(n_features=0, seed=i), learn=False, seed=i)
         held += result.low <= value <= result.high
     assert 930 <= held <= 970
-    log = Log(["a", "b"], np.zeros((200, 2, 0)), chosen, np.zeros(200), np.full((200, 2), 0.5))
+    log = DecisionLog(
+        ["a", "b"], np.zeros((200, 2, 0)), chosen, np.zeros(200), np.full((200, 2), 0.5)
+    )
     result = offline.replay(log, Always(n_features=0), learn=False)
     assert result.value == result.low == pytest.approx(0.0, abs=1e-12)
     assert 0.01 < result.high < 0.1
@@ -296,7 +302,7 @@ def test_what_is_kept_does_not_know_what_was_drawn(kind: str) -> None:
     rng = np.random.default_rng(3)
     n, p = 20_000, np.array([0.5, 0.3, 0.2])
     chosen = rng.choice(3, size=n, p=p)
-    log = Log([0, 1, 2], np.zeros((n, 3, 0)), chosen, np.array([1.0, 2.0, 3.0])[chosen] + rng.normal(size=n), np.tile(p, (n, 1)))  # fmt: skip
+    log = DecisionLog([0, 1, 2], np.zeros((n, 3, 0)), chosen, np.array([1.0, 2.0, 3.0])[chosen] + rng.normal(size=n), np.tile(p, (n, 1)))  # fmt: skip
     result = offline.replay(log, policies.find()[kind](n_features=0, seed=0), learn=False, seed=0)  # type: ignore[call-arg]
     assert abs(result.value - 2.0) < 4 * result.std_error
 
@@ -304,7 +310,7 @@ def test_what_is_kept_does_not_know_what_was_drawn(kind: str) -> None:
 def test_replay_knows_people(rng: np.random.Generator) -> None:
     """Of 40 people with 10 decisions each, the interval is that of 40 means."""
     mood = np.repeat(rng.normal(size=40), 10)
-    log = Log(["a", "b"], np.zeros((400, 2, 0)), np.zeros(400, dtype=int), mood, np.full(400, 0.5), people=[f"p{i // 10}" for i in range(400)])  # fmt: skip
+    log = DecisionLog(["a", "b"], np.zeros((400, 2, 0)), np.zeros(400, dtype=int), mood, np.full(400, 0.5), people=[f"p{i // 10}" for i in range(400)])  # fmt: skip
     result = offline.replay(log, Always(n_features=0), learn=False)
     assert result.std_error == pytest.approx(mood[::10].std(ddof=1) / 40**0.5, rel=1e-9)
 
@@ -313,12 +319,12 @@ def test_replay_refuses_what_it_cannot_do(rng: np.random.Generator) -> None:
     """Arms that could not be chosen, no agreement, things that are not policies; and warns of few."""
     chosen = np.zeros(40, dtype=int)
     certain = np.tile([1.0, 0.0], (40, 1))
-    log = Log(["a", "b"], np.zeros((40, 2, 0)), chosen, np.ones(40), certain)
+    log = DecisionLog(["a", "b"], np.zeros((40, 2, 0)), chosen, np.ones(40), certain)
     with pytest.raises(DataError, match="least propensity is 0"):
         offline.replay(log, rolin.Uniform(n_features=0))
     with pytest.warns(OverlapWarning, match="kept only"):
         offline.replay(log, rolin.Uniform(n_features=0, seed=1), least_propensity=0.5)
-    other = Log(["b", "a"], np.zeros((40, 2, 0)), chosen + 1, np.ones(40), np.full(40, 0.5))
+    other = DecisionLog(["b", "a"], np.zeros((40, 2, 0)), chosen + 1, np.ones(40), np.full(40, 0.5))
     with pytest.raises(DataError, match="kept 0 decisions"):
         offline.replay(other, Always(n_features=0))
     with pytest.raises(ParameterError, match="expected a policy"):
@@ -346,14 +352,14 @@ def test_too_little_overlap_is_said(rng: np.random.Generator) -> None:
     p = np.tile([0.98, 0.02], (n, 1))
     chosen = np.zeros(n, dtype=int)
     chosen[:1] = 1
-    log = Log(["a", "b"], np.zeros((n, 2, 0)), chosen, rng.normal(size=n), p)
+    log = DecisionLog(["a", "b"], np.zeros((n, 2, 0)), chosen, rng.normal(size=n), p)
     with pytest.warns(OverlapWarning) as said:
         report = offline.evaluate(log, np.tile([0.0, 1.0], (n, 1)))
     text = " ".join(str(warning.message) for warning in said)
     assert "too little to say anything" in text
     assert "one decision has 100 % of all weight" in text
     assert report.effective_n == pytest.approx(1.0)
-    log = Log(
+    log = DecisionLog(
         ["a", "b"], np.zeros((n, 2, 0)), chosen * 0, rng.normal(size=n), np.tile([1.0, 0.0], (n, 1))
     )
     with pytest.warns(
@@ -397,7 +403,7 @@ def test_wrong_propensities_are_found(kind: str, rng: np.random.Generator) -> No
     """Of 4000 decisions, at 0.1 %."""
     log = simulated(rng, 4000)
     wrong = WRONG[kind](np.array(log.propensities), log.chosen)
-    bad = Log(log.arms, log.contexts, log.chosen, log.rewards, wrong)
+    bad = DecisionLog(log.arms, log.contexts, log.chosen, log.rewards, wrong)
     calibration = offline.check_propensities(bad)
     assert not calibration.ok
     assert str(calibration).startswith("the propensities are wrong (p = ")
@@ -410,10 +416,12 @@ def test_wrong_propensities_are_found(kind: str, rng: np.random.Generator) -> No
 def test_wrong_propensities_of_chosen_arms_are_found(rng: np.random.Generator) -> None:
     """Where only those are known: a log that says uniform, and was not; half of the truth."""
     honest = simulated(rng, 4000, whole=False)
-    lie = Log(honest.arms, honest.contexts, honest.chosen, honest.rewards, 0.5 * honest.propensity)
+    lie = DecisionLog(
+        honest.arms, honest.contexts, honest.chosen, honest.rewards, 0.5 * honest.propensity
+    )
     assert not offline.check_propensities(lie).ok
     log = simulated(rng, 4000)
-    bad = Log(log.arms, log.contexts, log.chosen, log.rewards, np.full(4000, 1 / K))
+    bad = DecisionLog(log.arms, log.contexts, log.chosen, log.rewards, np.full(4000, 1 / K))
     assert not offline.check_propensities(bad).ok
     assert "each counted 1/p" in str(offline.check_propensities(bad))
 
@@ -450,7 +458,7 @@ def test_lift_of_a_small_control_group() -> None:
     control = np.arange(505) >= 500
     for _ in range(2000):
         rewards = rng.normal(size=505) * np.where(control, 2.0, 1.0) - control
-        log = Log(
+        log = DecisionLog(
             ["a"],
             np.zeros((505, 1, 0)),
             np.zeros(505, dtype=int),
@@ -472,7 +480,7 @@ def test_propensities_of_a_log_that_learned_are_believed() -> None:
         rare = np.where(late, 10.0 ** rng.uniform(-5, -2), 0.5)
         p = np.stack([1.0 - rare, rare], axis=1)
         chosen = (rng.random(300) < rare).astype(int)
-        log = Log(
+        log = DecisionLog(
             ["a", "b"], np.zeros((300, 2, 0)), chosen, np.zeros(300), p[np.arange(300), chosen]
         )
         wrong += not offline.check_propensities(log).ok
@@ -487,7 +495,7 @@ def test_nearly_certain_propensities_are_believed(floor: float, n: int) -> None:
     wrong = 0
     for _ in range(300):
         chosen = (rng.random((n, 1)) < p.cumsum(axis=1)).argmax(axis=1)
-        log = Log([0, 1, 2], np.zeros((n, 3, 0)), chosen, np.zeros(n), p)
+        log = DecisionLog([0, 1, 2], np.zeros((n, 3, 0)), chosen, np.zeros(n), p)
         wrong += not offline.check_propensities(log).ok
     assert wrong <= 2
 
@@ -563,14 +571,16 @@ def test_the_verdict() -> None:
     assert "it is better than what was logged by 0." in offline.evaluate(log, best).verdict
     assert "it is worse than what was logged by 0." in offline.evaluate(log, worst).verdict
     assert "cannot be told from" in offline.evaluate(log, log.propensities or []).verdict
-    same = Log(log.arms, log.contexts, log.chosen, np.full(2000, 0.3), log.propensities or [])
+    same = DecisionLog(
+        log.arms, log.contexts, log.chosen, np.full(2000, 0.3), log.propensities or []
+    )
     assert "cannot be told from" in offline.evaluate(same, best).verdict
 
 
 def test_a_changing_control_group_is_noticed(rng: np.random.Generator) -> None:
     """Its decisions would be of another time than the policy's."""
     control = np.arange(400) < 100
-    log = Log(
+    log = DecisionLog(
         ["a"],
         np.zeros((400, 1, 0)),
         np.zeros(400, dtype=int),
@@ -689,7 +699,7 @@ def test_bad_logs_are_refused() -> None:
         "arms": ["a", "b"], "contexts": x, "chosen": [0, 1], "rewards": [1.0, 2.0],
         "propensities": [[0.5, 0.5]] * 2,
     }  # fmt: skip
-    assert len(Log(**good)) == 2
+    assert len(DecisionLog(**good)) == 2
     cases: list[tuple[dict[str, Any], str]] = [
         ({"chosen": [0, 2]}, "decision 2: chosen is 2, of 2 arms"),
         ({"chosen": [0, -1]}, "decision 2: chosen is -1"),
@@ -724,7 +734,7 @@ def test_bad_logs_are_refused() -> None:
     ]
     for changes, message in cases:
         with pytest.raises(RolinError, match=message):
-            Log(**(good | changes))
+            DecisionLog(**(good | changes))
 
 
 def test_bad_targets_and_options_are_refused(rng: np.random.Generator) -> None:
@@ -747,7 +757,7 @@ def test_bad_targets_and_options_are_refused(rng: np.random.Generator) -> None:
     for policy, options, kind, message in cases:
         with pytest.raises(kind, match=message):
             offline.evaluate(log, policy, **options)
-    one = Log(
+    one = DecisionLog(
         log.arms, log.contexts, log.chosen, log.rewards, log.propensities or [], people=["p"] * 50
     )
     with pytest.raises(DataError, match="for one person"):

@@ -27,7 +27,7 @@ bandit = rolin.Bandit(policy, floor=0.01, control_share=0.1)
 logged: rolin.LoggedDecision = bandit.decide({"red": [1.0, 0.2]}, id="visit-1", person="ann")
 bandit.reward(logged.id, 1.0)
 propensity: float | None = logged.propensity
-log: rolin.offline.Log = rolin.offline.read(bandit)
+log: rolin.offline.DecisionLog = rolin.offline.read(bandit)
 
 
 def later() -> rolin.Result:

@@ -18,7 +18,7 @@ from rolin.model.moments import Moments
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SUFFIXES", "Log", "numbers", "read_log", "read_table"]
+__all__ = ["SUFFIXES", "RewardLog", "numbers", "read_log", "read_table"]
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ SUFFIXES = (".csv", ".csv.gz", ".parquet", ".pq")
 """How the names of logs end."""
 
 
-class Log(NamedTuple):
+class RewardLog(NamedTuple):
     """A log: n rewards with the arms and contexts that they came from."""
 
     arms: list[Any]
@@ -51,7 +51,7 @@ def read_log(
     reward: str = "reward",
     weight: str | None = None,
     features: Sequence[str] | None = None,
-) -> Log:
+) -> RewardLog:
     """Read a log from CSV or Parquet.
 
     Parameters
@@ -94,7 +94,7 @@ def read_log(
         row = int(np.argmax(~(weights > 0)))
         raise DataError(f"{path}, row {row + 1}: {weight} is {weights[row]}, expected above 0")
     contexts = np.column_stack(columns) if columns else np.empty((len(table), 0))
-    return Log(arms, contexts, numbers(path, table, reward), weights, list(features))
+    return RewardLog(arms, contexts, numbers(path, table, reward), weights, list(features))
 
 
 def read_table(path: Path, arm: str | None) -> pd.DataFrame:

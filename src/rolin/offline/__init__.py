@@ -11,16 +11,16 @@ from rolin.offline.calibration import Calibration, check_propensities
 from rolin.offline.control_lift import Lift, lift
 from rolin.offline.estimators import Estimate
 from rolin.offline.evaluation import Evaluation, evaluate
-from rolin.offline.log import Log
+from rolin.offline.log import DecisionLog
 from rolin.offline.replaying import Replay, replay
 from rolin.offline.sources import read, read_obd
 
 __all__ = [
     "Calibration",
+    "DecisionLog",
     "Estimate",
     "Evaluation",
     "Lift",
-    "Log",
     "Replay",
     "check_propensities",
     "evaluate",

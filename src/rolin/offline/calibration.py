@@ -12,7 +12,7 @@ from scipy.special import chdtrc, ndtr
 from rolin._support.arms import Name
 from rolin._support.checks import count_of
 from rolin._support.optional import needs
-from rolin.offline.log import Log
+from rolin.offline.log import DecisionLog
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,7 +78,7 @@ class Calibration(NamedTuple):
         return draw_calibration(self)
 
 
-def check_propensities(log: Log, *, bins: int = 10) -> Calibration:
+def check_propensities(log: DecisionLog, *, bins: int = 10) -> Calibration:
     """Compare how often arms were chosen with how often they should have been.
 
     Two tests share the error: one of all arms (the largest difference of any, with Bonferroni's
@@ -108,7 +108,7 @@ def _bonferroni(groups: list[Group]) -> float:
     return min(1.0, len(large) * 2.0 * float(ndtr(-max(large)))) if large else 1.0
 
 
-def _codes(log: Log) -> tuple[list[Name], NDArray[np.int64]]:
+def _codes(log: DecisionLog) -> tuple[list[Name], NDArray[np.int64]]:
     """Return the names of all arms, and which of them each offer is of, decision after decision."""
     names: dict[Name, int] = {}
     parts: list[NDArray[np.int64]] = []
@@ -121,7 +121,7 @@ def _codes(log: Log) -> tuple[list[Name], NDArray[np.int64]]:
     return list(names), np.concatenate(parts)
 
 
-def _arms(log: Log, tables: list[Floats]) -> list[Group]:
+def _arms(log: DecisionLog, tables: list[Floats]) -> list[Group]:
     names, codes = _codes(log)
     p = np.concatenate(tables)
     chosen = np.zeros(len(p))
@@ -136,14 +136,14 @@ def _arms(log: Log, tables: list[Floats]) -> list[Group]:
     ]
 
 
-def _places_chosen(log: Log) -> NDArray[np.int64]:
+def _places_chosen(log: DecisionLog) -> NDArray[np.int64]:
     """Return where the chosen arms are among all offers."""
     sizes = np.array([len(names) for names in log.arms])
     places: NDArray[np.int64] = np.cumsum(sizes) - sizes + log.chosen
     return places
 
 
-def _by_inverse(log: Log) -> tuple[list[Group], float]:
+def _by_inverse(log: DecisionLog) -> tuple[list[Group], float]:
     """Weigh an arm's choices by 1/p: then they add up to how often it was offered, or less.
 
     Less, because offers at which p was tiny are hardly ever taken, and never seen. More is a sign that
@@ -176,7 +176,7 @@ def _bet(gains: Floats) -> float:
     return min(1.0, math.exp(-min(largest + math.log(np.exp(logs - largest).mean()), 700.0)))
 
 
-def _bins(log: Log, tables: list[Floats], bins: int) -> tuple[list[Group], float]:
+def _bins(log: DecisionLog, tables: list[Floats], bins: int) -> tuple[list[Group], float]:
     """Group (decision, arm) pairs by propensity, each group with as many expected choices."""
     p = np.concatenate(tables)
     order = np.argsort(p, kind="stable")

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from rolin._support.checks import level_of
 from rolin.errors import DataError, OverlapWarning
 from rolin.offline.estimators import groups_of, mean_of, standard_error
-from rolin.offline.log import Log
+from rolin.offline.log import DecisionLog
 
 __all__ = ["Lift", "lift"]
 
@@ -42,7 +42,7 @@ class Lift(NamedTuple):
         )
 
 
-def lift(log: Log, *, level: float = 0.95) -> Lift:
+def lift(log: DecisionLog, *, level: float = 0.95) -> Lift:
     """Compare the decisions of the policy with those of its control group.
 
     No model and no propensity is needed: who belongs to the group was drawn at random. But if the group's
@@ -73,7 +73,7 @@ def lift(log: Log, *, level: float = 0.95) -> Lift:
     return Lift(means[0], means[1], gain, gain - reach, gain + reach, level, sizes[0], sizes[1])
 
 
-def _check_share(log: Log) -> None:
+def _check_share(log: DecisionLog) -> None:
     """Warn if the control group was larger at some time than at another."""
     halves = np.array_split(log.control, 2)
     if min(len(half) for half in halves) < _FEW:

@@ -26,7 +26,7 @@ from rolin.offline.estimators import (
     ratio_of,
     standard_error,
 )
-from rolin.offline.log import Log
+from rolin.offline.log import DecisionLog
 from rolin.offline.reward_model import (
     check_model,
     default_model,
@@ -151,7 +151,7 @@ class Evaluation:
 
 
 def evaluate(
-    log: Log,
+    log: DecisionLog,
     policy: Target,
     *,
     label: str | None = None,
@@ -187,8 +187,8 @@ def evaluate(
     progress
         Is called with 1 at each decision.
     """
-    if not isinstance(log, Log):
-        raise ParameterError(f"log={log!r}, expected a Log: rolin.offline.read makes one")
+    if not isinstance(log, DecisionLog):
+        raise ParameterError(f"log={log!r}, expected a DecisionLog: rolin.offline.read makes one")
     n = len(log)
     if n < 2:
         raise DataError(f"the log has {n} decisions, expected at least 2")
@@ -255,7 +255,7 @@ def evaluate(
     return report
 
 
-def _has_learned_from(policy: Policy[Any], log: Log) -> bool:
+def _has_learned_from(policy: Policy[Any], log: DecisionLog) -> bool:
     """Return whether a policy's evidence on the arms is exactly what the log holds of them."""
     moments = getattr(policy, "moments", None)
     if not isinstance(moments, Moments):
@@ -286,7 +286,7 @@ def _expected(means: list[Floats], targets: list[Floats]) -> Floats:
 
 def _cross_fitted(
     model: LinearPolicy,
-    log: Log,
+    log: DecisionLog,
     targets: list[Floats],
     groups: NDArray[np.int64],
     folds: int,
@@ -310,7 +310,7 @@ def _kish(weights: Floats) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
 
 
-def _unsupported(log: Log, targets: list[Floats], h: Floats) -> float:
+def _unsupported(log: DecisionLog, targets: list[Floats], h: Floats) -> float:
     """Return the share of the policy's choices that the log could not have made."""
     if log.propensities is None:
         return math.nan

@@ -12,7 +12,7 @@ from rolin._support.arms import Name, canonical
 from rolin._support.checks import as_floats
 from rolin.errors import DataError, RolinError, ShapeError
 
-__all__ = ["Log"]
+__all__ = ["DecisionLog"]
 
 Floats = NDArray[np.float64]
 # Propensities that are logged in single precision sum to 1 as nearly as this.
@@ -21,7 +21,7 @@ _ROUNDING = 1e-4
 _LARGEST, _LEAST = 1e100, 1e-100
 
 
-class Log:
+class DecisionLog:
     """n decisions: what was offered, what was chosen and how likely, and what came of it.
 
     Parameters
@@ -49,7 +49,7 @@ class Log:
 
     Examples
     --------
-    >>> log = Log(["a", "b"], np.zeros((3, 2, 0)), [0, 1, 1], [1.0, 0.0, 1.0], [0.5, 0.5, 0.5])
+    >>> log = DecisionLog(["a", "b"], np.zeros((3, 2, 0)), [0, 1, 1], [1.0, 0.0, 1.0], [0.5, 0.5, 0.5])
     >>> len(log), log.n_features, round(float(log.rewards.mean()), 3)
     (3, 0, 0.667)
     """
@@ -213,21 +213,21 @@ class Log:
 
     def __repr__(self) -> str:
         """Say how large it is."""
-        return f"Log({len(self)} decisions, {self.n_features} features)"
+        return f"DecisionLog({len(self)} decisions, {self.n_features} features)"
 
     @property
     def n_features(self) -> int:
         """Number d of features."""
         return int(self.contexts[0].shape[1]) if self.contexts else 0
 
-    def take(self, rows: NDArray[Any]) -> Log:
+    def take(self, rows: NDArray[Any]) -> DecisionLog:
         """Return the log of some of the decisions: their numbers from 0, or a mask."""
         try:
             places: list[int] = np.arange(len(self))[rows].tolist()
         except IndexError as error:
             raise ShapeError(f"the log has no such decisions: {error}") from error
         whole = self.propensities
-        return Log(
+        return DecisionLog(
             [self.arms[i] for i in places],
             [self.contexts[i] for i in places],
             self.chosen[places],

@@ -23,7 +23,7 @@ from rolin._support.checks import level_of, number_of
 from rolin.errors import DataError, OverlapWarning, ParameterError
 from rolin.journal.folding import adaptive_of
 from rolin.offline.estimators import groups_of, mean_of, standard_error
-from rolin.offline.log import Log
+from rolin.offline.log import DecisionLog
 from rolin.policies import Decision, Policy
 from rolin.policies.keyed_random import KeyedGenerator
 
@@ -62,7 +62,7 @@ class Replay(NamedTuple):
 
 
 def replay(
-    log: Log,
+    log: DecisionLog,
     policy: Policy[Any],
     *,
     learn: bool = True,
@@ -160,7 +160,7 @@ def _wilson(share: float, n: int, reach: float) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def _least(log: Log) -> float:
+def _least(log: DecisionLog) -> float:
     """Return the least propensity of any arm that was offered, as far as they are known."""
     if log.propensities is None:
         return float(log.propensity.min())

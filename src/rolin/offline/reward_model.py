@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rolin.errors import ParameterError
 from rolin.journal.folding import adaptive_of
 from rolin.model.logistic import LogisticPosterior, probability_of
-from rolin.offline.log import Log
+from rolin.offline.log import DecisionLog
 from rolin.policies import LinearPolicy
 from rolin.policies.rolin_ts import RoLinTS
 
@@ -22,7 +22,7 @@ _CHUNK = 100_000  # arms predicted at a time
 _STEP = 1e-4  # of a logit, to see how a probability follows it
 
 
-def default_model(log: Log) -> LinearPolicy:
+def default_model(log: DecisionLog) -> LinearPolicy:
     """Return a model that learns how noisy the rewards of a log are, and how different its arms."""
     r = log.rewards
     spread = float(r.std()) or 1.0
@@ -39,7 +39,7 @@ def default_model(log: Log) -> LinearPolicy:
     )
 
 
-def check_model(model: Any, log: Log) -> None:
+def check_model(model: Any, log: DecisionLog) -> None:
     """Refuse a model that has no posterior of ours, or does not fit the log."""
     if not isinstance(model, LinearPolicy):
         raise ParameterError(f"reward_model={model!r}, expected a policy with a posterior")
@@ -49,7 +49,7 @@ def check_model(model: Any, log: Log) -> None:
         )
 
 
-def fitted(model: LinearPolicy, log: Log, rows: NDArray[Any]) -> LinearPolicy:
+def fitted(model: LinearPolicy, log: DecisionLog, rows: NDArray[Any]) -> LinearPolicy:
     """Return a new model of the same settings that has seen some decisions of a log."""
     new = type(model)(**model.settings)
     if adaptive := adaptive_of(new):
@@ -66,7 +66,7 @@ def fitted(model: LinearPolicy, log: Log, rows: NDArray[Any]) -> LinearPolicy:
     return new
 
 
-def mean_rewards(model: LinearPolicy, log: Log, rows: Sequence[int]) -> list[Floats]:
+def mean_rewards(model: LinearPolicy, log: DecisionLog, rows: Sequence[int]) -> list[Floats]:
     """Return the predicted mean reward of every arm of some decisions."""
     means: list[Floats] = []
     for x, arms, sizes in _chunks(log, rows):
@@ -76,7 +76,7 @@ def mean_rewards(model: LinearPolicy, log: Log, rows: Sequence[int]) -> list[Flo
 
 
 def value_variance(
-    model: LinearPolicy, log: Log, targets: Sequence[Floats], groups: NDArray[np.int64]
+    model: LinearPolicy, log: DecisionLog, targets: Sequence[Floats], groups: NDArray[np.int64]
 ) -> float:
     """Return the variance of the mean reward that arms chosen with these probabilities give.
 
@@ -119,7 +119,7 @@ def value_variance(
 
 
 def _functional(
-    model: LinearPolicy, log: Log, targets: Sequence[Floats]
+    model: LinearPolicy, log: DecisionLog, targets: Sequence[Floats]
 ) -> tuple[Floats, dict[Any, float]]:
     """Return c and s of the mean reward c'θ + Σ s_i v_i."""
     share: dict[Any, float] = {}
@@ -152,7 +152,7 @@ def _mean_contexts(model: LinearPolicy, names: Sequence[Any], n_features: int) -
     return found
 
 
-def _chunks(log: Log, rows: Sequence[int]) -> Any:
+def _chunks(log: DecisionLog, rows: Sequence[int]) -> Any:
     """Yield contexts, arms and sizes of several decisions at a time."""
     group: list[int] = []
     held = 0
@@ -166,7 +166,7 @@ def _chunks(log: Log, rows: Sequence[int]) -> Any:
         yield _together(log, group)
 
 
-def _together(log: Log, group: Sequence[int]) -> tuple[Floats, list[Any], list[int]]:
+def _together(log: DecisionLog, group: Sequence[int]) -> tuple[Floats, list[Any], list[int]]:
     x = np.concatenate([log.contexts[i] for i in group])
     return x, [a for i in group for a in log.arms[i]], [len(log.arms[i]) for i in group]
 

@@ -21,7 +21,7 @@ from rolin.journal import Journal
 from rolin.logs.frames import numbers, read_table
 from rolin.logs.reader import past_decisions
 from rolin.logs.record import PastDecision
-from rolin.offline.log import Log
+from rolin.offline.log import DecisionLog
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ def read(
     first_place: bool = False,
     arm_features: Mapping[Any, ArrayLike] | pd.DataFrame | None = None,
     **columns: Any,
-) -> Log:
+) -> DecisionLog:
     """Return a log that can be evaluated.
 
     Parameters
@@ -131,7 +131,7 @@ def read(
             arms, contexts, chosen = _all_arms_raw(arms, raws, arm_features)
         else:
             arms, contexts, chosen = _all_arms(arms, contexts, arm_features)
-    return Log(
+    return DecisionLog(
         arms,
         contexts,
         chosen,
@@ -210,7 +210,7 @@ def _propensities(decisions: list[Any]) -> Any:
     return np.array([decision.propensity for decision in decisions])
 
 
-def read_obd(folder: str | PathLike[str]) -> Log:
+def read_obd(folder: str | PathLike[str]) -> DecisionLog:
     """Read a campaign of the Open Bandit Dataset, such as `random/all`.
 
     An arm's features are the item's number feature, the affinity of the user to the item, and two
@@ -258,7 +258,7 @@ def read_obd(folder: str | PathLike[str]) -> Log:
         raise DataError(
             f"{logs[0]} shows an item that {items_file} does not know: {error}"
         ) from error
-    return Log(
+    return DecisionLog(
         names,
         contexts,
         chosen,

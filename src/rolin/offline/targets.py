@@ -15,7 +15,7 @@ from rolin._support.arms import Name
 from rolin._support.checks import as_floats
 from rolin.bandit.bandit import Bandit
 from rolin.errors import InputError, RolinError, ShapeError
-from rolin.offline.log import Log
+from rolin.offline.log import DecisionLog
 from rolin.policies import Policy, load
 
 __all__ = ["Resolved", "Target", "label_of", "resolved", "target_probabilities"]
@@ -58,7 +58,7 @@ def resolved(target: Target) -> Resolved:
 
 
 def target_probabilities(
-    log: Log, target: Resolved, progress: Callable[[int], None] = lambda _: None
+    log: DecisionLog, target: Resolved, progress: Callable[[int], None] = lambda _: None
 ) -> list[Floats]:
     """Return, for each decision, the probability with which the target would choose each arm."""
     if isinstance(target, str):  # which `resolved` has left
@@ -110,7 +110,7 @@ def _of_policy(policy: Policy[Any], contexts: Floats, arms: Sequence[Name]) -> F
     return p
 
 
-def _checked(log: Log, i: int, probabilities: Any) -> Floats:
+def _checked(log: DecisionLog, i: int, probabilities: Any) -> Floats:
     p, k = as_floats("probabilities", probabilities), len(log.arms[i])
     if p.shape != (k,):
         raise ShapeError(f"decision {log.ids[i]}: {p.shape} probabilities, expected ({k},)")

@@ -307,7 +307,7 @@ def test_a_table_of_decisions_is_a_log(tmp_path: Path, rng: np.random.Generator)
 def test_rows_without_a_reward(missing: Any, rows: list[int]) -> None:
     """They are refused, left out, or counted as a number."""
     table = pa.table({"arm": ["a", "b", "a"], "reward": [1.0, None, 3.0], "x": [1.0, 2.0, 3.0]})
-    with pytest.raises(DataError, match="row 1: column 'reward' is null"):
+    with pytest.raises(DataError, match="row 1: column 'reward' is missing"):
         rolin.fit(table, progress=False)
     rewards = np.array([1.0, 0.0, 3.0])[rows]
     arms = [["a", "b", "a"][i] for i in rows]
@@ -350,7 +350,7 @@ def test_any_policy_starts_from_one_state_file(rng: np.random.Generator, tmp_pat
     joint.save(tmp_path / "saved")
     with pytest.raises(rolin.errors.UnknownOption, match="was saved with its options, expected no"):
         rolin.load(tmp_path / "saved", sampling="marginal")
-    with pytest.raises(rolin.errors.UnknownOption, match="n_features is 4"):
+    with pytest.raises(rolin.errors.UnknownOption, match="the log has 4 features"):
         found.policy(n_features=3)
 
 
@@ -396,21 +396,21 @@ def test_a_fold_that_was_stopped_goes_on(
     table = pq.read_table(bad)
     spoilt = table.set_column(1, "reward", pa.array([*table["reward"].to_pylist()[:-1], None]))
     pq.write_table(spoilt, bad, row_group_size=100)
-    kept = tmp_path / "kept"
-    with pytest.raises(DataError, match=r"part-1.parquet, row group 4: row 99: column 'reward'"):
-        rolin.fit(path, features=FEATURES, checkpoint=kept, n_jobs=1, progress=False)
-    assert kept.exists()
+    stored = tmp_path / "stored"
+    with pytest.raises(DataError, match=r"part-1.parquet, row group 4, row 99: column 'reward'"):
+        rolin.fit(path, features=FEATURES, checkpoint=stored, n_jobs=1, progress=False)
+    assert stored.exists()
     for options, what in (({"features": ["x0"]}, "columns"), ({"missing": "drop"}, "missing")):
-        with pytest.raises(ParameterError, match=f"that was stopped, of other {what}"):
+        with pytest.raises(ParameterError, match=f"is the checkpoint of a fit with other {what}"):
             rolin.fit(
-                path, **{"features": FEATURES, "checkpoint": kept, "progress": False, **options}
+                path, **{"features": FEATURES, "checkpoint": stored, "progress": False, **options}
             )
     before = bad.stat()
     os.utime(
         bad, ns=(before.st_atime_ns, before.st_mtime_ns + 1)
     )  # another file, as far as one can know
-    with pytest.raises(ParameterError, match=r"of other files \(or they have changed\)"):
-        rolin.fit(path, features=FEATURES, checkpoint=kept, progress=False)
+    with pytest.raises(ParameterError, match=r"with other files \(or they have changed\)"):
+        rolin.fit(path, features=FEATURES, checkpoint=stored, progress=False)
     os.utime(bad, ns=(before.st_atime_ns, before.st_mtime_ns))
     read: list[Any] = []
     fold_partition = partitions.fold_partition
@@ -421,12 +421,12 @@ def test_a_fold_that_was_stopped_goes_on(
 
     monkeypatch.setattr("rolin.fitting.log_fit.fold_partition", noted)
     with pytest.raises(DataError):
-        rolin.fit(path, features=FEATURES, checkpoint=kept, n_jobs=1, progress=False)
+        rolin.fit(path, features=FEATURES, checkpoint=stored, n_jobs=1, progress=False)
     assert [(p.path, p.first) for p in read] == [(str(bad), 4)]
-    state = rolin.model.state_file.read(kept)
+    state = rolin.model.state_file.read(stored)
     assert state.settings["folded"] == 9
     with pytest.raises(StateFileError):
-        rolin.load(kept)  # half a log is not a state
+        rolin.load(stored)  # half a log is not a state
 
 
 _KILLED = """
@@ -448,14 +448,17 @@ def test_a_fold_that_was_killed_goes_on(rng: np.random.Generator, tmp_path: Path
     """Killed in the middle: the same call ends with the evidence of all rows, each once."""
     columns = log(rng, 2000)
     path = folder_of(columns, tmp_path / "log", files=2, group=50)
-    kept, out = tmp_path / "kept", tmp_path / "state"
-    arguments = [sys.executable, "-c", _KILLED, str(path), str(kept), str(out)]
+    stored, out = tmp_path / "stored", tmp_path / "state"
+    arguments = [sys.executable, "-c", _KILLED, str(path), str(stored), str(out)]
     killed = 0
     for _ in range(3):
         process = subprocess.Popen(arguments)
         began = time.monotonic()
         while process.poll() is None and time.monotonic() - began < 60:
-            if kept.exists() and rolin.model.state_file.read(kept).settings["folded"] > killed * 5:
+            if (
+                stored.exists()
+                and rolin.model.state_file.read(stored).settings["folded"] > killed * 5
+            ):
                 break
             time.sleep(0.01)
         if process.poll() is None:
@@ -463,11 +466,11 @@ def test_a_fold_that_was_killed_goes_on(rng: np.random.Generator, tmp_path: Path
             killed += 1
         process.wait()
         assert not out.exists()
-        assert rolin.model.state_file.read(kept).settings["folded"] > 0
+        assert rolin.model.state_file.read(stored).settings["folded"] > 0
     assert killed == 3
     subprocess.run(arguments, check=True)
     same(rolin.load(out, rolin.RoLinTS).moments, oracle(columns, weighted=False))
-    assert not kept.exists()
+    assert not stored.exists()
 
 
 def test_an_interrupt_counts_nothing_twice(
@@ -476,7 +479,7 @@ def test_an_interrupt_counts_nothing_twice(
     """Wherever Ctrl-C strikes between two partitions, the fold goes on to the same evidence."""
     monkeypatch.setattr(batches, "_BYTES", 1)
     columns = log(rng, 500)
-    path, kept = folder_of(columns, tmp_path / "log", files=1, group=50), tmp_path / "kept"
+    path, stored = folder_of(columns, tmp_path / "log", files=1, group=50), tmp_path / "stored"
 
     class Interrupted:
         """A total, or a bar, that is interrupted now and then: before, within and after adding."""
@@ -503,7 +506,7 @@ def test_an_interrupt_counts_nothing_twice(
     found = None
     for _ in range(40):
         try:
-            found = rolin.fit(path, features=FEATURES, checkpoint=kept, n_jobs=1, progress=False)
+            found = rolin.fit(path, features=FEATURES, checkpoint=stored, n_jobs=1, progress=False)
             break
         except KeyboardInterrupt:
             continue
@@ -511,9 +514,9 @@ def test_an_interrupt_counts_nothing_twice(
     assert found is not None
     monkeypatch.undo()
     same(found.moments, oracle(columns, weighted=False))
-    assert kept.exists()  # until what was found is saved
+    assert stored.exists()  # until what was found is saved
     found.save(tmp_path / "state")
-    assert not kept.exists()
+    assert not stored.exists()
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path, rng: np.random.Generator) -> None:
@@ -587,11 +590,11 @@ BAD: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     ),
     "text": (
         with_column("x1", lambda v: [str(i) for i in v]),
-        r"part-1.parquet: column 'x1' is of type .*string, and in .*part-0.parquet of type double",
+        r"part-1.parquet: column 'x1' is of type .*string, but of type double in .*part-0.parquet",
     ),
     "arms": (
         with_column("arm", lambda v: list(range(len(v)))),
-        r"part-1.parquet: column 'arm' holds integers, and in .*part-0.parquet strings",
+        r"part-1.parquet: column 'arm' holds integers, but strings in .*part-0.parquet",
     ),
     "reward": (
         with_column("reward", lambda v: [str(i) for i in v]),
@@ -599,31 +602,31 @@ BAD: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     ),
     "null": (
         with_column("x2", at(250, None)),
-        r"part-1.parquet, row group 2: row 50: column 'x2' is null, expected a number",
+        r"part-1.parquet, row group 2, row 50: column 'x2' is null, expected a number",
     ),
     "no arm": (
         with_column("arm", at(250, None)),
-        r"part-1.parquet, row group 2: row 50: column 'arm' is null",
+        r"part-1.parquet, row group 2, row 50: column 'arm' is null",
     ),
     "empty arm": (
         with_column("arm", at(250, "")),
-        r"part-1.parquet, row group 2: row 50: column 'arm' is empty",
+        r"part-1.parquet, row group 2, row 50: column 'arm' is empty",
     ),
     "nan": (
         with_column("x3", at(101, float("nan"))),
-        r"part-1.parquet, row group 1: row 1: column 'x3' is nan, expected a finite number",
+        r"part-1.parquet, row group 1, row 1: column 'x3' is nan, expected a finite number",
     ),
     "twice": (
         lambda t: t.append_column("x1", t["x0"]),
-        r"part-1.parquet: there are two columns 'x1'",
+        r"part-1.parquet: there are 2 columns 'x1'",
     ),
     "infinite": (
         with_column("reward", at(0, float("inf"))),
-        r"part-1.parquet, row group 0: row 0: column 'reward' is inf",
+        r"part-1.parquet, row group 0, row 0: column 'reward' is inf",
     ),
     "weight": (
         with_column("weight", at(7, 0.0)),
-        r"part-1.parquet, row group 0: row 7: column 'weight' is 0.0, expected above 0",
+        r"part-1.parquet, row group 0, row 7: column 'weight' is 0.0, expected above 0",
     ),
     "huge": (
         with_column("x0", at(3, 1e200)),
@@ -651,7 +654,7 @@ def test_files_that_are_no_files(
     whole = second.read_bytes()
     out = tmp_path / "state"
     cases = {
-        whole[: len(whole) // 2]: "part-1.parquet is damaged, or was not written to its end",
+        whole[: len(whole) // 2]: "part-1.parquet is damaged or incomplete",
         b"": "part-1.parquet is empty, expected a file that begins with PAR1 or ARROW1",
         b"arm,reward\na,1\n": "part-1.parquet is neither Parquet nor Arrow",
     }
@@ -743,7 +746,7 @@ def test_rows_are_told_as_they_stand(rng: np.random.Generator, tmp_path: Path) -
     table = pa.table(columns)
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=40)
     options: dict[str, Any] = {"features": FEATURES, "missing": "drop", "progress": False}
-    with pytest.raises(DataError, match=r"log.parquet, row group 1: row 31: column 'x2' is null"):
+    with pytest.raises(DataError, match=r"log.parquet, row group 1, row 31: column 'x2' is null"):
         rolin.fit(tmp_path / "log.parquet", **options)
     with pytest.raises(DataError, match=r"^row 71: column 'x2' is null"):
         rolin.fit(table.to_reader(max_chunksize=7), **options)
@@ -794,7 +797,7 @@ EXPORTED: dict[str, tuple[dict[str, Any], str]] = {
     "share": ({"chosen": [[0.7], [0.0]]}, "column 'chosen' holds lists of type double"),
     "texts": ({"rewards": [["1"], ["2"]]}, "column 'rewards' holds lists of type string"),
     "weight": ({"weights": [[0.0], [1.0]]}, "row 0: column 'weights' is 0.0, expected above 0"),
-    "place": ({"chosen": [[1], [2]]}, "row 1: column 'chosen' is not a place among the arms"),
+    "place": ({"chosen": [[1], [2]]}, "row 1: column 'chosen' is 2, expected an index into offered"),
     "length": ({"rewards": [[0.5, 1.0], [None]]}, "row 0: column 'rewards' has 2 items, expected 1"),
     "nan": ({"contexts": [[[1.0], [float("nan")]], [[3.0], [4.0]]]}, "row 0: column 'contexts' is nan"),
 }  # fmt: skip
@@ -822,16 +825,19 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "missing": ({"missing": "ignore"}, "missing='ignore', expected 'refuse', 'drop' or a number"),
     "true": ({"missing": True}, "missing=True, expected"),
     "engine": ({"engine": "hadoop"}, "engine='hadoop', expected None or one of dask, ray, spark"),
-    "address": ({"address": "tcp://x"}, "address='tcp://x', expected that of an engine"),
+    "address": ({"address": "tcp://x"}, "address='tcp://x', expected the address of a cluster"),
     "twice": ({"features": ["x0", "x0"]}, "a column of features is named twice"),
-    "one column": ({"weight": "reward"}, "arm, reward and weight are three columns"),
+    "one column": (
+        {"weight": "reward"},
+        "reward='reward' and weight='reward', expected different columns",
+    ),
     "number": ({"features": 5}, "features=5, expected names of columns"),
     "n_jobs": ({"n_jobs": 0}, "n_jobs=0, expected a number of workers"),
     "storage": ({"storage_options": 5}, "storage_options=5, expected a mapping"),
     "itself": ({"features": ["reward"]}, "column 'reward' cannot be a feature"),
     "map": ({"feature_map": {"a": 1}}, "expected a feature map"),
     "intercept": ({"intercept_std": -1.0}, "intercept_std=-1.0, expected a positive number"),
-    "kept": ({"checkpoint": "somewhere"}, "checkpoint=… is for files"),
+    "checkpoint": ({"checkpoint": "somewhere"}, "checkpoint=… is for files"),
     "engine of a table": ({"engine": "dask"}, "expected files to fold by dask"),
 }
 
@@ -884,7 +890,7 @@ def test_the_command_writes_a_state(
     for arguments, message in (
         (["--missing", "maybe"], "--missing maybe, expected refuse, drop or a number"),
         (["--storage", "anon"], "--storage anon, expected NAME=VALUE"),
-        (["--map", tmp_path / "no.json"], "there is no feature map"),
+        (["--feature-map", tmp_path / "no.json"], "there is no feature map"),
         (["--reward", "money"], "there is no column 'money'"),
         (["--out", path / "part-0.parquet"], "is, or would be, a part of the log"),
         (["--out", path / "state.parquet"], "is, or would be, a part of the log"),

@@ -603,14 +603,14 @@ def test_rankings_and_missing_rewards_are_refused() -> None:
     with pytest.raises(
         DataError, match=r"of 20 decisions have no reward, such as 'visit-.*missing=0\.0"
     ):
-        offline.read(bandit, first_place=True)
-    dropped = offline.read(bandit, first_place=True, missing="drop")
-    filled = offline.read(bandit, first_place=True, missing=-1.0)
+        offline.read(bandit, first_rank=True)
+    dropped = offline.read(bandit, first_rank=True, missing="drop")
+    filled = offline.read(bandit, first_rank=True, missing=-1.0)
     assert len(dropped) < len(filled) == 20
     assert (filled.rewards == -1.0).sum() == 20 - len(dropped)
     for wrong in ("ignore", float("nan"), True):
         with pytest.raises(InputError, match="missing"):
-            offline.read(bandit, first_place=True, missing=wrong)
+            offline.read(bandit, first_rank=True, missing=wrong)
     silent = Bandit(rolin.RoLinTS(n_features=2, seed=7), propensities=False)
     silent.reward(silent.decide(np.eye(2)).id, 1.0)
     with pytest.raises(DataError, match="has no propensity, without which"):
@@ -679,11 +679,11 @@ def test_open_bandit_logs_are_read(rng: np.random.Generator, tmp_path: Path) -> 
     assert offline.evaluate(log, "uniform")["IPS"].value == pytest.approx(rows["click"].mean())
     rows.assign(click=["yes"] * 400).to_csv(folder / "all.csv")
     with pytest.raises(
-        DataError, match=r"all\.csv, row 1: click is 'yes', expected a finite number"
+        DataError, match=r"all\.csv, row 1: column 'click' is 'yes', expected a finite number"
     ):
         offline.read(folder)
     rows.drop(columns="click").to_csv(folder / "all.csv")
-    with pytest.raises(DataError, match=r"all\.csv has no column 'click'"):
+    with pytest.raises(DataError, match=r"all\.csv: there is no column 'click'"):
         offline.read(folder)
     with pytest.raises(DataError, match="not a campaign of the Open Bandit Dataset"):
         offline.read(tmp_path)
@@ -846,7 +846,7 @@ def test_the_command_line_evaluates(bandit: Bandit, tmp_path: Path, rolin_comman
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert "uniform, by 119 logged decisions" in run.stdout
-    assert "LinUCB, learning as it goes: replay kept" in run.stdout
+    assert "LinUCB, learning from the log: replay kept" in run.stdout
     with Bandit(rolin.Greedy(n_features=1, seed=1), journal=tmp_path / "greedy.db") as greedy:
         for _ in range(60):
             greedy.reward(greedy.decide([[0.0], [1.0]]).id, 1.0)
@@ -860,7 +860,7 @@ def test_the_command_line_evaluates(bandit: Bandit, tmp_path: Path, rolin_comman
     assert (tmp_path / "two.png").exists()
     obd = open_bandit_files(tmp_path / "obd", np.random.default_rng(1))
     run = cli(obd, "--policy", "LogisticRoLinTS")
-    assert "LogisticRoLinTS, learning as it goes: replay kept" in run.stdout, run.stderr
+    assert "LogisticRoLinTS, learning from the log: replay kept" in run.stdout, run.stderr
     for wrong in (
         [tmp_path / "j.db", "--policy", "Magic"],
         [tmp_path / "j.db", "--policy", ""],

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.errors import InputError, NotFiniteError, ParameterError
+from rolin.errors import InputError, ParameterError
 from rolin.features import kernels
 from rolin.features.base import ARM
 from rolin.features.columns import Column, Values
+from rolin.features.field_error import FieldError, NotFiniteFieldError
 from rolin.features.fields import LARGEST, Boolean, Category, Field, Number, Tags
 from rolin.features.tables import DEEPEST, Table, flatten, value_at
 from rolin.features.values import REMEMBERED, BadValue, is_missing, text, told, truth
@@ -297,10 +298,9 @@ def _value_at(row: dict[str, Any], name: str, whose: Whose, i: int) -> Any:
 
 def _error(name: str, bad: BadValue, whose: Whose) -> InputError:
     infinite = isinstance(bad.value, float) and not math.isfinite(bad.value)
-    kind = NotFiniteError if infinite else InputError
-    return kind(
-        f"field {name!r} of {whose(bad.place)} is {told(bad.value)}, expected {bad.expected}"
-    )
+    kind = NotFiniteFieldError if infinite else FieldError
+    problem = f"is {told(bad.value)}, expected {bad.expected}"
+    return kind.of(name, bad.place, whose(bad.place), problem)
 
 
 def _check(what: str, name: Any, field: Any, objects: Set[str]) -> None:

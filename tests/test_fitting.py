@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -25,11 +26,13 @@ from hypothesis import strategies as st
 
 import rolin
 from rolin import fitting
+from rolin._support.parallel import worker_count
 from rolin.errors import DataError, MissingExtra, ParameterError, StateFileError, Unsupported
 from rolin.features import Category, Number
 from rolin.fitting import partitions
-from rolin.logs import batches
+from rolin.logs import batches, files
 from rolin.logs.export import export
+from rolin.logs.rules import BadCell
 from rolin.model.moments import Moments
 
 Command = Callable[..., tuple[int, str]]
@@ -758,6 +761,64 @@ def test_rows_are_told_as_they_stand(rng: np.random.Generator, tmp_path: Path) -
         rolin.fit(raw.to_reader(max_chunksize=7), feature_map=features, progress=False)
     with pytest.raises(DataError, match=r"there is no column 'price', a field of the map"):
         rolin.fit(raw.drop_columns(["price"]), feature_map=features, progress=False)
+
+
+def test_nan_is_a_missing_reward_in_every_kind_of_table() -> None:
+    """Arrow has null and NaN, pandas has NaN only: the same log, the same fit."""
+    frame = pd.DataFrame({"arm": ["a", "b"], "reward": [1.0, np.nan], "x": [1.0, 2.0]})
+    table = pa.table({"arm": ["a", "b"], "reward": [1.0, float("nan")], "x": [1.0, 2.0]})
+    for source in (frame, table):
+        with pytest.raises(DataError, match="row 1: column 'reward' is missing"):
+            rolin.fit(source, progress=False)
+        assert rolin.fit(source, missing="drop", progress=False).moments.arms == ("a",)
+        assert rolin.fit(source, missing=0.5, progress=False).moments.count == 2
+
+
+def test_an_empty_text_is_an_arm_where_arms_are_listed() -> None:
+    """As in a journal; in a column of its own, an empty cell is no name."""
+    found = rolin.fit(exported(offered=[["", "b"], ["", "b"]]), missing=0.0, progress=False)
+    assert set(found.moments.arms) == {"", "b"}
+
+
+def test_errors_carry_the_cell() -> None:
+    """Column, row and text, also after they were sent to another process."""
+    table = pa.table({"arm": ["a", None], "reward": [1.0, 2.0]})
+    with pytest.raises(BadCell) as caught:
+        rolin.fitting.Fold.of(table)(table)
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert (error.column, error.row) == ("arm", 1)
+        assert str(error) == f"row 1: column 'arm' {error.text}"
+
+
+def test_a_fit_is_shown(rng: np.random.Generator) -> None:
+    """One line for the interpreter, an escaped table for notebooks."""
+    columns = log(rng, 300)
+    columns["<b>&age"] = columns.pop("x0")
+    found = rolin.fit(pa.table(columns), features=["<b>&age", "x1"], progress=False)
+    assert repr(found) == "<Fit: 300 rewards of 7 arms, 2 features>"
+    html = found._repr_html_()
+    assert "<b>" not in html
+    assert "&lt;b&gt;&amp;age, x1" in html
+    assert [html.count(name) for name in ("noise_std", "arm_std", "coef_std")] == [1, 1, 1]
+    empty = rolin.fit(pa.table(columns).slice(0, 0), features=["x1"], progress=False)
+    assert "0 rewards of 0 arms" in empty._repr_html_()
+
+
+def test_progress_of_a_fit(rng: np.random.Generator, tmp_path: Path) -> None:
+    """A function is told all bytes; a label is no longer taken."""
+    path = folder_of(log(rng), tmp_path / "log")
+    steps: list[int] = []
+    rolin.fit(path, features=FEATURES, progress=steps.append)
+    assert min(steps) > 0
+    assert len(steps) == len(batches.partitions_of(files.look(files.files_of(path, {}), {})))
+    with pytest.raises(ParameterError, match="progress='folding', expected True, False or a func"):
+        rolin.fit(path, features=FEATURES, progress="folding")  # type: ignore[arg-type]
+
+
+def test_n_jobs_is_that_of_joblib() -> None:
+    """None is one, -1 all cores, -2 all but one."""
+    for n_jobs in (None, 1, 3, -1, -2, -1000):
+        assert worker_count(n_jobs) == joblib.effective_n_jobs(n_jobs)
 
 
 @pytest.mark.parametrize("kind", [pa.bool_(), pa.decimal128(5, 1), pa.int8(), pa.float32()])

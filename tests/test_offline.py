@@ -250,7 +250,7 @@ def test_replay_is_the_policys_own_play(uniform: bool) -> None:
             result = offline.replay(log, policy, seed=i)
         assert policy.arms == []
         got.append(result.rewards[:20].mean())
-        kept.append(len(result.kept) / n)
+        kept.append(len(result.rows) / n)
         alone = rolin.RoLinTS(n_features=D, noise_std=0.1, seed=1000 + i)
         rewards = []
         for _ in range(20):
@@ -284,7 +284,7 @@ def test_replay_intervals() -> None:
     result = offline.replay(log, Always(n_features=0), learn=False)
     assert result.value == result.low == pytest.approx(0.0, abs=1e-12)
     assert 0.01 < result.high < 0.1
-    assert "replay kept" in str(result)
+    assert "replay used" in str(result)
     assert "logged: 0" in str(result)
 
 
@@ -322,10 +322,10 @@ def test_replay_refuses_what_it_cannot_do(rng: np.random.Generator) -> None:
     log = DecisionLog(["a", "b"], np.zeros((40, 2, 0)), chosen, np.ones(40), certain)
     with pytest.raises(DataError, match="least propensity is 0"):
         offline.replay(log, rolin.Uniform(n_features=0))
-    with pytest.warns(OverlapWarning, match="kept only"):
+    with pytest.warns(OverlapWarning, match="used only"):
         offline.replay(log, rolin.Uniform(n_features=0, seed=1), least_propensity=0.5)
     other = DecisionLog(["b", "a"], np.zeros((40, 2, 0)), chosen + 1, np.ones(40), np.full(40, 0.5))
-    with pytest.raises(DataError, match="kept 0 decisions"):
+    with pytest.raises(DataError, match="used 0 decisions"):
         offline.replay(other, Always(n_features=0))
     with pytest.raises(ParameterError, match="expected a policy"):
         offline.replay(log, "uniform")  # type: ignore[arg-type]
@@ -356,7 +356,7 @@ def test_too_little_overlap_is_said(rng: np.random.Generator) -> None:
     with pytest.warns(OverlapWarning) as said:
         report = offline.evaluate(log, np.tile([0.0, 1.0], (n, 1)))
     text = " ".join(str(warning.message) for warning in said)
-    assert "too little to say anything" in text
+    assert "too few for a conclusion" in text
     assert "one decision has 100 % of all weight" in text
     assert report.effective_n == pytest.approx(1.0)
     log = DecisionLog(
@@ -410,7 +410,7 @@ def test_wrong_propensities_are_found(kind: str, rng: np.random.Generator) -> No
     assert offline.check_propensities(log).ok
     with pytest.warns(OverlapWarning, match="propensities are wrong"):
         report = offline.evaluate(bad, target)
-    assert str(report).endswith("So the log cannot tell.")
+    assert str(report).endswith("The log is inconclusive.")
 
 
 def test_wrong_propensities_of_chosen_arms_are_found(rng: np.random.Generator) -> None:
@@ -551,9 +551,9 @@ def test_a_policy_that_has_learned_from_the_log_is_flattered(bandit: Bandit) -> 
     log = offline.read(bandit)
     with pytest.warns(OverlapWarning) as said:
         report = offline.evaluate(log, bandit)
-    assert any("has learned from these very decisions" in str(w.message) for w in said)
+    assert any("has learned from these decisions" in str(w.message) for w in said)
     assert report.notes
-    assert report.verdict == "So the log cannot tell."
+    assert report.verdict == "The log is inconclusive."
     other = rolin.RoLinTS(n_features=2, seed=1)
     for i in range(30):  # alike, but not the same
         other.update(log.arms[i][log.chosen[i]], log.contexts[i][log.chosen[i]], log.rewards[i])
@@ -568,13 +568,16 @@ def test_the_verdict() -> None:
     log = simulated(np.random.default_rng(1), 2000)
     best = np.eye(K)[(np.array(log.contexts) @ THETA + EFFECT).argmax(axis=1)]
     worst = np.eye(K)[(np.array(log.contexts) @ THETA + EFFECT).argmin(axis=1)]
-    assert "it is better than what was logged by 0." in offline.evaluate(log, best).verdict
-    assert "it is worse than what was logged by 0." in offline.evaluate(log, worst).verdict
-    assert "cannot be told from" in offline.evaluate(log, log.propensities or []).verdict
+    assert "it is better than the log by 0." in offline.evaluate(log, best).verdict
+    assert "it is worse than the log by 0." in offline.evaluate(log, worst).verdict
+    assert (
+        "no difference to the log is detected"
+        in offline.evaluate(log, log.propensities or []).verdict
+    )
     same = DecisionLog(
         log.arms, log.contexts, log.chosen, np.full(2000, 0.3), log.propensities or []
     )
-    assert "cannot be told from" in offline.evaluate(same, best).verdict
+    assert "no difference to the log is detected" in offline.evaluate(same, best).verdict
 
 
 def test_a_changing_control_group_is_noticed(rng: np.random.Generator) -> None:
@@ -590,6 +593,68 @@ def test_a_changing_control_group_is_noticed(rng: np.random.Generator) -> None:
     )
     with pytest.warns(OverlapWarning, match="50 % of the first half and 0 % of the second"):
         offline.lift(log)
+
+
+def test_results_are_tables_and_short_texts(rng: np.random.Generator) -> None:
+    """A line for the interpreter, an escaped table for notebooks, a frame for pandas."""
+    log = simulated(rng, 300)
+    hostile = "<script>alert('x')</script> & \"co\""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OverlapWarning)
+        report = offline.evaluate(log, "uniform", label=hostile)
+        result = offline.replay(log, rolin.RoLinTS(n_features=D, seed=0))
+    html = report._repr_html_()
+    assert "<script" not in html
+    assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt; &amp; &quot;co&quot;" in html
+    assert html.count("<tr>") == 7  # the header, what was logged, and five estimators
+    assert report.verdict in html
+    assert "\n" not in repr(report)
+    assert f"DR {report['DR'].value:.4g}" in repr(report)
+    assert str(report).count("\n") > 6
+    frame = result.to_frame()
+    assert frame["row"].tolist() == result.rows.tolist()
+    assert frame["mean_reward"].iloc[-1] == pytest.approx(result.rewards.mean())
+    assert repr(result) == f"<Replay: {result}>"
+    calibration = offline.check_propensities(log)
+    groups = calibration.to_frame()
+    assert groups["by"].tolist().count("arm") == len(calibration.by_arm)
+    assert list(groups.columns) == ["by", "name", "offered", "expected", "observed", "std", "z"]
+    assert "\n" not in repr(calibration)
+    control = DecisionLog(
+        log.arms, log.contexts, log.chosen, log.rewards, log.propensities or [],
+        control=np.arange(300) % 3 == 0,
+    )  # fmt: skip
+    lift = offline.lift(control)
+    assert lift.to_frame().iloc[0].to_dict() == lift._asdict()
+
+
+def test_progress_is_reported(rng: np.random.Generator) -> None:
+    """One step per decision, to a function; anything but a bool or a function is rejected."""
+    log = simulated(rng, 100)
+    steps: list[int] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OverlapWarning)  # 100 decisions are few
+        offline.replay(log, rolin.Uniform(n_features=D, seed=0), progress=steps.append)
+        assert sum(steps) == 100
+        offline.evaluate(log, "uniform", progress=steps.append)
+    assert sum(steps) == 200
+    for wrong in ("evaluating", 1, None):
+        with pytest.raises(
+            ParameterError, match=r"progress=.*, expected True, False or a function"
+        ):
+            offline.evaluate(log, "uniform", progress=wrong)  # type: ignore[arg-type]
+
+
+def test_a_table_without_all_rewards_follows_the_same_rule() -> None:
+    """Refused, dropped or filled, as in a fit; NaN and null are both missing."""
+    table = pd.DataFrame({
+        "arm": ["a", "b", "a", "b"], "reward": [1.0, None, 0.0, 1.0], "propensity": 0.5, "x": 1.0,
+    })  # fmt: skip
+    with pytest.raises(DataError, match=r"row 2: column 'reward' is missing.*missing='drop'"):
+        offline.read(table, features=["x"])
+    assert offline.read(table, features=["x"], missing="drop").rewards.tolist() == [1.0, 0.0, 1.0]
+    filled = offline.read(table, features=["x"], missing=-1.0)
+    assert filled.rewards.tolist() == [1.0, -1.0, 0.0, 1.0]
 
 
 def test_rankings_and_missing_rewards_are_refused() -> None:
@@ -701,7 +766,7 @@ def test_bad_logs_are_refused() -> None:
     }  # fmt: skip
     assert len(DecisionLog(**good)) == 2
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"chosen": [0, 2]}, "decision 2: chosen is 2, of 2 arms"),
+        ({"chosen": [0, 2]}, "decision 2: chosen is 2, expected an index of 2 arms"),
         ({"chosen": [0, -1]}, "decision 2: chosen is -1"),
         ({"chosen": [0.0, 1.0]}, "whole numbers"),
         ({"chosen": [0]}, "chosen has shape"),
@@ -800,7 +865,7 @@ def test_arms_that_a_policy_has_removed(rng: np.random.Generator) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OverlapWarning)
         result = offline.replay(log, policy)
-    assert (log.chosen[result.kept] != 0).all()
+    assert (log.chosen[result.rows] != 0).all()
 
 
 def test_a_logistic_reward_model(rng: np.random.Generator) -> None:
@@ -846,7 +911,7 @@ def test_the_command_line_evaluates(bandit: Bandit, tmp_path: Path, rolin_comman
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert "uniform, by 119 logged decisions" in run.stdout
-    assert "LinUCB, learning from the log: replay kept" in run.stdout
+    assert "LinUCB, learning from the log: replay used" in run.stdout
     with Bandit(rolin.Greedy(n_features=1, seed=1), journal=tmp_path / "greedy.db") as greedy:
         for _ in range(60):
             greedy.reward(greedy.decide([[0.0], [1.0]]).id, 1.0)
@@ -860,7 +925,7 @@ def test_the_command_line_evaluates(bandit: Bandit, tmp_path: Path, rolin_comman
     assert (tmp_path / "two.png").exists()
     obd = open_bandit_files(tmp_path / "obd", np.random.default_rng(1))
     run = cli(obd, "--policy", "LogisticRoLinTS")
-    assert "LogisticRoLinTS, learning from the log: replay kept" in run.stdout, run.stderr
+    assert "LogisticRoLinTS, learning from the log: replay used" in run.stdout, run.stderr
     for wrong in (
         [tmp_path / "j.db", "--policy", "Magic"],
         [tmp_path / "j.db", "--policy", ""],

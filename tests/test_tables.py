@@ -15,7 +15,14 @@ import pytest
 
 import rolin
 from rolin import Bandit
-from rolin.errors import ArmError, DataError, InputError, RewardConflict, UnknownOption
+from rolin.errors import (
+    ArmError,
+    DataError,
+    InputError,
+    ParameterError,
+    RewardConflict,
+    UnknownOption,
+)
 from rolin.journal import MemoryJournal, SQLiteJournal
 from rolin.journal.folding import packed
 from rolin.logs.dsjson import read_dsjson
@@ -398,6 +405,42 @@ def test_frames_of_every_kind(bandit: Bandit, tmp_path: Path) -> None:
     plain = pd.DataFrame({"arm": ["a", "b"], "x": [1, None], "reward": [1, 2]}).convert_dtypes()
     with pytest.raises(DataError, match="row 2: column 'x' is missing"):
         past_decisions(plain, features=["x"])
+
+
+def test_a_frame_of_whatever_has_a_journal(bandit: Bandit, tmp_path: Path) -> None:
+    """A journal, its file or a bandit; anything else is named."""
+    expected = to_frame(bandit.journal)
+    pd.testing.assert_frame_equal(to_frame(bandit), expected)
+    with Bandit(POLICIES["learned scales"](), journal=tmp_path / "j.db") as stored:
+        play(stored, 5)
+        rows = to_frame(stored)
+    for path in (tmp_path / "j.db", str(tmp_path / "j.db")):
+        pd.testing.assert_frame_equal(to_frame(path), rows)
+    for wrong in (7, None, bandit.policy):
+        with pytest.raises(ParameterError, match="expected a journal, the path of its file, or a"):
+            to_frame(wrong)
+
+
+def test_an_export_reports_its_progress(bandit: Bandit, tmp_path: Path) -> None:
+    """One step per decision."""
+    steps: list[int] = []
+    assert export(bandit.journal, tmp_path / "log.csv", progress=steps.append) == sum(steps) == 41
+    with pytest.raises(ParameterError, match="progress='exporting'"):
+        export(bandit.journal, tmp_path / "log.csv", progress="exporting")  # type: ignore[arg-type]
+
+
+def test_rows_without_a_reward_follow_the_rule() -> None:
+    """Refused by default; dropped or filled on request, also in an import."""
+    frame = pd.DataFrame({"arm": ["a", "b"], "reward": [1.0, None], "x": [0.1, 0.2]})
+    assert len(past_decisions(frame, features=["x"], missing="drop")) == 1
+    filled = past_decisions(frame, features=["x"], missing=0.5)
+    assert [past.outcomes[0].value for past in filled] == [1.0, 0.5]
+    bandit = Bandit(rolin.RoLinTS(n_features=1, seed=1))
+    assert bandit.import_log(frame, features=["x"], missing="drop") == 1
+    with pytest.raises(ParameterError, match="missing='ignore', expected"):
+        past_decisions(frame, features=["x"], missing="ignore")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="column 'reward' cannot be a feature"):
+        past_decisions(frame, features=["reward"])
 
 
 def test_options_that_a_source_does_not_have(bandit: Bandit, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def run(
                     text = f"{name}, learning from the log: {result}"
                     reports.append(
                         {"policy": name, "replay": result.value, "low": result.low,
-                         "high": result.high, "kept": len(result.kept), "n": len(read)}
+                         "high": result.high, "kept": len(result.rows), "n": len(read)}
                     )  # fmt: skip
                 else:
                     report = offline.evaluate(

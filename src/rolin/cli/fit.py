@@ -103,7 +103,9 @@ def run(
         raise DataError("the log has no rows with a reward")
     text = str(found)
     found.save(out)
-    typer.echo(f"{text}\nFitted in {took:.1f} s. Start a policy from it: rolin.load({str(out)!r})")
+    typer.echo(
+        f"{text}\nFitted in {took:.1f} s. Start a policy from it: rolin.RoLinTS.from_fit({str(out)!r})"
+    )
 
 
 def _check_apart(out: Path, log: list[str]) -> None:

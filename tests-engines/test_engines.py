@@ -133,7 +133,7 @@ def slow(folder: Path, seconds: float, deadly: str | None = None) -> Callable[..
     notes = str(folder)
 
     class Slow(Fold):
-        def fold(self, batch: Any) -> Moments:
+        def __call__(self, batch: Any) -> Moments:
             import os
             import signal
             import time
@@ -144,7 +144,7 @@ def slow(folder: Path, seconds: float, deadly: str | None = None) -> Callable[..
             with open(f"{notes}/{os.getpid()}-{uuid.uuid4().hex}", "w"):
                 pass
             time.sleep(seconds)
-            return Fold(**vars(self)).fold(batch)
+            return Fold(**vars(self))(batch)
 
     def make(*arguments: Any, **options: Any) -> Fold:
         return Slow(**vars(Fold.of(*arguments, **options)))

@@ -41,7 +41,7 @@ GROUPS = 12
 
 
 @pytest.fixture(scope="module", autouse=True)
-def small_pieces() -> Iterator[None]:
+def small_partitions() -> Iterator[None]:
     """Every row group is a partition, so that small files make many."""
     before, batches._BYTES = batches._BYTES, 1
     yield
@@ -133,7 +133,7 @@ def slow(folder: Path, seconds: float, deadly: str | None = None) -> Callable[..
     notes = str(folder)
 
     class Slow(Fold):
-        def fold(self, batch: Any) -> Moments:
+        def __call__(self, batch: Any) -> Moments:
             import os
             import signal
             import time
@@ -144,7 +144,7 @@ def slow(folder: Path, seconds: float, deadly: str | None = None) -> Callable[..
             with open(f"{notes}/{os.getpid()}-{uuid.uuid4().hex}", "w"):
                 pass
             time.sleep(seconds)
-            return Fold(**vars(self)).fold(batch)
+            return Fold(**vars(self))(batch)
 
     def make(*arguments: Any, **options: Any) -> Fold:
         return Slow(**vars(Fold.of(*arguments, **options)))
@@ -185,7 +185,7 @@ def test_a_killed_worker_counts_once(
 def test_workers_that_die_again_and_again_are_told(
     engine: Any, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file and the row group are named, and the finished part is kept."""
+    """The file and the row group are named, and the finished part is stored."""
     table = pq.read_table(log / "part-0.parquet")
     arms = table["arm"].to_pylist()
     arms[2500] = "deadly"
@@ -193,11 +193,11 @@ def test_workers_that_die_again_and_again_are_told(
     pq.write_table(table.set_column(0, "arm", pa.array(arms)), target, row_group_size=1000)
     made = slow(tmp_path, 0.0, deadly="deadly")
     monkeypatch.setattr(log_fit, "Fold", type("Made", (), {"of": staticmethod(made)}))
-    kept = tmp_path / "kept"
-    with pytest.raises(EngineError, match=r"log.parquet, row group 2, perhaps for want of memory"):
-        rolin.fit(target, engine=engine, checkpoint=kept, progress=False)
+    stored = tmp_path / "stored"
+    with pytest.raises(EngineError, match=r"log.parquet, row group 2, perhaps for lack of memory"):
+        rolin.fit(target, engine=engine, checkpoint=stored, progress=False)
     if engine != "spark":  # whose round is all or nothing
-        assert rolin.model.state_file.read(kept).settings["folded"] == 2
+        assert rolin.model.state_file.read(stored).settings["folded"] == 2
 
 
 def test_bad_data_is_named_by_a_worker(engine: Any, log: Path, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_bad_data_is_named_by_a_worker(engine: Any, log: Path, tmp_path: Path) -
     values[1234] = None
     target = tmp_path / "log.parquet"
     pq.write_table(table.set_column(5, "x3", pa.array(values)), target, row_group_size=1000)
-    with pytest.raises(DataError, match=r"log.parquet, row group 1: row 234: column 'x3' is null"):
+    with pytest.raises(DataError, match=r"log.parquet, row group 1, row 234: column 'x3' is null"):
         rolin.fit(target, engine=engine, progress=False)
 
 
@@ -325,7 +325,7 @@ def test_dask_at_an_address(log: Path, local: Moments, tmp_path: Path) -> None:
 
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "2s"}),
-        pytest.raises(EngineError, match=f"there is no Dask at tcp://127.0.0.1:{port}"),
+        pytest.raises(EngineError, match=f"no Dask cluster answers at tcp://127.0.0.1:{port}"),
     ):
         rolin.fit(log, engine="dask", address=address, progress=False)
 
@@ -345,7 +345,7 @@ def test_a_worker_without_memory_is_told(tmp_path: Path) -> None:
             n_workers=1, threads_per_worker=1, memory_limit="260MB", dashboard_address=None
         ) as cluster,
         Client(cluster),
-        pytest.raises(EngineError, match=r"wide.parquet, row group 0, perhaps for want of memory"),
+        pytest.raises(EngineError, match=r"wide.parquet, row group 0, perhaps for lack of memory"),
     ):
         rolin.fit(target, features="x", engine="dask", progress=False)
 

@@ -372,7 +372,7 @@ def test_catalogues_are_read_from_files(
         rolin.Catalogue.read(policy, tmp_path / "a", dtype="int8")
     spoilt = columns.slice(0, 3).set_column(2, "x1", pa.array([1.0, None, 2.0]))
     pq.write_table(spoilt, tmp_path / "a" / "3.parquet")
-    with pytest.raises(DataError, match=r"3.parquet, row group 0: row 1: column 'x1' is null"):
+    with pytest.raises(DataError, match=r"3.parquet, row group 0, row 1: column 'x1' is null"):
         rolin.Catalogue.read(policy, tmp_path / "a")
 
 

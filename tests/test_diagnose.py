@@ -287,12 +287,12 @@ def test_arms_are_read_as_they_are_written(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not a file"):
         read_log(tmp_path)
     path.write_text("arm,reward,x\na,1,2\n")
-    with pytest.raises(DataError, match="has no column ''"):
+    with pytest.raises(DataError, match="there is no column ''"):
         read_log(path, weight="")
     pd.DataFrame({"arm": ["a"], "reward": [pd.Timestamp("2020")]}).to_parquet(
         tmp_path / "l.parquet"
     )
-    with pytest.raises(DataError, match="reward holds times, expected numbers"):
+    with pytest.raises(DataError, match="column 'reward' holds times, expected numbers"):
         read_log(tmp_path / "l.parquet")
 
 
@@ -303,7 +303,7 @@ def test_the_reward_is_no_feature(rng: np.random.Generator, tmp_path: Path) -> N
         read_log(tmp_path / "log.csv", features=["age", "reward"])
     (tmp_path / "log.txt").write_bytes((tmp_path / "log.csv").read_bytes())
     result = CliRunner().invoke(app, ["diagnose", str(tmp_path / "log.txt")])
-    assert "a log has a name that ends in .csv" in str(result.exception)
+    assert "the name of a log ends in .csv" in str(result.exception)
 
 
 def test_a_state_is_diagnosed(rng: np.random.Generator, tmp_path: Path) -> None:
@@ -322,15 +322,15 @@ def test_a_state_is_diagnosed(rng: np.random.Generator, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.drop(columns="reward"), "has no column 'reward', only 'arm', 'age'"),
+        (lambda t: t.drop(columns="reward"), "there is no column 'reward', only 'arm', 'age'"),
         (
             lambda t: t.assign(reward=["x", *t.reward[1:]]),
-            "row 1: reward is 'x', expected a finite",
+            "row 1: column 'reward' is 'x', expected a finite",
         ),
-        (lambda t: t.assign(age=[*t.age[:-1], np.inf]), "row 1500: age is inf"),
+        (lambda t: t.assign(age=[*t.age[:-1], np.inf]), "row 1500: column 'age' is inf"),
         (lambda t: t.assign(arm=[None, *t.arm[1:]]), "row 1: column 'arm' is empty"),
         (lambda t: t[:0], "has no rows"),
-        (lambda t: t.assign(reward=pd.Timestamp("2020")), "reward is '2020-01-01'"),
+        (lambda t: t.assign(reward=pd.Timestamp("2020")), "column 'reward' is '2020-01-01'"),
     ],
 )
 def test_malformed_logs_name_row_and_column(

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -25,11 +26,13 @@ from hypothesis import strategies as st
 
 import rolin
 from rolin import fitting
+from rolin._support.parallel import worker_count
 from rolin.errors import DataError, MissingExtra, ParameterError, StateFileError, Unsupported
 from rolin.features import Category, Number
 from rolin.fitting import partitions
-from rolin.logs import batches
+from rolin.logs import batches, files
 from rolin.logs.export import export
+from rolin.logs.rules import BadCell
 from rolin.model.moments import Moments
 
 Command = Callable[..., tuple[int, str]]
@@ -307,7 +310,7 @@ def test_a_table_of_decisions_is_a_log(tmp_path: Path, rng: np.random.Generator)
 def test_rows_without_a_reward(missing: Any, rows: list[int]) -> None:
     """They are refused, left out, or counted as a number."""
     table = pa.table({"arm": ["a", "b", "a"], "reward": [1.0, None, 3.0], "x": [1.0, 2.0, 3.0]})
-    with pytest.raises(DataError, match="row 1: column 'reward' is null"):
+    with pytest.raises(DataError, match="row 1: column 'reward' is missing"):
         rolin.fit(table, progress=False)
     rewards = np.array([1.0, 0.0, 3.0])[rows]
     arms = [["a", "b", "a"][i] for i in rows]
@@ -406,21 +409,21 @@ def test_a_fold_that_was_stopped_goes_on(
     table = pq.read_table(bad)
     spoilt = table.set_column(1, "reward", pa.array([*table["reward"].to_pylist()[:-1], None]))
     pq.write_table(spoilt, bad, row_group_size=100)
-    kept = tmp_path / "kept"
-    with pytest.raises(DataError, match=r"part-1.parquet, row group 4: row 99: column 'reward'"):
-        rolin.fit(path, features=FEATURES, checkpoint=kept, n_jobs=1, progress=False)
-    assert kept.exists()
+    stored = tmp_path / "stored"
+    with pytest.raises(DataError, match=r"part-1.parquet, row group 4, row 99: column 'reward'"):
+        rolin.fit(path, features=FEATURES, checkpoint=stored, n_jobs=1, progress=False)
+    assert stored.exists()
     for options, what in (({"features": ["x0"]}, "columns"), ({"missing": "drop"}, "missing")):
-        with pytest.raises(ParameterError, match=f"that was stopped, of other {what}"):
+        with pytest.raises(ParameterError, match=f"is the checkpoint of a fit with other {what}"):
             rolin.fit(
-                path, **{"features": FEATURES, "checkpoint": kept, "progress": False, **options}
+                path, **{"features": FEATURES, "checkpoint": stored, "progress": False, **options}
             )
     before = bad.stat()
     os.utime(
         bad, ns=(before.st_atime_ns, before.st_mtime_ns + 1)
     )  # another file, as far as one can know
-    with pytest.raises(ParameterError, match=r"of other files \(or they have changed\)"):
-        rolin.fit(path, features=FEATURES, checkpoint=kept, progress=False)
+    with pytest.raises(ParameterError, match=r"with other files \(or they have changed\)"):
+        rolin.fit(path, features=FEATURES, checkpoint=stored, progress=False)
     os.utime(bad, ns=(before.st_atime_ns, before.st_mtime_ns))
     read: list[Any] = []
     fold_partition = partitions.fold_partition
@@ -431,14 +434,14 @@ def test_a_fold_that_was_stopped_goes_on(
 
     monkeypatch.setattr("rolin.fitting.log_fit.fold_partition", noted)
     with pytest.raises(DataError):
-        rolin.fit(path, features=FEATURES, checkpoint=kept, n_jobs=1, progress=False)
+        rolin.fit(path, features=FEATURES, checkpoint=stored, n_jobs=1, progress=False)
     assert [(p.path, p.first) for p in read] == [(str(bad), 4)]
-    state = rolin.model.state_file.read(kept)
+    state = rolin.model.state_file.read(stored)
     assert state.settings["folded"] == 9
     with pytest.raises(StateFileError):
-        rolin.load(kept)  # half a log is not a state
+        rolin.load(stored)  # half a log is not a state
     with pytest.raises(StateFileError, match="holds only a part of the log"):
-        rolin.RoLinTS.from_fit(kept)
+        rolin.RoLinTS.from_fit(stored)
 
 
 _KILLED = """
@@ -463,14 +466,17 @@ def test_a_fold_that_was_killed_goes_on(
     """Killed in the middle: the same call ends with the evidence of all rows, each once."""
     columns = log(rng, 2000)
     path = folder_of(columns, tmp_path / "log", files=2, group=50)
-    kept, out = tmp_path / "kept", tmp_path / "state"
-    arguments = [sys.executable, "-c", _KILLED, str(path), str(kept), str(out)]
+    stored, out = tmp_path / "stored", tmp_path / "state"
+    arguments = [sys.executable, "-c", _KILLED, str(path), str(stored), str(out)]
     killed = 0
     for _ in range(kills):
         process = subprocess.Popen(arguments)
         began = time.monotonic()
         while process.poll() is None and time.monotonic() - began < 60:
-            if kept.exists() and rolin.model.state_file.read(kept).settings["folded"] > killed * 5:
+            if (
+                stored.exists()
+                and rolin.model.state_file.read(stored).settings["folded"] > killed * 5
+            ):
                 break
             time.sleep(0.01)
         if process.poll() is None:
@@ -478,11 +484,11 @@ def test_a_fold_that_was_killed_goes_on(
             killed += 1
         process.wait()
         assert not out.exists()
-        assert rolin.model.state_file.read(kept).settings["folded"] > 0
+        assert rolin.model.state_file.read(stored).settings["folded"] > 0
     assert killed == kills
     subprocess.run(arguments, check=True)
     same(rolin.RoLinTS.from_fit(out).moments, oracle(columns, weighted=False))
-    assert not kept.exists()
+    assert not stored.exists()
 
 
 def test_an_interrupt_counts_nothing_twice(
@@ -491,7 +497,7 @@ def test_an_interrupt_counts_nothing_twice(
     """Wherever Ctrl-C strikes between two partitions, the fold goes on to the same evidence."""
     monkeypatch.setattr(batches, "_BYTES", 1)
     columns = log(rng, 500)
-    path, kept = folder_of(columns, tmp_path / "log", files=1, group=50), tmp_path / "kept"
+    path, stored = folder_of(columns, tmp_path / "log", files=1, group=50), tmp_path / "stored"
 
     class Interrupted:
         """A total, or a bar, that is interrupted now and then: before, within and after adding."""
@@ -518,7 +524,7 @@ def test_an_interrupt_counts_nothing_twice(
     found = None
     for _ in range(40):
         try:
-            found = rolin.fit(path, features=FEATURES, checkpoint=kept, n_jobs=1, progress=False)
+            found = rolin.fit(path, features=FEATURES, checkpoint=stored, n_jobs=1, progress=False)
             break
         except KeyboardInterrupt:
             continue
@@ -526,9 +532,9 @@ def test_an_interrupt_counts_nothing_twice(
     assert found is not None
     monkeypatch.undo()
     same(found.moments, oracle(columns, weighted=False))
-    assert kept.exists()  # until what was found is saved
+    assert stored.exists()  # until what was found is saved
     found.save(tmp_path / "state")
-    assert not kept.exists()
+    assert not stored.exists()
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path, rng: np.random.Generator) -> None:
@@ -602,11 +608,11 @@ BAD: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     ),
     "text": (
         with_column("x1", lambda v: [str(i) for i in v]),
-        r"part-1.parquet: column 'x1' is of type .*string, and in .*part-0.parquet of type double",
+        r"part-1.parquet: column 'x1' is of type .*string, but of type double in .*part-0.parquet",
     ),
     "arms": (
         with_column("arm", lambda v: list(range(len(v)))),
-        r"part-1.parquet: column 'arm' holds integers, and in .*part-0.parquet strings",
+        r"part-1.parquet: column 'arm' holds integers, but strings in .*part-0.parquet",
     ),
     "reward": (
         with_column("reward", lambda v: [str(i) for i in v]),
@@ -614,31 +620,31 @@ BAD: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     ),
     "null": (
         with_column("x2", at(250, None)),
-        r"part-1.parquet, row group 2: row 50: column 'x2' is null, expected a number",
+        r"part-1.parquet, row group 2, row 50: column 'x2' is null, expected a number",
     ),
     "no arm": (
         with_column("arm", at(250, None)),
-        r"part-1.parquet, row group 2: row 50: column 'arm' is null",
+        r"part-1.parquet, row group 2, row 50: column 'arm' is null",
     ),
     "empty arm": (
         with_column("arm", at(250, "")),
-        r"part-1.parquet, row group 2: row 50: column 'arm' is empty",
+        r"part-1.parquet, row group 2, row 50: column 'arm' is empty",
     ),
     "nan": (
         with_column("x3", at(101, float("nan"))),
-        r"part-1.parquet, row group 1: row 1: column 'x3' is nan, expected a finite number",
+        r"part-1.parquet, row group 1, row 1: column 'x3' is nan, expected a finite number",
     ),
     "twice": (
         lambda t: t.append_column("x1", t["x0"]),
-        r"part-1.parquet: there are two columns 'x1'",
+        r"part-1.parquet: there are 2 columns 'x1'",
     ),
     "infinite": (
         with_column("reward", at(0, float("inf"))),
-        r"part-1.parquet, row group 0: row 0: column 'reward' is inf",
+        r"part-1.parquet, row group 0, row 0: column 'reward' is inf",
     ),
     "weight": (
         with_column("weight", at(7, 0.0)),
-        r"part-1.parquet, row group 0: row 7: column 'weight' is 0.0, expected above 0",
+        r"part-1.parquet, row group 0, row 7: column 'weight' is 0.0, expected above 0",
     ),
     "huge": (
         with_column("x0", at(3, 1e200)),
@@ -666,7 +672,7 @@ def test_files_that_are_no_files(
     whole = second.read_bytes()
     out = tmp_path / "state"
     cases = {
-        whole[: len(whole) // 2]: "part-1.parquet is damaged, or was not written to its end",
+        whole[: len(whole) // 2]: "part-1.parquet is damaged or incomplete",
         b"": "part-1.parquet is empty, expected a file that begins with PAR1 or ARROW1",
         b"arm,reward\na,1\n": "part-1.parquet is neither Parquet nor Arrow",
     }
@@ -758,7 +764,7 @@ def test_rows_are_told_as_they_stand(rng: np.random.Generator, tmp_path: Path) -
     table = pa.table(columns)
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=40)
     options: dict[str, Any] = {"features": FEATURES, "missing": "drop", "progress": False}
-    with pytest.raises(DataError, match=r"log.parquet, row group 1: row 31: column 'x2' is null"):
+    with pytest.raises(DataError, match=r"log.parquet, row group 1, row 31: column 'x2' is null"):
         rolin.fit(tmp_path / "log.parquet", **options)
     with pytest.raises(DataError, match=r"^row 71: column 'x2' is null"):
         rolin.fit(table.to_reader(max_chunksize=7), **options)
@@ -770,6 +776,64 @@ def test_rows_are_told_as_they_stand(rng: np.random.Generator, tmp_path: Path) -
         rolin.fit(raw.to_reader(max_chunksize=7), feature_map=features, progress=False)
     with pytest.raises(DataError, match=r"there is no column 'price', a field of the map"):
         rolin.fit(raw.drop_columns(["price"]), feature_map=features, progress=False)
+
+
+def test_nan_is_a_missing_reward_in_every_kind_of_table() -> None:
+    """Arrow has null and NaN, pandas has NaN only: the same log, the same fit."""
+    frame = pd.DataFrame({"arm": ["a", "b"], "reward": [1.0, np.nan], "x": [1.0, 2.0]})
+    table = pa.table({"arm": ["a", "b"], "reward": [1.0, float("nan")], "x": [1.0, 2.0]})
+    for source in (frame, table):
+        with pytest.raises(DataError, match="row 1: column 'reward' is missing"):
+            rolin.fit(source, progress=False)
+        assert rolin.fit(source, missing="drop", progress=False).moments.arms == ("a",)
+        assert rolin.fit(source, missing=0.5, progress=False).moments.count == 2
+
+
+def test_an_empty_text_is_an_arm_where_arms_are_listed() -> None:
+    """As in a journal; in a column of its own, an empty cell is no name."""
+    found = rolin.fit(exported(offered=[["", "b"], ["", "b"]]), missing=0.0, progress=False)
+    assert set(found.moments.arms) == {"", "b"}
+
+
+def test_errors_carry_the_cell() -> None:
+    """Column, row and text, also after they were sent to another process."""
+    table = pa.table({"arm": ["a", None], "reward": [1.0, 2.0]})
+    with pytest.raises(BadCell) as caught:
+        rolin.fitting.Fold.of(table)(table)
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert (error.column, error.row) == ("arm", 1)
+        assert str(error) == f"row 1: column 'arm' {error.text}"
+
+
+def test_a_fit_is_shown(rng: np.random.Generator) -> None:
+    """One line for the interpreter, an escaped table for notebooks."""
+    columns = log(rng, 300)
+    columns["<b>&age"] = columns.pop("x0")
+    found = rolin.fit(pa.table(columns), features=["<b>&age", "x1"], progress=False)
+    assert repr(found) == "<Fit: 300 rewards of 7 arms, 2 features>"
+    html = found._repr_html_()
+    assert "<b>" not in html
+    assert "&lt;b&gt;&amp;age, x1" in html
+    assert [html.count(name) for name in ("noise_std", "arm_std", "coef_std")] == [1, 1, 1]
+    empty = rolin.fit(pa.table(columns).slice(0, 0), features=["x1"], progress=False)
+    assert "0 rewards of 0 arms" in empty._repr_html_()
+
+
+def test_progress_of_a_fit(rng: np.random.Generator, tmp_path: Path) -> None:
+    """A function is told all bytes; a label is no longer taken."""
+    path = folder_of(log(rng), tmp_path / "log")
+    steps: list[int] = []
+    rolin.fit(path, features=FEATURES, progress=steps.append)
+    assert min(steps) > 0
+    assert len(steps) == len(batches.partitions_of(files.look(files.files_of(path, {}), {})))
+    with pytest.raises(ParameterError, match="progress='folding', expected True, False or a func"):
+        rolin.fit(path, features=FEATURES, progress="folding")  # type: ignore[arg-type]
+
+
+def test_n_jobs_is_that_of_joblib() -> None:
+    """None is one, -1 all cores, -2 all but one."""
+    for n_jobs in (None, 1, 3, -1, -2, -1000):
+        assert worker_count(n_jobs) == joblib.effective_n_jobs(n_jobs)
 
 
 @pytest.mark.parametrize("kind", [pa.bool_(), pa.decimal128(5, 1), pa.int8(), pa.float32()])
@@ -809,7 +873,7 @@ EXPORTED: dict[str, tuple[dict[str, Any], str]] = {
     "share": ({"chosen": [[0.7], [0.0]]}, "column 'chosen' holds lists of type double"),
     "texts": ({"rewards": [["1"], ["2"]]}, "column 'rewards' holds lists of type string"),
     "weight": ({"weights": [[0.0], [1.0]]}, "row 0: column 'weights' is 0.0, expected above 0"),
-    "place": ({"chosen": [[1], [2]]}, "row 1: column 'chosen' is not a place among the arms"),
+    "place": ({"chosen": [[1], [2]]}, "row 1: column 'chosen' is 2, expected an index into offered"),
     "length": ({"rewards": [[0.5, 1.0], [None]]}, "row 0: column 'rewards' has 2 items, expected 1"),
     "nan": ({"contexts": [[[1.0], [float("nan")]], [[3.0], [4.0]]]}, "row 0: column 'contexts' is nan"),
 }  # fmt: skip
@@ -837,16 +901,19 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "missing": ({"missing": "ignore"}, "missing='ignore', expected 'refuse', 'drop' or a number"),
     "true": ({"missing": True}, "missing=True, expected"),
     "engine": ({"engine": "hadoop"}, "engine='hadoop', expected None or one of dask, ray, spark"),
-    "address": ({"address": "tcp://x"}, "address='tcp://x', expected that of an engine"),
+    "address": ({"address": "tcp://x"}, "address='tcp://x', expected the address of a cluster"),
     "twice": ({"features": ["x0", "x0"]}, "a column of features is named twice"),
-    "one column": ({"weight": "reward"}, "arm, reward and weight are three columns"),
+    "one column": (
+        {"weight": "reward"},
+        "reward='reward' and weight='reward', expected different columns",
+    ),
     "number": ({"features": 5}, "features=5, expected names of columns"),
     "n_jobs": ({"n_jobs": 0}, "n_jobs=0, expected a number of workers"),
     "storage": ({"storage_options": 5}, "storage_options=5, expected a mapping"),
     "itself": ({"features": ["reward"]}, "column 'reward' cannot be a feature"),
     "map": ({"feature_map": {"a": 1}}, "expected a feature map"),
     "intercept": ({"intercept_std": -1.0}, "intercept_std=-1.0, expected a positive number"),
-    "kept": ({"checkpoint": "somewhere"}, "checkpoint=… is for files"),
+    "checkpoint": ({"checkpoint": "somewhere"}, "checkpoint=… is for files"),
     "engine of a table": ({"engine": "dask"}, "expected files to fold by dask"),
 }
 
@@ -899,7 +966,7 @@ def test_the_command_writes_a_state(
     for arguments, message in (
         (["--missing", "maybe"], "--missing maybe, expected refuse, drop or a number"),
         (["--storage", "anon"], "--storage anon, expected NAME=VALUE"),
-        (["--map", tmp_path / "no.json"], "there is no feature map"),
+        (["--feature-map", tmp_path / "no.json"], "there is no feature map"),
         (["--reward", "money"], "there is no column 'money'"),
         (["--out", path / "part-0.parquet"], "is, or would be, a part of the log"),
         (["--out", path / "state.parquet"], "is, or would be, a part of the log"),

@@ -27,7 +27,7 @@ from rolin.errors import (
 )
 from rolin.logs.export import export, to_frame
 from rolin.model.draws import Scores
-from rolin.offline import Log
+from rolin.offline import DecisionLog
 from rolin.offline.estimators import groups_of, standard_error
 from rolin.offline.reward_model import default_model, fitted, mean_rewards, value_variance
 from test_bandit import Clock, play
@@ -58,7 +58,7 @@ def target(x: Floats, arms: Any = None) -> Floats:
 def simulated(
     rng: np.random.Generator, n: int = 300, *, clicks: bool = False, per_person: int = 1,
     whole: bool = True,
-) -> Log:  # fmt: skip
+) -> DecisionLog:  # fmt: skip
     """Return a log; with people, all decisions for one share a mood."""
     x = rng.uniform(-1, 1, (n, K, D))
     p = logging_policy(x)
@@ -70,7 +70,7 @@ def simulated(
         reward = (rng.random(n) < 1 / (1 + np.exp(-mean))).astype(float)
     else:
         reward = mean + mood + 0.5 * rng.normal(size=n)
-    return Log(
+    return DecisionLog(
         list(range(K)), x, chosen, reward, p if whole else p[np.arange(n), chosen],
         people=[f"p{i}" for i in person] if per_person > 1 else None,
     )  # fmt: skip
@@ -119,7 +119,7 @@ def test_estimates_are_unbiased_and_intervals_hold(kind: str, n: int) -> None:
 def test_estimates_are_the_textbooks_formulas(rng: np.random.Generator) -> None:
     """Written out with loops, weights included; DR with the same folds."""
     log = simulated(rng, 200)
-    log = Log(log.arms, log.contexts, log.chosen, log.rewards, log.propensities or [], weights=rng.uniform(0.5, 2, 200))  # fmt: skip
+    log = DecisionLog(log.arms, log.contexts, log.chosen, log.rewards, log.propensities or [], weights=rng.uniform(0.5, 2, 200))  # fmt: skip
     pi = target(np.array(log.contexts))
     report = offline.evaluate(log, pi, clip=1.5)
     h = log.weights / log.weights.sum()
@@ -179,7 +179,9 @@ def test_the_models_variance_is_that_of_joint_draws(kind: str, rng: np.random.Ge
     """Of the value by the model: 20 000 draws of all coefficients and effects, within 5 %."""
     log = simulated(rng, 60, clicks=kind == "clicks")
     if kind == "no features":
-        log = Log(log.arms, np.zeros((60, K, 0)), log.chosen, log.rewards, log.propensities or [])
+        log = DecisionLog(
+            log.arms, np.zeros((60, K, 0)), log.chosen, log.rewards, log.propensities or []
+        )
     pi = target(rng.uniform(-1, 1, (60, K, D)))
     pi[:, 4] = 0.3  # arm 4 is asked for often
     pi /= pi.sum(axis=1, keepdims=True)
@@ -241,7 +243,7 @@ def test_replay_is_the_policys_own_play(uniform: bool, runs: int) -> None:
         p /= p.sum(axis=1, keepdims=True)
         chosen = (rng.random((n, 1)) < p.cumsum(axis=1)).argmax(axis=1)
         mean = x @ THETA + EFFECT
-        log = Log(
+        log = DecisionLog(
             list(range(K)), x, chosen, mean[np.arange(n), chosen] + 0.1 * rng.normal(size=n), p
         )
         policy = rolin.RoLinTS(n_features=D, noise_std=0.1, seed=i)
@@ -250,7 +252,7 @@ def test_replay_is_the_policys_own_play(uniform: bool, runs: int) -> None:
             result = offline.replay(log, policy, seed=i)
         assert policy.arms == []
         got.append(result.rewards[:20].mean())
-        kept.append(len(result.kept) / n)
+        kept.append(len(result.rows) / n)
         alone = rolin.RoLinTS(n_features=D, noise_std=0.1, seed=1000 + i)
         rewards = []
         for _ in range(20):
@@ -276,15 +278,19 @@ def test_replay_intervals(n: int) -> None:
     for i in range(n):
         chosen = rng.integers(0, 2, 200)
         rewards = (rng.random(200) < np.where(chosen == 0, value, 0.7)).astype(float)
-        log = Log(["a", "b"], np.zeros((200, 2, 0)), chosen, rewards, np.full((200, 2), 0.5))
+        log = DecisionLog(
+            ["a", "b"], np.zeros((200, 2, 0)), chosen, rewards, np.full((200, 2), 0.5)
+        )
         result = offline.replay(log, Always(n_features=0, seed=i), learn=False, seed=i)
         held += result.low <= value <= result.high
     assert abs(held / n - 0.95) <= 0.02 * (1000 / n) ** 0.5
-    log = Log(["a", "b"], np.zeros((200, 2, 0)), chosen, np.zeros(200), np.full((200, 2), 0.5))
+    log = DecisionLog(
+        ["a", "b"], np.zeros((200, 2, 0)), chosen, np.zeros(200), np.full((200, 2), 0.5)
+    )
     result = offline.replay(log, Always(n_features=0), learn=False)
     assert result.value == result.low == pytest.approx(0.0, abs=1e-12)
     assert 0.01 < result.high < 0.1
-    assert "replay kept" in str(result)
+    assert "replay used" in str(result)
     assert "logged: 0" in str(result)
 
 
@@ -302,7 +308,7 @@ def test_what_is_kept_does_not_know_what_was_drawn(kind: str) -> None:
     rng = np.random.default_rng(3)
     n, p = 20_000, np.array([0.5, 0.3, 0.2])
     chosen = rng.choice(3, size=n, p=p)
-    log = Log([0, 1, 2], np.zeros((n, 3, 0)), chosen, np.array([1.0, 2.0, 3.0])[chosen] + rng.normal(size=n), np.tile(p, (n, 1)))  # fmt: skip
+    log = DecisionLog([0, 1, 2], np.zeros((n, 3, 0)), chosen, np.array([1.0, 2.0, 3.0])[chosen] + rng.normal(size=n), np.tile(p, (n, 1)))  # fmt: skip
     result = offline.replay(log, policies.find()[kind](n_features=0, seed=0), learn=False, seed=0)  # type: ignore[call-arg]
     assert abs(result.value - 2.0) < 4 * result.std_error
 
@@ -310,7 +316,7 @@ def test_what_is_kept_does_not_know_what_was_drawn(kind: str) -> None:
 def test_replay_knows_people(rng: np.random.Generator) -> None:
     """Of 40 people with 10 decisions each, the interval is that of 40 means."""
     mood = np.repeat(rng.normal(size=40), 10)
-    log = Log(["a", "b"], np.zeros((400, 2, 0)), np.zeros(400, dtype=int), mood, np.full(400, 0.5), people=[f"p{i // 10}" for i in range(400)])  # fmt: skip
+    log = DecisionLog(["a", "b"], np.zeros((400, 2, 0)), np.zeros(400, dtype=int), mood, np.full(400, 0.5), people=[f"p{i // 10}" for i in range(400)])  # fmt: skip
     result = offline.replay(log, Always(n_features=0), learn=False)
     assert result.std_error == pytest.approx(mood[::10].std(ddof=1) / 40**0.5, rel=1e-9)
 
@@ -319,13 +325,13 @@ def test_replay_refuses_what_it_cannot_do(rng: np.random.Generator) -> None:
     """Arms that could not be chosen, no agreement, things that are not policies; and warns of few."""
     chosen = np.zeros(40, dtype=int)
     certain = np.tile([1.0, 0.0], (40, 1))
-    log = Log(["a", "b"], np.zeros((40, 2, 0)), chosen, np.ones(40), certain)
+    log = DecisionLog(["a", "b"], np.zeros((40, 2, 0)), chosen, np.ones(40), certain)
     with pytest.raises(DataError, match="least propensity is 0"):
         offline.replay(log, rolin.Uniform(n_features=0))
-    with pytest.warns(OverlapWarning, match="kept only"):
+    with pytest.warns(OverlapWarning, match="used only"):
         offline.replay(log, rolin.Uniform(n_features=0, seed=1), least_propensity=0.5)
-    other = Log(["b", "a"], np.zeros((40, 2, 0)), chosen + 1, np.ones(40), np.full(40, 0.5))
-    with pytest.raises(DataError, match="kept 0 decisions"):
+    other = DecisionLog(["b", "a"], np.zeros((40, 2, 0)), chosen + 1, np.ones(40), np.full(40, 0.5))
+    with pytest.raises(DataError, match="used 0 decisions"):
         offline.replay(other, Always(n_features=0))
     with pytest.raises(ParameterError, match="expected a policy"):
         offline.replay(log, "uniform")  # type: ignore[arg-type]
@@ -352,14 +358,14 @@ def test_too_little_overlap_is_said(rng: np.random.Generator) -> None:
     p = np.tile([0.98, 0.02], (n, 1))
     chosen = np.zeros(n, dtype=int)
     chosen[:1] = 1
-    log = Log(["a", "b"], np.zeros((n, 2, 0)), chosen, rng.normal(size=n), p)
+    log = DecisionLog(["a", "b"], np.zeros((n, 2, 0)), chosen, rng.normal(size=n), p)
     with pytest.warns(OverlapWarning) as said:
         report = offline.evaluate(log, np.tile([0.0, 1.0], (n, 1)))
     text = " ".join(str(warning.message) for warning in said)
-    assert "too little to say anything" in text
+    assert "too few for a conclusion" in text
     assert "one decision has 100 % of all weight" in text
     assert report.effective_n == pytest.approx(1.0)
-    log = Log(
+    log = DecisionLog(
         ["a", "b"], np.zeros((n, 2, 0)), chosen * 0, rng.normal(size=n), np.tile([1.0, 0.0], (n, 1))
     )
     with pytest.warns(
@@ -407,23 +413,25 @@ def test_wrong_propensities_are_found(kind: str, rng: np.random.Generator) -> No
     """Of 4000 decisions, at 0.1 %."""
     log = simulated(rng, 4000)
     wrong = WRONG[kind](np.array(log.propensities), log.chosen)
-    bad = Log(log.arms, log.contexts, log.chosen, log.rewards, wrong)
+    bad = DecisionLog(log.arms, log.contexts, log.chosen, log.rewards, wrong)
     calibration = offline.check_propensities(bad)
     assert not calibration.ok
     assert str(calibration).startswith("the propensities are wrong (p = ")
     assert offline.check_propensities(log).ok
     with pytest.warns(OverlapWarning, match="propensities are wrong"):
         report = offline.evaluate(bad, target)
-    assert str(report).endswith("So the log cannot tell.")
+    assert str(report).endswith("The log is inconclusive.")
 
 
 def test_wrong_propensities_of_chosen_arms_are_found(rng: np.random.Generator) -> None:
     """Where only those are known: a log that says uniform, and was not; half of the truth."""
     honest = simulated(rng, 4000, whole=False)
-    lie = Log(honest.arms, honest.contexts, honest.chosen, honest.rewards, 0.5 * honest.propensity)
+    lie = DecisionLog(
+        honest.arms, honest.contexts, honest.chosen, honest.rewards, 0.5 * honest.propensity
+    )
     assert not offline.check_propensities(lie).ok
     log = simulated(rng, 4000)
-    bad = Log(log.arms, log.contexts, log.chosen, log.rewards, np.full(4000, 1 / K))
+    bad = DecisionLog(log.arms, log.contexts, log.chosen, log.rewards, np.full(4000, 1 / K))
     assert not offline.check_propensities(bad).ok
     assert "each counted 1/p" in str(offline.check_propensities(bad))
 
@@ -464,7 +472,7 @@ def test_lift_of_a_small_control_group(n: int) -> None:
     control = np.arange(505) >= 500
     for _ in range(n):
         rewards = rng.normal(size=505) * np.where(control, 2.0, 1.0) - control
-        log = Log(
+        log = DecisionLog(
             ["a"],
             np.zeros((505, 1, 0)),
             np.zeros(505, dtype=int),
@@ -486,7 +494,7 @@ def test_propensities_of_a_log_that_learned_are_believed() -> None:
         rare = np.where(late, 10.0 ** rng.uniform(-5, -2), 0.5)
         p = np.stack([1.0 - rare, rare], axis=1)
         chosen = (rng.random(300) < rare).astype(int)
-        log = Log(
+        log = DecisionLog(
             ["a", "b"], np.zeros((300, 2, 0)), chosen, np.zeros(300), p[np.arange(300), chosen]
         )
         wrong += not offline.check_propensities(log).ok
@@ -506,7 +514,7 @@ def test_nearly_certain_propensities_are_believed(floor: float, n: int, logs: in
     wrong = 0
     for _ in range(logs):
         chosen = (rng.random((n, 1)) < p.cumsum(axis=1)).argmax(axis=1)
-        log = Log([0, 1, 2], np.zeros((n, 3, 0)), chosen, np.zeros(n), p)
+        log = DecisionLog([0, 1, 2], np.zeros((n, 3, 0)), chosen, np.zeros(n), p)
         wrong += not offline.check_propensities(log).ok
     assert wrong <= (2 if logs == 300 else 1)
 
@@ -562,9 +570,9 @@ def test_a_policy_that_has_learned_from_the_log_is_flattered(bandit: Bandit) -> 
     log = offline.read(bandit)
     with pytest.warns(OverlapWarning) as said:
         report = offline.evaluate(log, bandit)
-    assert any("has learned from these very decisions" in str(w.message) for w in said)
+    assert any("has learned from these decisions" in str(w.message) for w in said)
     assert report.notes
-    assert report.verdict == "So the log cannot tell."
+    assert report.verdict == "The log is inconclusive."
     other = rolin.RoLinTS(n_features=2, seed=1)
     for i in range(30):  # alike, but not the same
         other.update(log.arms[i][log.chosen[i]], log.contexts[i][log.chosen[i]], log.rewards[i])
@@ -579,17 +587,22 @@ def test_the_verdict() -> None:
     log = simulated(np.random.default_rng(1), 2000)
     best = np.eye(K)[(np.array(log.contexts) @ THETA + EFFECT).argmax(axis=1)]
     worst = np.eye(K)[(np.array(log.contexts) @ THETA + EFFECT).argmin(axis=1)]
-    assert "it is better than what was logged by 0." in offline.evaluate(log, best).verdict
-    assert "it is worse than what was logged by 0." in offline.evaluate(log, worst).verdict
-    assert "cannot be told from" in offline.evaluate(log, log.propensities or []).verdict
-    same = Log(log.arms, log.contexts, log.chosen, np.full(2000, 0.3), log.propensities or [])
-    assert "cannot be told from" in offline.evaluate(same, best).verdict
+    assert "it is better than the log by 0." in offline.evaluate(log, best).verdict
+    assert "it is worse than the log by 0." in offline.evaluate(log, worst).verdict
+    assert (
+        "no difference to the log is detected"
+        in offline.evaluate(log, log.propensities or []).verdict
+    )
+    same = DecisionLog(
+        log.arms, log.contexts, log.chosen, np.full(2000, 0.3), log.propensities or []
+    )
+    assert "no difference to the log is detected" in offline.evaluate(same, best).verdict
 
 
 def test_a_changing_control_group_is_noticed(rng: np.random.Generator) -> None:
     """Its decisions would be of another time than the policy's."""
     control = np.arange(400) < 100
-    log = Log(
+    log = DecisionLog(
         ["a"],
         np.zeros((400, 1, 0)),
         np.zeros(400, dtype=int),
@@ -599,6 +612,68 @@ def test_a_changing_control_group_is_noticed(rng: np.random.Generator) -> None:
     )
     with pytest.warns(OverlapWarning, match="50 % of the first half and 0 % of the second"):
         offline.lift(log)
+
+
+def test_results_are_tables_and_short_texts(rng: np.random.Generator) -> None:
+    """A line for the interpreter, an escaped table for notebooks, a frame for pandas."""
+    log = simulated(rng, 300)
+    hostile = "<script>alert('x')</script> & \"co\""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OverlapWarning)
+        report = offline.evaluate(log, "uniform", label=hostile)
+        result = offline.replay(log, rolin.RoLinTS(n_features=D, seed=0))
+    html = report._repr_html_()
+    assert "<script" not in html
+    assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt; &amp; &quot;co&quot;" in html
+    assert html.count("<tr>") == 7  # the header, what was logged, and five estimators
+    assert report.verdict in html
+    assert "\n" not in repr(report)
+    assert f"DR {report['DR'].value:.4g}" in repr(report)
+    assert str(report).count("\n") > 6
+    frame = result.to_frame()
+    assert frame["row"].tolist() == result.rows.tolist()
+    assert frame["mean_reward"].iloc[-1] == pytest.approx(result.rewards.mean())
+    assert repr(result) == f"<Replay: {result}>"
+    calibration = offline.check_propensities(log)
+    groups = calibration.to_frame()
+    assert groups["by"].tolist().count("arm") == len(calibration.by_arm)
+    assert list(groups.columns) == ["by", "name", "offered", "expected", "observed", "std", "z"]
+    assert "\n" not in repr(calibration)
+    control = DecisionLog(
+        log.arms, log.contexts, log.chosen, log.rewards, log.propensities or [],
+        control=np.arange(300) % 3 == 0,
+    )  # fmt: skip
+    lift = offline.lift(control)
+    assert lift.to_frame().iloc[0].to_dict() == lift._asdict()
+
+
+def test_progress_is_reported(rng: np.random.Generator) -> None:
+    """One step per decision, to a function; anything but a bool or a function is rejected."""
+    log = simulated(rng, 100)
+    steps: list[int] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OverlapWarning)  # 100 decisions are few
+        offline.replay(log, rolin.Uniform(n_features=D, seed=0), progress=steps.append)
+        assert sum(steps) == 100
+        offline.evaluate(log, "uniform", progress=steps.append)
+    assert sum(steps) == 200
+    for wrong in ("evaluating", 1, None):
+        with pytest.raises(
+            ParameterError, match=r"progress=.*, expected True, False or a function"
+        ):
+            offline.evaluate(log, "uniform", progress=wrong)  # type: ignore[arg-type]
+
+
+def test_a_table_without_all_rewards_follows_the_same_rule() -> None:
+    """Refused, dropped or filled, as in a fit; NaN and null are both missing."""
+    table = pd.DataFrame({
+        "arm": ["a", "b", "a", "b"], "reward": [1.0, None, 0.0, 1.0], "propensity": 0.5, "x": 1.0,
+    })  # fmt: skip
+    with pytest.raises(DataError, match=r"row 2: column 'reward' is missing.*missing='drop'"):
+        offline.read(table, features=["x"])
+    assert offline.read(table, features=["x"], missing="drop").rewards.tolist() == [1.0, 0.0, 1.0]
+    filled = offline.read(table, features=["x"], missing=-1.0)
+    assert filled.rewards.tolist() == [1.0, -1.0, 0.0, 1.0]
 
 
 def test_rankings_and_missing_rewards_are_refused() -> None:
@@ -612,14 +687,14 @@ def test_rankings_and_missing_rewards_are_refused() -> None:
     with pytest.raises(
         DataError, match=r"of 20 decisions have no reward, such as 'visit-.*missing=0\.0"
     ):
-        offline.read(bandit, first_place=True)
-    dropped = offline.read(bandit, first_place=True, missing="drop")
-    filled = offline.read(bandit, first_place=True, missing=-1.0)
+        offline.read(bandit, first_rank=True)
+    dropped = offline.read(bandit, first_rank=True, missing="drop")
+    filled = offline.read(bandit, first_rank=True, missing=-1.0)
     assert len(dropped) < len(filled) == 20
     assert (filled.rewards == -1.0).sum() == 20 - len(dropped)
     for wrong in ("ignore", float("nan"), True):
         with pytest.raises(InputError, match="missing"):
-            offline.read(bandit, first_place=True, missing=wrong)
+            offline.read(bandit, first_rank=True, missing=wrong)
     silent = Bandit(rolin.RoLinTS(n_features=2, seed=7), propensities=False)
     silent.reward(silent.decide(np.eye(2)).id, 1.0)
     with pytest.raises(DataError, match="has no propensity, without which"):
@@ -688,11 +763,11 @@ def test_open_bandit_logs_are_read(rng: np.random.Generator, tmp_path: Path) -> 
     assert offline.evaluate(log, "uniform")["IPS"].value == pytest.approx(rows["click"].mean())
     rows.assign(click=["yes"] * 400).to_csv(folder / "all.csv")
     with pytest.raises(
-        DataError, match=r"all\.csv, row 1: click is 'yes', expected a finite number"
+        DataError, match=r"all\.csv, row 1: column 'click' is 'yes', expected a finite number"
     ):
         offline.read(folder)
     rows.drop(columns="click").to_csv(folder / "all.csv")
-    with pytest.raises(DataError, match=r"all\.csv has no column 'click'"):
+    with pytest.raises(DataError, match=r"all\.csv: there is no column 'click'"):
         offline.read(folder)
     with pytest.raises(DataError, match="not a campaign of the Open Bandit Dataset"):
         offline.read(tmp_path)
@@ -708,9 +783,9 @@ def test_bad_logs_are_refused() -> None:
         "arms": ["a", "b"], "contexts": x, "chosen": [0, 1], "rewards": [1.0, 2.0],
         "propensities": [[0.5, 0.5]] * 2,
     }  # fmt: skip
-    assert len(Log(**good)) == 2
+    assert len(DecisionLog(**good)) == 2
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"chosen": [0, 2]}, "decision 2: chosen is 2, of 2 arms"),
+        ({"chosen": [0, 2]}, "decision 2: chosen is 2, expected an index of 2 arms"),
         ({"chosen": [0, -1]}, "decision 2: chosen is -1"),
         ({"chosen": [0.0, 1.0]}, "whole numbers"),
         ({"chosen": [0]}, "chosen has shape"),
@@ -743,7 +818,7 @@ def test_bad_logs_are_refused() -> None:
     ]
     for changes, message in cases:
         with pytest.raises(RolinError, match=message):
-            Log(**(good | changes))
+            DecisionLog(**(good | changes))
 
 
 def test_bad_targets_and_options_are_refused(rng: np.random.Generator) -> None:
@@ -766,7 +841,7 @@ def test_bad_targets_and_options_are_refused(rng: np.random.Generator) -> None:
     for policy, options, kind, message in cases:
         with pytest.raises(kind, match=message):
             offline.evaluate(log, policy, **options)
-    one = Log(
+    one = DecisionLog(
         log.arms, log.contexts, log.chosen, log.rewards, log.propensities or [], people=["p"] * 50
     )
     with pytest.raises(DataError, match="for one person"):
@@ -809,7 +884,7 @@ def test_arms_that_a_policy_has_removed(rng: np.random.Generator) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OverlapWarning)
         result = offline.replay(log, policy)
-    assert (log.chosen[result.kept] != 0).all()
+    assert (log.chosen[result.rows] != 0).all()
 
 
 def test_a_logistic_reward_model(rng: np.random.Generator) -> None:
@@ -857,7 +932,7 @@ def test_the_command_line_evaluates(
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert "uniform, by 119 logged decisions" in run.stdout
-    assert "LinUCB, learning as it goes: replay kept" in run.stdout
+    assert "LinUCB, learning from the log: replay used" in run.stdout
     with Bandit(rolin.Greedy(n_features=1, seed=1), journal=tmp_path / "greedy.db") as greedy:
         for _ in range(60):
             greedy.reward(greedy.decide([[0.0], [1.0]]).id, 1.0)
@@ -871,7 +946,7 @@ def test_the_command_line_evaluates(
     assert (tmp_path / "two.png").exists()
     obd = open_bandit_files(tmp_path / "obd", np.random.default_rng(1))
     run = cli(obd, "--policy", "LogisticRoLinTS")
-    assert "LogisticRoLinTS, learning as it goes: replay kept" in run.stdout, run.stderr
+    assert "LogisticRoLinTS, learning from the log: replay used" in run.stdout, run.stderr
     for wrong in (
         [tmp_path / "j.db", "--policy", "Magic"],
         [tmp_path / "j.db", "--policy", ""],

@@ -522,7 +522,14 @@ def test_the_commands_take_maps(
     frame.to_csv(tmp_path / "log.csv", index=False)
     FEATURES.save(tmp_path / "map.json")
     journal = tmp_path / "j.db"
-    given = ("journal", "import", tmp_path / "log.csv", journal, "--map", tmp_path / "map.json")
+    given = (
+        "journal",
+        "import",
+        tmp_path / "log.csv",
+        journal,
+        "--feature-map",
+        tmp_path / "map.json",
+    )
     assert rolin_command(*given) == (0, "")
     assert rolin_command(*given[:4]) == (0, "")  # again, with the map of the journal
     rolin_command("journal", "show", journal)
@@ -539,7 +546,7 @@ def test_the_commands_take_maps(
     (tmp_path / "arms.csv").write_text("arm,price,own\na,2.5,true\nb,,false\n")
     code, said = rolin_command(*evaluate, "--arm-features", tmp_path / "arms.csv")
     assert code == 0, said
-    assert rolin_command(*given[:4], "--map", tmp_path / "none.json")[0] != 0
+    assert rolin_command(*given[:4], "--feature-map", tmp_path / "none.json")[0] != 0
     rolin.RoLinTS(n_features=40, seed=1).save(tmp_path / "other")
     hashed = rolin.load(tmp_path / "other")
     hashed.change_feature_map(HashedFeatures(40))
@@ -548,7 +555,7 @@ def test_the_commands_take_maps(
     assert rolin_command("diagnose", journal)[0] == 0
     rolin_command("journal", "export", journal, tmp_path / "out.csv")
     code, said = rolin_command("diagnose", tmp_path / "out.csv")
-    assert "is an exported table of decisions: diagnose the journal itself" in said
+    assert "is a table that was exported from a journal: diagnose the journal" in said
     code, said = rolin_command("evaluate", tmp_path / "log.csv", *both)
     assert code != 0
     assert "different feature maps" in said
@@ -571,9 +578,9 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
         assert (past.decision.context == FEATURES.contexts([row], situation)[0]).all()
     wrong = path.read_text(encoding="utf-8").replace("2.5", "cheap")
     path.write_text(wrong, encoding="utf-8")
-    with pytest.raises(DataError, match=r"row 1: price is 'cheap', expected a number"):
+    with pytest.raises(DataError, match=r"row 1: column 'price' is 'cheap', expected a number"):
         bandit.import_log(path)
-    with pytest.raises(DataError, match="has no column 'colour'"):
+    with pytest.raises(DataError, match="there is no column 'colour'"):
         bandit.import_log(path, features=["colour"])
     with pytest.raises(InputError, match="has no option 'feature_map'"):
         bandit.import_log(path, feature_map=FEATURES)
@@ -583,7 +590,7 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
     (past,) = read_journal(hashed.journal)
     expected = HashedFeatures(32).contexts([{"price": 2.0}], {"hour": 3.0})
     assert (past.decision.offered_contexts == expected).all()
-    with pytest.raises(DataError, match="has no column that is a field of HashedFeatures"):
+    with pytest.raises(DataError, match="no column is a field of HashedFeatures"):
         hashed.import_log(frame)
     frame.to_csv(tmp_path / "typed.csv", index=False)
     from_file = Bandit(rolin.RoLinTS(n_features=32, seed=7), feature_map=HashedFeatures(32))
@@ -603,11 +610,15 @@ def test_tables_that_could_mean_two_things() -> None:
     )
     bandit = Bandit(rolin.RoLinTS(n_features=features.n_features), feature_map=features)
     both = pd.DataFrame({"arm": ["a"], "reward": [1.0], "country": ["de"]})
-    with pytest.raises(DataError, match="'country', and so have situation and arm of the map"):
+    with pytest.raises(
+        DataError, match="column 'country' is a field of both the situation and the arm"
+    ):
         bandit.import_log(both)
     assert bandit.import_log(both, features=["country"], situation=[]) == 1
     weighed = pd.DataFrame({"arm": ["a"], "reward": [1.0], "weight": [2.0]})
-    with pytest.raises(DataError, match="a column 'weight', which is not a feature unless"):
+    with pytest.raises(
+        DataError, match="column 'weight' has a meaning of its own, so it is not a feature unless"
+    ):
         bandit.import_log(weighed)
     nested = FeatureMap({"user": {"age": Number()}}, {"kind": Category([18])})
     inner = Bandit(rolin.RoLinTS(n_features=nested.n_features), feature_map=nested)

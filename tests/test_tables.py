@@ -13,7 +13,14 @@ import pytest
 
 import rolin
 from rolin import Bandit
-from rolin.errors import ArmError, DataError, InputError, RewardConflict, UnknownOption
+from rolin.errors import (
+    ArmError,
+    DataError,
+    InputError,
+    ParameterError,
+    RewardConflict,
+    UnknownOption,
+)
 from rolin.journal import MemoryJournal, SQLiteJournal
 from rolin.journal.folding import state_bytes
 from rolin.logs.dsjson import read_dsjson
@@ -123,7 +130,7 @@ def test_a_table_of_past_rewards_warms_up(tmp_path: Path) -> None:
         DataError, match=r"say features=.*columns of numbers are \['price', 'age'\]"
     ):
         bandit.import_log(frame)
-    with pytest.raises(DataError, match="has no column 'whom'"):
+    with pytest.raises(DataError, match="there is no column 'whom'"):
         bandit.import_log(frame, features=["price"], person="whom")
     assert state_bytes(bandit.policy) == state_bytes(alone)
     texts = Bandit(rolin.RoLinTS(n_features=2, seed=1))
@@ -138,22 +145,28 @@ def test_a_table_of_past_rewards_warms_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"arm": ["a", None]}, r"row 2: arm is empty"),
-        ({"arm": ["a", 1.5]}, r"row 2: arm is 1.5, expected a text or an integer"),
-        ({"reward": [1.0, None]}, r"row 2: reward is missing, expected a number"),
-        ({"reward": ["1", "yes"]}, r"row 2: reward is 'yes', expected a number"),
-        ({"reward": [np.inf, 1.0]}, r"row 1: reward is inf, expected a finite number"),
-        ({"propensity": [0.5, 0.0]}, r"row 2: propensity is 0.0, expected above 0 and at most 1"),
-        ({"propensity": [1.5, 0.5]}, r"row 1: propensity is 1.5, expected above 0"),
-        ({"propensity": [-0.5, 0.5]}, r"row 1: propensity"),
-        ({"weight": [1.0, 0.0]}, r"row 2: weight is 0.0, expected above 0"),
-        ({"x": [0.0, np.nan]}, r"row 2: x is missing, expected a number"),
-        ({"x": [0.0, "far"]}, r"row 2: x is 'far', expected a number"),
+        ({"arm": ["a", None]}, r"row 2: column 'arm' is empty"),
+        ({"arm": ["a", 1.5]}, r"row 2: column 'arm' is 1.5, expected a text or an integer"),
+        ({"reward": [1.0, None]}, r"row 2: column 'reward' is missing, expected a number"),
+        ({"reward": ["1", "yes"]}, r"row 2: column 'reward' is 'yes', expected a number"),
+        ({"reward": [np.inf, 1.0]}, r"row 1: column 'reward' is inf, expected a finite number"),
+        (
+            {"propensity": [0.5, 0.0]},
+            r"row 2: column 'propensity' is 0.0, expected above 0 and at most 1",
+        ),
+        ({"propensity": [1.5, 0.5]}, r"row 1: column 'propensity' is 1.5, expected above 0"),
+        ({"propensity": [-0.5, 0.5]}, r"row 1: column 'propensity' is"),
+        ({"weight": [1.0, 0.0]}, r"row 2: column 'weight' is 0.0, expected above 0"),
+        ({"x": [0.0, np.nan]}, r"row 2: column 'x' is missing, expected a number"),
+        ({"x": [0.0, "far"]}, r"row 2: column 'x' is 'far', expected a number"),
         ({"id": ["u", "u"]}, r"row 2: id 'u' is that of row 1 too"),
         ({"id": ["u", "u" * 600]}, r"row 2: id has 600 letters"),
-        ({"time": ["2020-01-01", "yesterday"]}, r"row 2: time is 'yesterday'"),
-        ({"time": [1700000000, 1700000000000]}, r"row 2: time is 1700000000000, expected a time"),
-        ({"control": ["no", "no"]}, r"row 1: control is 'no', expected true or false"),
+        ({"time": ["2020-01-01", "yesterday"]}, r"row 2: column 'time' is 'yesterday'"),
+        (
+            {"time": [1700000000, 1700000000000]},
+            r"row 2: column 'time' is 1700000000000, expected a time",
+        ),
+        ({"control": ["no", "no"]}, r"row 1: column 'control' is 'no', expected true or false"),
     ],
 )
 def test_malformed_rows_are_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -178,27 +191,27 @@ WHOLE: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"offered": [["a", "a"]]}, r"offered is \['a', 'a'\]"),
+        ({"offered": [["a", "a"]]}, r"column 'offered' is \['a', 'a'\]"),
         ({"offered": [[]]}, "at least one arm"),
-        ({"offered": ["a, b"]}, "offered is 'a, b', expected a list"),
-        ({"offered": [7]}, "offered is 7, expected a list"),
-        ({"contexts": [[[1.0]]]}, "contexts is not a table with 2 rows"),
-        ({"contexts": [[[1.0], [2.0, 3.0]]]}, "contexts is not a table with 2 rows"),
-        ({"contexts": [[[1.0], ["far"]]]}, "contexts is 'far', expected a number"),
+        ({"offered": ["a, b"]}, "column 'offered' is 'a, b', expected a list"),
+        ({"offered": [7]}, "column 'offered' is 7, expected a list"),
+        ({"contexts": [[[1.0]]]}, "column 'contexts' is not a table with 2 rows"),
+        ({"contexts": [[[1.0], [2.0, 3.0]]]}, "column 'contexts' is not a table with 2 rows"),
+        ({"contexts": [[[1.0], ["far"]]]}, "column 'contexts' is 'far', expected a number"),
         ({"propensities": [[0.5, 0.6]]}, "sum to 1"),
-        ({"propensities": [[1.5, -0.5]]}, "propensities are not"),
-        ({"propensities": [[1.0]]}, "propensities are not"),
-        ({"chosen": [[2]]}, r"chosen is \[2\]"),
-        ({"chosen": [[]]}, r"chosen is \[\]"),
+        ({"propensities": [[1.5, -0.5]]}, "column 'propensities' is .*, expected 2 probabilities"),
+        ({"propensities": [[1.0]]}, "column 'propensities' is .*, expected 2 probabilities"),
+        ({"chosen": [[2]]}, r"column 'chosen' is \[2\]"),
+        ({"chosen": [[]]}, r"column 'chosen' is \[\]"),
         ({"chosen": [[0, 0]]}, "chosen"),
-        ({"chosen": [[True]]}, r"chosen is \[True\]"),
-        ({"chosen": [[0.0]]}, r"chosen is \[0.0\]"),
+        ({"chosen": [[True]]}, r"column 'chosen' is \[True\]"),
+        ({"chosen": [[0.0]]}, r"column 'chosen' is \[0.0\]"),
         ({"chosen": [[[0]]]}, "chosen"),
-        ({"contexts": [[1.0, 2.0]]}, "contexts is not a table"),
-        ({"contexts": [[[None], [1.0]]]}, "contexts is None, expected a number"),
+        ({"contexts": [[1.0, 2.0]]}, "column 'contexts' is not a table"),
+        ({"contexts": [[[None], [1.0]]]}, "column 'contexts' is None, expected a number"),
         ({"contexts": ["[" * 100_000]}, "expected a list"),
         ({"propensities": [[10**400, 0.0]]}, "too large"),
-        ({"outcome": ["lost"]}, "outcome is 'lost'"),
+        ({"outcome": ["lost"]}, "column 'outcome' is 'lost'"),
         ({"outcomes": [["reward", "open"]], "rewards": [[1.0]], "weights": [[1.0]]}, "differ in length"),
     ],
 )  # fmt: skip
@@ -217,7 +230,7 @@ def test_open_decisions_stay_open() -> None:
     assert bandit.policy.arms == []
     bandit.reward("late", 1.0)
     assert bandit.policy.arms == ["b"]
-    with pytest.raises(DataError, match="row 1: reward is missing"):
+    with pytest.raises(DataError, match="row 1: column 'reward' is missing"):
         bandit.import_log(pd.DataFrame(WHOLE | {"reward": [None]}))
     with pytest.raises(RewardConflict, match="'late' chose 'b' in the journal, but 'a'"):
         bandit.import_log(frame.assign(chosen=[[0]]))
@@ -229,7 +242,7 @@ def test_sources_that_are_none(tmp_path: Path) -> None:
         past_decisions(tmp_path / "log.csv")
     with pytest.raises(DataError, match="there is no file"):
         past_decisions(tmp_path / "j.db")
-    with pytest.raises(DataError, match="has no column 'reward', only 'arm'"):
+    with pytest.raises(DataError, match="there is no column 'reward', only 'arm'"):
         past_decisions(pd.DataFrame({"arm": []}), features=[])
     with pytest.raises(InputError, match="not a table"):
         read_decisions(7)  # type: ignore[arg-type]
@@ -329,7 +342,7 @@ def test_actions_without_tags_are_named_by_a_feature(tmp_path: Path) -> None:
         ({"p": [0.8, 0.8, 0.1]}, "sum to 1"),
         ({"a": [1, 1, 2]}, "expected every one of 3 actions once"),
         ({"_labelIndex": 3}, "_labelIndex is 3"),
-        ({"_label_probability": 0.1}, "_label_probability is 0.1, but p says 0.8"),
+        ({"_label_probability": 0.1}, "_label_probability is 0.1, but p is 0.8"),
         ({"_label_probability": 0.0}, "_label_probability is 0.0"),
         ({"_label_cost": "free"}, "could not convert"),
         ({"c": {"User": {}}}, "c has no list _multi"),
@@ -380,8 +393,44 @@ def test_frames_of_every_kind(bandit: Bandit, tmp_path: Path) -> None:
     for frame in [*frames, frames[0].convert_dtypes()]:
         assert len(past_decisions(frame)) == 41
     plain = pd.DataFrame({"arm": ["a", "b"], "x": [1, None], "reward": [1, 2]}).convert_dtypes()
-    with pytest.raises(DataError, match="row 2: x is missing"):
+    with pytest.raises(DataError, match="row 2: column 'x' is missing"):
         past_decisions(plain, features=["x"])
+
+
+def test_a_frame_of_whatever_has_a_journal(bandit: Bandit, tmp_path: Path) -> None:
+    """A journal, its file or a bandit; anything else is named."""
+    expected = to_frame(bandit.journal)
+    pd.testing.assert_frame_equal(to_frame(bandit), expected)
+    with Bandit(POLICIES["learned scales"](), journal=tmp_path / "j.db") as stored:
+        play(stored, 5)
+        rows = to_frame(stored)
+    for path in (tmp_path / "j.db", str(tmp_path / "j.db")):
+        pd.testing.assert_frame_equal(to_frame(path), rows)
+    for wrong in (7, None, bandit.policy):
+        with pytest.raises(ParameterError, match="expected a journal, the path of its file, or a"):
+            to_frame(wrong)
+
+
+def test_an_export_reports_its_progress(bandit: Bandit, tmp_path: Path) -> None:
+    """One step per decision."""
+    steps: list[int] = []
+    assert export(bandit.journal, tmp_path / "log.csv", progress=steps.append) == sum(steps) == 41
+    with pytest.raises(ParameterError, match="progress='exporting'"):
+        export(bandit.journal, tmp_path / "log.csv", progress="exporting")  # type: ignore[arg-type]
+
+
+def test_rows_without_a_reward_follow_the_rule() -> None:
+    """Refused by default; dropped or filled on request, also in an import."""
+    frame = pd.DataFrame({"arm": ["a", "b"], "reward": [1.0, None], "x": [0.1, 0.2]})
+    assert len(past_decisions(frame, features=["x"], missing="drop")) == 1
+    filled = past_decisions(frame, features=["x"], missing=0.5)
+    assert [past.outcomes[0].value for past in filled] == [1.0, 0.5]
+    bandit = Bandit(rolin.RoLinTS(n_features=1, seed=1))
+    assert bandit.import_log(frame, features=["x"], missing="drop") == 1
+    with pytest.raises(ParameterError, match="missing='ignore', expected"):
+        past_decisions(frame, features=["x"], missing="ignore")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="column 'reward' cannot be a feature"):
+        past_decisions(frame, features=["reward"])
 
 
 def test_options_that_a_source_does_not_have(bandit: Bandit, tmp_path: Path) -> None:
@@ -463,14 +512,14 @@ def test_the_command_line_moves_journals(
     assert f"decision   {decisions}" in shown.stdout
     assert cli("journal", "export", path, tmp_path / "log.parquet").returncode == 0
     again = cli("journal", "import", tmp_path / "log.parquet", tmp_path / "new.db")
-    assert f"{decisions} of {decisions} decisions were new" in again.stdout
+    assert f"Imported {decisions} of {decisions} decisions" in again.stdout
     erased = cli("journal", "erase", path, "--person", "person-1")
-    assert "6 decisions were erased" in erased.stdout
+    assert "Erased 6 decisions" in erased.stdout
     assert "erased     some of the events up to" in cli("journal", "show", path).stdout
     dsjson = write(tmp_path / "log.dsjson", EVENTS)
     names = tmp_path / "names.json"
     for expected in ("2 of 2", "0 of 2"):
-        run = cli("journal", "import", dsjson, tmp_path / "vw.db", "--names", names)
+        run = cli("journal", "import", dsjson, tmp_path / "vw.db", "--feature-names", names)
         assert expected in run.stdout, run.stderr
     assert "i.price" in json.loads(names.read_text())
     with SQLiteJournal(tmp_path / "vw.db", readonly=True) as journal:
@@ -478,8 +527,8 @@ def test_the_command_line_moves_journals(
     (tmp_path / "bad.json").write_text("5")
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"arm,reward\na,1\n" * 999)[:-20])
     for wrong in (
-        ["import", dsjson, tmp_path / "x.db", "--names", tmp_path / "bad.json"],
-        ["import", dsjson, tmp_path / "x.db", "--names", tmp_path / "no" / "names.json"],
+        ["import", dsjson, tmp_path / "x.db", "--feature-names", tmp_path / "bad.json"],
+        ["import", dsjson, tmp_path / "x.db", "--feature-names", tmp_path / "no" / "names.json"],
         ["import", tmp_path / "cut.csv.gz", tmp_path / "x.db"],
         ["erase", path, "--older-than", "-5"],
         ["erase", path, "--older-than", "nan"],

@@ -29,7 +29,7 @@ bandit = rolin.Bandit(policy, floor=0.01, control_share=0.1)
 logged: rolin.LoggedDecision = bandit.decide({"red": [1.0, 0.2]}, id="visit-1", person="ann")
 bandit.reward(logged.id, 1.0)
 propensity: float | None = logged.propensity
-log: rolin.offline.Log = rolin.offline.read(bandit)
+log: rolin.offline.DecisionLog = rolin.offline.read(bandit)
 
 joint = rolin.LinTS(n_features=2, sampling="joint", noise_std="learn", half_life=50.0)
 rolin.LinTS(n_features=2, arm_std=0.5)  # type: ignore[call-arg]  # it has no arm effects

@@ -1,4 +1,4 @@
-"""One thread for BLAS: sums come out the same wherever they are made, and workers keep to their core."""
+"""Restrict BLAS to one thread, so that sums are the same everywhere and each worker uses one core."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["controller", "one_thread", "one_thread_for_good"]
 
 @functools.cache
 def controller() -> Any:
-    """Return what sets the number of BLAS threads; looking for the libraries takes 10 ms."""
+    """Return the controller of BLAS threads. It is cached: finding the libraries takes 10 ms."""
     with needs("sim"):
         from threadpoolctl import ThreadpoolController
     return ThreadpoolController()
 
 
 _lock = threading.Lock()
-_held: list[Any] = []  # the limit, and how many blocks are in it
+_held: list[Any] = []  # the limit, and the number of blocks that run under it
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Leave BLAS one thread while the block runs, in all threads of this process."""
+    """Restrict BLAS to one thread while the block runs, for all threads of this process."""
     with _lock:
         if _held:
             _held[1] += 1
@@ -36,7 +36,7 @@ def one_thread() -> Iterator[None]:
     try:
         yield
     finally:
-        with _lock:  # the last to leave gives the threads back
+        with _lock:  # the last block to end restores the limit
             _held[1] -= 1
             if not _held[1]:
                 _held[0].restore_original_limits()
@@ -45,5 +45,5 @@ def one_thread() -> Iterator[None]:
 
 @functools.cache
 def one_thread_for_good() -> None:
-    """Leave BLAS one thread in a worker process, whose threads may share it."""
+    """Restrict BLAS to one thread for the rest of this worker process."""
     controller().limit(limits=1)

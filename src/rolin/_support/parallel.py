@@ -1,8 +1,7 @@
-"""Where work is done: by threads of this process, on Dask or on Ray, each by its own scheduler.
+"""Apply a function to many items: in threads of this process, on Dask or on Ray.
 
-What is to be done is one function and a list of items; results come back in the order of the items,
-so that what is made of them does not depend on who was faster. A worker that dies is replaced, and its
-item done again, by the engine; what it would have returned is counted once.
+Results come back in the order of the items, so sums do not depend on which worker was faster. If a worker dies, the
+engine replaces it and repeats its item; every result is returned once.
 """
 
 from __future__ import annotations
@@ -18,31 +17,46 @@ from typing import Any, Literal, TypeVar, get_args
 from rolin._support.optional import needs
 from rolin.errors import EngineError, ParameterError
 
-__all__ = ["Engine", "check_engine", "check_n_jobs", "connected", "each"]
+__all__ = ["Engine", "check_engine", "check_n_jobs", "connected", "each", "worker_count"]
 
 Engine = Literal["dask", "ray"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-# Items that are given out for each worker: one that it works on, and some that wait for it.
+# Items submitted per worker: one that it works on, and two that wait.
 _AHEAD = 3
 # Seconds to wait for the first worker of a cluster.
-_PATIENCE = 60
+_TIMEOUT = 60
 
 
 def check_engine(engine: object, address: object, known: Iterable[str] = get_args(Engine)) -> None:
-    """Refuse an engine that there is not, and an address without one."""
+    """Reject an unknown engine, and an address without an engine."""
     if engine is not None and engine not in tuple(known):
         raise ParameterError(f"engine={engine!r}, expected None or one of {', '.join(known)}")
     if address is not None and (engine is None or not isinstance(address, str)):
         raise ParameterError(
-            f"address={address!r}, expected that of an engine, which is to be named too"
+            f"address={address!r}, expected the address of a cluster, together with engine=…"
         )
 
 
 def check_n_jobs(n_jobs: object) -> None:
-    """Refuse a number of workers that there cannot be."""
+    """Reject an impossible number of workers."""
     if n_jobs is not None and (type(n_jobs) is not int or n_jobs == 0):
         raise ParameterError(f"n_jobs={n_jobs!r}, expected a number of workers, -1 for all cores")
+
+
+def worker_count(n_jobs: int | None) -> int:
+    """Return the number of workers that `n_jobs` means, as in joblib and scikit-learn.
+
+    `None` is 1, -1 is the number of cores, -2 is one less, and so on, but at least 1.
+    """
+    if n_jobs is None or n_jobs > 0:
+        return n_jobs or 1
+    return max(1, _n_cores() + 1 + n_jobs)
+
+
+def _n_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def each(
@@ -54,24 +68,23 @@ def each(
     n_jobs: int | None = None,
     what: str = "",
 ) -> Iterator[Result]:
-    """Yield the results of all items, in their order.
+    """Yield the result of every item, in the order of the items.
 
     Parameters
     ----------
     function
-        What is done with an item. It may be done twice, if a worker dies.
+        The function of an item. If a worker dies, it is called again.
     items
         The items.
     engine
-        Who does it; `None` for threads of this process.
+        `"dask"` or `"ray"`; `None` for threads of this process.
     address
-        Of a cluster; by default the one that this process is connected to, or else one on this machine,
-        which ends with the work.
+        Address of a cluster. By default the one that this process is connected to, or else a new one on this
+        machine, which ends with the work.
     n_jobs
-        Number of threads, or of workers of a cluster on this machine; by default, and if negative, as many as
-        there are cores.
+        Number of threads, or of workers of a new cluster on this machine; -1 for all cores, `None` for 1.
     what
-        What an item is, for errors; by default its text says it.
+        The kind of item, for errors, such as "run".
     """
     with _POOLS[engine](address, n_jobs) as pool:
         yield from _in_order(function, items, what, *pool)
@@ -80,16 +93,16 @@ def each(
 def connected(
     engine: Engine | None, address: str | None = None, n_jobs: int | None = None
 ) -> AbstractContextManager[Any]:
-    """Stay connected to an engine while the block runs, so that what is done there starts it once.
+    """Stay connected to an engine while the block runs, so that several calls of `each` start it once.
 
     Parameters
     ----------
     engine
-        Which one; `None` for none.
+        `"dask"` or `"ray"`; `None` for threads of this process, which need no connection.
     address
-        As of `each`.
+        As in `each`.
     n_jobs
-        As of `each`.
+        As in `each`.
     """
     return nullcontext() if engine is None else _POOLS[engine](address, n_jobs)
 
@@ -103,7 +116,7 @@ def _in_order(
     workers: Callable[[], int],
     cancel: Callable[[Any], object],
 ) -> Iterator[Any]:
-    """Keep all workers busy, and no more results waiting than they make meanwhile."""
+    """Yield results in order, with just enough items submitted to keep all workers busy."""
     waiting: deque[tuple[Any, Any]] = deque()
     left = iter(items)
     try:
@@ -115,7 +128,7 @@ def _in_order(
             item, task = waiting.popleft()
             yield _result(result, task, f"{what} {item}".strip())
     finally:
-        for _, task in waiting:  # what nobody waits for is not done
+        for _, task in waiting:  # nobody waits for these results any more
             cancel(task)
 
 
@@ -124,21 +137,21 @@ def _result(result: Callable[[Any], Any], task: Any, item: str) -> Any:
         return result(task)
     except _Died as died:
         raise EngineError(
-            f"workers died again and again at {item}, perhaps for want of memory: {died}"
+            f"workers died repeatedly at {item}, perhaps for lack of memory: {died}"
         ) from died.__cause__
 
 
 class _Died(Exception):
-    """An item whose workers died."""
+    """The workers of an item died."""
 
 
 Pool = tuple[Callable[..., Any], Callable[[Any], Any], Callable[[], int], Callable[[Any], object]]
-"""What gives out an item, what waits for its result, how many workers there are, what calls one off."""
+"""How to submit an item, wait for its result, count the workers, and cancel an item."""
 
 
 @contextmanager
 def _threads(_address: None, n_jobs: int | None) -> Iterator[Pool]:
-    n = _cores(n_jobs)
+    n = worker_count(n_jobs)
     executor = ThreadPoolExecutor(n)
     try:
         yield executor.submit, lambda task: task.result(), lambda: n, lambda task: task.cancel()
@@ -156,14 +169,14 @@ def _dask(address: str | None, n_jobs: int | None) -> Iterator[Pool]:
             client = distributed.default_client()
         except ValueError:
             client = own = distributed.Client(
-                n_workers=_cores(n_jobs), threads_per_worker=1, dashboard_address=None
+                n_workers=worker_count(n_jobs), threads_per_worker=1, dashboard_address=None
             )
     else:
         try:
             client = own = distributed.Client(address)
-            client.wait_for_workers(1, timeout=_PATIENCE)
-        except (OSError, ValueError, TypeError) as error:  # among them TimeoutError
-            raise EngineError(f"there is no Dask at {address}: {error}") from error
+            client.wait_for_workers(1, timeout=_TIMEOUT)
+        except (OSError, ValueError, TypeError) as error:  # a TimeoutError is an OSError
+            raise EngineError(f"no Dask cluster answers at {address}: {error}") from error
 
     def result(task: Any) -> Any:
         try:
@@ -196,18 +209,18 @@ def _ray(address: str | None, n_jobs: int | None) -> Iterator[Pool]:
     own = not ray.is_initialized()
     if not own and address is not None:
         raise EngineError(
-            f"address={address!r}, but this process is connected to Ray: leave it out"
+            f"address={address!r}, but this process is connected to Ray already: leave the address out"
         )
     if own:
-        where: dict[str, Any] = (
-            {"num_cpus": _cores(n_jobs), "include_dashboard": False}
+        cluster: dict[str, Any] = (
+            {"num_cpus": worker_count(n_jobs), "include_dashboard": False}
             if address is None
             else {"address": address}
         )
         try:
-            ray.init(log_to_driver=False, logging_level="ERROR", **where)
+            ray.init(log_to_driver=False, logging_level="ERROR", **cluster)
         except (ConnectionError, RuntimeError, ValueError) as error:
-            raise EngineError(f"there is no Ray at {address}: {error}") from error
+            raise EngineError(f"no Ray cluster answers at {address}: {error}") from error
     remotes: dict[Any, Any] = {}
 
     def submit(function: Any, item: Any) -> Any:
@@ -233,12 +246,6 @@ def _ray(address: str | None, n_jobs: int | None) -> Iterator[Pool]:
 
 def _called(function: Callable[[Any], Any], item: Any) -> Any:
     return function(item)
-
-
-def _cores(n_jobs: int | None) -> int:
-    if n_jobs is not None and n_jobs > 0:
-        return n_jobs
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _POOLS: dict[str | None, Callable[..., AbstractContextManager[Pool]]] = {

@@ -13,9 +13,9 @@ from rolin.errors import DataError, ParameterError
 from rolin.features import FeatureMap
 from rolin.features.base import ARM
 from rolin.logs import arrow
-from rolin.logs.arrow import BadCell
 from rolin.logs.batches import RowLocation, bad_data, batches_of, partitions_of
 from rolin.logs.files import File, files_of, first_rows, look
+from rolin.logs.rules import BadCell
 
 __all__ = ["read_arms", "read_fields"]
 

@@ -1,4 +1,4 @@
-"""`rolin diagnose`: whether the features miss something."""
+"""`rolin diagnose`: tell whether the features miss something."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ from rolin.policies.registry import load_or_start
 
 __all__ = ["run"]
 
-_SQLITE = b"SQLite format 3"  # how such files begin
+_SQLITE = b"SQLite format 3"  # the first bytes of such files
 
 
 def run(
     source: Annotated[
         Path,
-        typer.Argument(help="A state that a policy saved, a journal, or a log as CSV or Parquet."),
+        typer.Argument(help="A state file of a policy, a journal, or a log as CSV or Parquet."),
     ],
-    arm: Annotated[str, typer.Option(help="Of a log: the column of the arm.")] = "arm",
-    reward: Annotated[str, typer.Option(help="Of a log: the column of the reward.")] = "reward",
-    weight: Annotated[str | None, typer.Option(help="Of a log: the column of the weight.")] = None,
+    arm: Annotated[str, typer.Option(help="For a log: column of the arm.")] = "arm",
+    reward: Annotated[str, typer.Option(help="For a log: column of the reward.")] = "reward",
+    weight: Annotated[str | None, typer.Option(help="For a log: column of the weight.")] = None,
     features: Annotated[
         str | None,
         typer.Option(
-            help="Of a log: the features' columns, with commas between; default all numbers, ids too."
+            help="For a log: columns of the features, separated by commas. Default: all other columns of "
+            "numbers, including ids."
         ),
     ] = None,
     json: Annotated[
-        Path | None, typer.Option(help="Also write the report as JSON to this file.")
+        Path | None, typer.Option(help="Also write the report to this file, as JSON.")
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(help="Also draw it to this file (.png, .pdf, .svg).")
+        Path | None, typer.Option(help="Also draw the report to this file (.png, .pdf, .svg).")
     ] = None,
 ) -> None:
-    """Say whether arms differ by something that the features miss."""
+    """Tell whether arms differ by something that the features miss."""
     report = _report(source, arm, reward, weight, features)
     typer.echo(str(report))
     for path, write in ((json, _write_json), (figure, _write_figure)):
@@ -61,8 +62,8 @@ def _report(
         names = None if features is None else [name.strip() for name in features.split(",")]
         if names is None and {"offered", "contexts"} <= set(read_table(source, None).columns):
             raise DataError(
-                f"{source} is an exported table of decisions: diagnose the journal itself, or one that it was "
-                "imported into (rolin journal import)"
+                f"{source} is a table that was exported from a journal: diagnose the journal, or import the table "
+                "into a new one first (rolin journal import)"
             )
         log = read_log(source, arm=arm, reward=reward, weight=weight, features=names)
         if not log.arms:
@@ -77,11 +78,11 @@ def _report(
         policy = load_policy(source).policy if is_journal else load_or_start(source)
     except StateFileError as error:
         raise StateFileError(
-            f"{error} (a log has a name that ends in {', '.join(SUFFIXES)})"
+            f"{error} (the name of a log ends in {', '.join(SUFFIXES)})"
         ) from error
     if not isinstance(policy, (LinearPolicy, BayesRoLinTS)):
         raise DataError(
-            f"{source} holds a {type(policy).__name__}, which has no arm effects to look at"
+            f"{source} holds a {type(policy).__name__}, which has no arm effects to diagnose"
         )
     return policy.diagnose()
 

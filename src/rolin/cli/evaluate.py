@@ -1,4 +1,4 @@
-"""`rolin evaluate`: whether another policy would have been better."""
+"""`rolin evaluate`: estimate the value of policies from the decisions logged by another one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from rolin import offline
 from rolin._support.checks import level_of
-from rolin._support.progress import bar
+from rolin._support.progress import reporter
 from rolin.cli.policies import missing_of, new_policy, read_map
 from rolin.errors import DataError, OverlapWarning, RolinError
 from rolin.features import BaseFeatureMap
@@ -28,62 +28,67 @@ def run(
     log: Annotated[
         Path,
         typer.Argument(
-            help="A journal, an exported table (.csv, .parquet), a .dsjson log, or a folder of the Open "
+            help="A journal, a table (.csv, .parquet), a Vowpal Wabbit log (.dsjson), or a folder of the Open "
             "Bandit Dataset."
         ),
     ],
     policy: Annotated[
         list[str],
         typer.Option(
-            help="A state that a policy saved, evaluated as it is; uniform; or the name of a policy, such "
-            "as RoLinTS, that learns as it replays the log. Repeatable."
+            help="State file of a policy, which is evaluated as it is; uniform; or the name of a policy, such as "
+            "RoLinTS, which learns while it replays the log. Repeatable."
         ),
     ],
     missing: Annotated[
         str,
         typer.Option(
-            help="Decisions without a reward: refuse, drop, or a number to count instead."
+            help="Decisions without a reward: refuse the log, drop them, or a number to count instead."
         ),
     ] = "refuse",
-    first_place: Annotated[
-        bool, typer.Option(help="Evaluate rankings by their first place.")
+    first_rank: Annotated[
+        bool, typer.Option(help="Evaluate rankings by the arm of the first rank.")
     ] = False,
-    arm: Annotated[
-        str | None, typer.Option(help="Of a plain table: the column of the arm.")
+    arm: Annotated[str | None, typer.Option(help="For a table: column of the arm.")] = None,
+    reward: Annotated[str | None, typer.Option(help="For a table: column of the reward.")] = None,
+    propensity: Annotated[
+        str | None, typer.Option(help="For a table: column of the propensity.")
     ] = None,
-    reward: Annotated[str | None, typer.Option(help="The column of the reward.")] = None,
-    propensity: Annotated[str | None, typer.Option(help="The column of the propensity.")] = None,
     features: Annotated[
         str | None,
-        typer.Option(help="Of a plain table: the features' columns, with commas between."),
+        typer.Option(
+            help="For a table that was not exported: columns of the features, separated by commas."
+        ),
     ] = None,
     arm_features: Annotated[
         Path | None,
         typer.Option(
-            help="Of a plain table: a CSV of the arms' features, the arm in its first column."
+            help="For a table that was not exported: CSV file with the features of every arm; the arm is its first "
+            "column."
         ),
     ] = None,
-    map: Annotated[
+    feature_map: Annotated[
         Path | None,
         typer.Option(
-            help="Feature map (.json) for the log's raw features; by default that of the policy."
+            help="File (.json) with the feature map that reads raw features. Default: that of the policy."
         ),
     ] = None,
     control_only: Annotated[
-        bool, typer.Option("--control-only", help="Use the decisions of the control group only.")
+        bool, typer.Option("--control-only", help="Use only the decisions of the control group.")
     ] = False,
     last: Annotated[
         float | None,
-        typer.Option(help="Use this share of the decisions only, the last ones, such as 0.5."),
+        typer.Option(help="Use only the last decisions, this share of all, such as 0.5."),
     ] = None,
-    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    json: Annotated[Path | None, typer.Option(help="Also write everything as JSON here.")] = None,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    json: Annotated[
+        Path | None, typer.Option(help="Also write the report to this file, as JSON.")
+    ] = None,
     figure: Annotated[
         Path | None,
-        typer.Option(help="Also draw the policies to this file (.png, .pdf, .svg)."),
+        typer.Option(help="Also draw the report to this file (.png, .pdf, .svg)."),
     ] = None,
 ) -> None:
-    """Say what policies would have been worth, by the decisions of another."""
+    """Estimate the value of policies from the decisions logged by another one."""
     columns: dict[str, Any] = {
         name: value
         for name, value in (("arm", arm), ("reward", reward), ("propensity", propensity))
@@ -94,12 +99,14 @@ def run(
     targets = {name: _target(name) for name in policy}
     level = level_of(level)
     if figure is not None and all(isinstance(target, type) for target in targets.values()):
-        raise DataError("--figure draws policies that are evaluated as they are, and none is given")
-    if (feature_map := _map(map, targets)) is not None:
-        columns["feature_map"] = feature_map
+        raise DataError(
+            "--figure draws policies that are evaluated as they are, but all given ones are replayed"
+        )
+    if (own_map := _map(feature_map, targets)) is not None:
+        columns["feature_map"] = own_map
     if arm_features is not None:
-        columns["arm_features"] = _arm_features(arm_features, raw=feature_map is not None)
-    read = offline.read(log, missing=missing_of(missing), first_place=first_place, **columns)
+        columns["arm_features"] = _arm_features(arm_features, raw=own_map is not None)
+    read = offline.read(log, missing=missing_of(missing), first_rank=first_rank, **columns)
     if control_only:
         read = read.take(read.control)
     if last is not None:
@@ -111,23 +118,25 @@ def run(
     failed: list[str] = []
     for name, target in targets.items():
         try:
-            with bar(name, len(read)) as done, warnings.catch_warnings():
-                warnings.simplefilter("ignore", OverlapWarning)  # they are in the text
+            with reporter(True, name, len(read)) as advance, warnings.catch_warnings():
+                warnings.simplefilter("ignore", OverlapWarning)  # the text contains them
                 if isinstance(target, type):
                     fresh = new_policy(name, read.n_features, seed=0)
-                    result = offline.replay(read, fresh, level=level, progress=done)
-                    text = f"{name}, learning as it goes: {result}"
+                    result = offline.replay(read, fresh, level=level, progress=advance)
+                    text = f"{name}, learning from the log: {result}"
                     reports.append(
                         {"policy": name, "replay": result.value, "low": result.low,
-                         "high": result.high, "kept": len(result.kept), "n": len(read)}
+                         "high": result.high, "kept": len(result.rows), "n": len(read)}
                     )  # fmt: skip
                 else:
-                    report = offline.evaluate(read, target, label=name, level=level, progress=done)
+                    report = offline.evaluate(
+                        read, target, label=name, level=level, progress=advance
+                    )
                     text = str(report)
                     evaluations.append(report)
                     reports.append(json_.loads(report.to_json()))
             typer.echo(text + "\n")
-        except RolinError as error:  # the others may fare better
+        except RolinError as error:  # the other policies are evaluated all the same
             failed.append(f"{name}: {error}")
     if read.control.any() and not read.control.all():
         try:
@@ -146,31 +155,31 @@ def run(
 
 
 def _arm_features(path: Path, *, raw: bool) -> Any:
-    """Return the features of every arm, from a table whose first column is the arm."""
+    """Return the features of every arm from a table whose first column is the arm."""
     table = read_table(path, None)
     arm, *features = table.columns
     if raw:
         return read_table(path, arm).set_index(arm)
     if not features or table[arm].duplicated().any():
-        raise DataError(f"{path} is not a table of arms, each once, with their features")
+        raise DataError(f"{path} is not a table with features and with every arm once")
     columns = [numbers(path, table, name) for name in features]
     return dict(zip(table[arm].tolist(), np.column_stack(columns).tolist(), strict=True))
 
 
 def _map(path: Path | None, targets: dict[str, Any]) -> BaseFeatureMap | None:
-    """Return what reads the log's raw features: a map, or that of the policies."""
+    """Return the feature map of a file, or that of the policies."""
     if path is not None:
         return read_map(path)
     maps = {target.feature_map for target in targets.values() if isinstance(target, Policy)} - {
         None
     }
     if len(maps) > 1:
-        raise DataError("the policies have different feature maps, expected those of one at a time")
+        raise DataError("the policies have different feature maps: evaluate them one at a time")
     return maps.pop() if maps else None
 
 
 def _target(name: str) -> Any:
-    """Return what is to be evaluated: a policy as it is, or the class of one that learns."""
+    """Return the policy of a state file, the class of a policy that learns, or "uniform"."""
     if name == "uniform":
         return name
     policies = find()

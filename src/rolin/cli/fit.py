@@ -1,4 +1,4 @@
-"""`rolin fit`: from a log of any length to a state that policies start from."""
+"""`rolin fit`: fit a model to a log, and save it as the starting state of any policy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rolin._support.files import check_target
 from rolin.cli.policies import missing_of, read_map
 from rolin.errors import DataError
 from rolin.fitting import fit
-from rolin.fitting.checkpoint import OtherFold
+from rolin.fitting.checkpoint import CheckpointMismatch
 from rolin.logs.files import SUFFIXES
 
 __all__ = ["run"]
@@ -22,50 +22,57 @@ def run(
     log: Annotated[
         list[str],
         typer.Argument(
-            help="Files of Parquet or Arrow, folders, or URLs such as s3://bucket/log; also tables that "
-            "`rolin journal export` wrote."
+            help="Parquet or Arrow files, folders, or URLs such as s3://bucket/log. Tables of "
+            "`rolin journal export` are read, too."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="State file to write, for rolin.load.")],
+    out: Annotated[Path, typer.Option(help="State file to write.")],
     arm: Annotated[str, typer.Option(help="Column of the arm.")] = "arm",
     reward: Annotated[str, typer.Option(help="Column of the reward.")] = "reward",
     weight: Annotated[str | None, typer.Option(help="Column of the weight.")] = None,
     features: Annotated[
         str | None,
         typer.Option(
-            help="Columns of the features, numbers or lists of numbers, with commas between; default all other "
-            "columns of numbers, ids too."
+            help="Columns of the features, separated by commas: numbers or lists of numbers. Default: all other "
+            "such columns, including ids."
         ),
     ] = None,
-    map: Annotated[Path | None, typer.Option(help="Feature map (.json) for raw features.")] = None,
+    feature_map: Annotated[
+        Path | None, typer.Option(help="File (.json) with the feature map that reads raw features.")
+    ] = None,
     missing: Annotated[
-        str, typer.Option(help="Rows without a reward: refuse, drop, or a number to count instead.")
+        str,
+        typer.Option(
+            help="Rows without a reward: refuse the log, drop them, or a number to count instead."
+        ),
     ] = "refuse",
     intercept_std: Annotated[
-        float | None, typer.Option(help="Prior standard deviation of an intercept; default none.")
+        float | None,
+        typer.Option(help="Prior standard deviation of an intercept. Default: no intercept."),
     ] = None,
     engine: Annotated[
         Literal["dask", "ray", "spark"] | None,
-        typer.Option(help="Fold on a cluster; by default threads of this machine."),
+        typer.Option(help="Run on a cluster. Default: threads of this machine."),
     ] = None,
     address: Annotated[
         str | None,
         typer.Option(
-            help="Of the cluster; by default one on this machine, which ends with the command."
+            help="Address of the cluster. Default: a new one on this machine, which ends with the command."
         ),
     ] = None,
-    n_jobs: Annotated[int, typer.Option(help="Threads or workers; -1 for all cores.")] = -1,
+    n_jobs: Annotated[
+        int, typer.Option(help="Number of threads or workers; -1 for all cores.")
+    ] = -1,
     storage: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=VALUE for the file system of a URL, such as anon=true. Repeatable."
+            help="Option NAME=VALUE of the file system of a URL, such as anon=true. Repeatable."
         ),
     ] = None,
 ) -> None:
-    """Fold a log into its evidence, learn the scales, and write a state for any policy.
+    """Fit a model to a log and save it as the starting state of any policy.
 
-    Stopped, it goes on where it was when the same command is given again: how far it has come is
-    noted beside the state file, in OUT.part.
+    Run the same command again to resume an interrupted fit: its progress is in the file OUT.part.
     """
     check_target(out)
     _check_apart(out, log)
@@ -76,7 +83,7 @@ def run(
         "reward": reward,
         "weight": weight,
         "features": None if features is None else [name.strip() for name in features.split(",")],
-        "feature_map": None if map is None else read_map(map),
+        "feature_map": None if feature_map is None else read_map(feature_map),
         "missing": missing_of(missing),
         "intercept_std": intercept_std,
         "engine": engine,
@@ -87,8 +94,8 @@ def run(
     }
     try:
         found = fit(log, **options)
-    except OtherFold as error:
-        typer.echo(f"Begun anew: {error}", err=True)
+    except CheckpointMismatch as error:
+        typer.echo(f"Starting again: {error}", err=True)
         part.unlink()
         found = fit(log, **options)
     took = time.monotonic() - began
@@ -97,16 +104,16 @@ def run(
     text = str(found)
     found.save(out)
     typer.echo(
-        f"{text}\nFolded in {took:.1f} s. Start a policy: rolin.RoLinTS.from_fit({str(out)!r})"
+        f"{text}\nFitted in {took:.1f} s. Start a policy from it: rolin.RoLinTS.from_fit({str(out)!r})"
     )
 
 
 def _check_apart(out: Path, log: list[str]) -> None:
-    """Refuse to write over the log, or into it."""
+    """Reject an output file that is the log, or would be a part of it."""
     target = out.resolve()
     for source in log:
-        place = Path(source.removeprefix("file://")).resolve()
-        if target == place or (place in target.parents and out.name.lower().endswith(SUFFIXES)):
+        path = Path(source.removeprefix("file://")).resolve()
+        if target == path or (path in target.parents and out.name.lower().endswith(SUFFIXES)):
             raise DataError(f"--out {out} is, or would be, a part of the log {source}")
 
 

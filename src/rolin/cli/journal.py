@@ -1,4 +1,4 @@
-"""`rolin journal`: what a journal holds, in and out."""
+"""`rolin journal`: show, export, import and erase the decisions of a journal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from rolin._support.progress import bar
 from rolin.bandit.bandit import Bandit
 from rolin.cli.policies import new_policy, read_map
 from rolin.errors import DataError, RolinError
@@ -27,20 +26,22 @@ from rolin.logs.reader import past_decisions
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="See what a journal holds, and move it in and out.")
+app = typer.Typer(
+    no_args_is_help=True, help="Show, export, import and erase the decisions of a journal."
+)
 
-_MOST_DAYS = 1e6
+_MAX_DAYS = 1e6
 
-JournalFile = Annotated[Path, typer.Argument(help="The file of the journal.", show_default=False)]
+JournalFile = Annotated[Path, typer.Argument(help="File of the journal.", show_default=False)]
 
 
 @app.command()
 def show(journal: JournalFile) -> None:
-    """Say what a journal holds."""
+    """Show the policy, the settings and the number of events of a journal."""
     with SQLiteJournal(journal, readonly=True) as opened:
         policy, version = load_policy(opened)
         header = opened.header()
-        assert header is not None  # replay has looked
+        assert header is not None  # otherwise replay would have failed
         kinds: Counter[str] = Counter()
         times = []
         for _, event in opened.read():
@@ -72,56 +73,62 @@ def show(journal: JournalFile) -> None:
 @app.command()
 def export(
     journal: JournalFile,
-    out: Annotated[Path, typer.Argument(help="Where to: .csv, .csv.gz or .parquet.")],
+    out: Annotated[Path, typer.Argument(help="File to write: .csv, .csv.gz or .parquet.")],
 ) -> None:
-    """Write all decisions with their rewards to a table, one row each."""
+    """Write all decisions and their rewards to a table, one row per decision."""
     check_target(out)
     with SQLiteJournal(journal, readonly=True) as opened:
-        total = sum(row_of(event).kind == "decision" for _, event in opened.read())
-        with bar("exporting", total) as done:
-            n = export_table(opened, out, progress=done)
-    typer.echo(f"{n} decisions are in {out}")
+        n = export_table(opened, out, progress=True)
+    typer.echo(f"Exported {n} decisions to {out}")
 
 
 @app.command("import")
 def import_(
     log: Annotated[
-        Path, typer.Argument(help="A CSV, Parquet or Vowpal Wabbit (.dsjson) file of decisions.")
+        Path, typer.Argument(help="File with decisions: CSV, Parquet or Vowpal Wabbit (.dsjson).")
     ],
     journal: JournalFile,
     policy: Annotated[
-        str, typer.Option(help="Of a new journal: the policy, with its default settings.")
+        str,
+        typer.Option(
+            help="For a new journal: name of the policy, which gets its default settings."
+        ),
     ] = "RoLinTS",
     arm: Annotated[
         str | None,
         typer.Option(
-            help="Column of the arm; of .dsjson, the feature that names it, such as i.id."
+            help="Column of the arm. For .dsjson: the feature that names the arm, such as i.id."
         ),
     ] = None,
-    reward: Annotated[str, typer.Option(help="Of a table: the column of the reward.")] = "reward",
-    propensity: Annotated[str, typer.Option(help="The column of the propensity.")] = "propensity",
-    id: Annotated[str, typer.Option(help="The column of the decision's id.")] = "id",
-    time: Annotated[str, typer.Option(help="The column of the time.")] = "time",
-    person: Annotated[str, typer.Option(help="The column of whom it was for.")] = "person",
+    reward: Annotated[str, typer.Option(help="Column of the reward.")] = "reward",
+    propensity: Annotated[str, typer.Option(help="Column of the propensity.")] = "propensity",
+    id: Annotated[str, typer.Option(help="Column of the decision's id.")] = "id",
+    time: Annotated[str, typer.Option(help="Column of the time.")] = "time",
+    person: Annotated[
+        str, typer.Option(help="Column of the person whom the decision was for.")
+    ] = "person",
     features: Annotated[
         str | None,
         typer.Option(
-            help="Of a table without contexts: the features' columns, with commas between."
+            help="For a table that was not exported: columns of the features, separated by commas."
         ),
     ] = None,
-    names: Annotated[
-        Path | None,
-        typer.Option(help="Of .dsjson: file with the features' names, written if it is not there."),
-    ] = None,
-    map: Annotated[
+    feature_names: Annotated[
         Path | None,
         typer.Option(
-            help="Feature map (.json) for raw features; by default that of the journal, if it has one."
+            help="For .dsjson: file (.json) with the names of the features. It is written if it does not exist."
+        ),
+    ] = None,
+    feature_map: Annotated[
+        Path | None,
+        typer.Option(
+            help="File (.json) with the feature map that reads raw features. Default: that of the journal, if "
+            "it has one."
         ),
     ] = None,
 ) -> None:
-    """Learn from past decisions, and record them in a journal; repeating it is harmless."""
-    feature_map = _map(map, journal)
+    """Import past decisions into a journal, and learn from them. Importing them again changes nothing."""
+    own_map = _map(feature_map, journal)
     if log.name.endswith(TABLES):
         listed = (
             None
@@ -130,44 +137,47 @@ def import_(
         )
         pasts = past_decisions(
             log, arm=arm or "arm", reward=reward, propensity=propensity, features=listed, id=id,
-            time=time, person=person, now=clock(), feature_map=feature_map,
+            time=time, person=person, now=clock(), feature_map=own_map,
         )  # fmt: skip
     else:
-        known = _names(names)
-        read = read_dsjson(log, features=known, arm=arm, feature_map=feature_map)
+        known = _names(feature_names)
+        read = read_dsjson(log, features=known, arm=arm, feature_map=own_map)
         pasts = read.decisions
-        if names is not None and known is None:
+        if feature_names is not None and known is None:
             try:
-                names.write_text(json.dumps(read.features, indent=1) + "\n", encoding="utf-8")
+                text = json.dumps(read.features, indent=1) + "\n"
+                feature_names.write_text(text, encoding="utf-8")
             except OSError as error:
-                raise DataError(f"{names} cannot be written: {error}") from error
+                raise DataError(f"{feature_names} cannot be written: {error}") from error
         if read.skipped:
-            typer.echo(f"{read.skipped} lines hold no decision and were left out", err=True)
+            typer.echo(f"Skipped {read.skipped} lines that hold no decision", err=True)
     if not pasts:
         raise DataError(f"{log} has no decisions")
     d = pasts[0].decision.offered_contexts.shape[1]
     begun = journal.exists()
     try:
         new = None if begun else new_policy(policy, d)
-        with Bandit(new, feature_map=feature_map, journal=journal) as bandit:
+        with Bandit(new, feature_map=own_map, journal=journal) as bandit:
             n = bandit.import_log(pasts)
     except RolinError:
-        if not begun:  # a journal that came to nothing
+        if not begun:  # remove the new journal, which is empty
             for ending in ("", "-wal", "-shm"):
                 journal.with_name(journal.name + ending).unlink(missing_ok=True)
         raise
-    typer.echo(f"{n} of {len(pasts)} decisions were new; the journal is {journal}")
+    typer.echo(
+        f"Imported {n} of {len(pasts)} decisions into {journal}; the others were there already"
+    )
 
 
 def _map(path: Path | None, journal: Path) -> BaseFeatureMap | None:
-    """Return the feature map of a file, or that of a journal that has begun."""
+    """Return the feature map of a file, or that of an existing journal."""
     if path is not None:
         return read_map(path)
     return load_policy(journal)[0].feature_map if journal.exists() else None
 
 
 def _names(path: Path | None) -> list[str] | None:
-    """Return the names of features that were written to a file; `None` if there is none yet."""
+    """Return the names of features from a file; `None` if it does not exist yet."""
     if path is None or not path.exists():
         return None
     try:
@@ -182,22 +192,22 @@ def _names(path: Path | None) -> list[str] | None:
 @app.command()
 def erase(
     journal: JournalFile,
-    person: Annotated[str | None, typer.Option(help="All decisions made for this person.")] = None,
+    person: Annotated[str | None, typer.Option(help="Erase all decisions for this person.")] = None,
     id: Annotated[
-        list[str] | None, typer.Option(help="The decision of this id; repeatable.")
+        list[str] | None, typer.Option(help="Erase the decision with this id. Repeatable.")
     ] = None,
     older_than: Annotated[
-        float | None, typer.Option(help="All decisions older than so many days.")
+        float | None, typer.Option(help="Erase all decisions older than this number of days.")
     ] = None,
 ) -> None:
-    """Remove decisions for good. What was learned from them stays in the state."""
+    """Erase decisions permanently. What the policy learned from them stays in its state."""
     if sum(given is not None for given in (person, id, older_than)) != 1:
         raise DataError("expected one of --person, --id and --older-than")
-    if older_than is not None and not 0.0 <= older_than <= _MOST_DAYS:
-        raise DataError(f"--older-than {older_than}, expected a number of days from 0 on")
+    if older_than is not None and not 0.0 <= older_than <= _MAX_DAYS:
+        raise DataError(f"--older-than {older_than}, expected a number of days, 0 or more")
     age = None if older_than is None else timedelta(days=older_than)
     if not journal.exists():
         raise DataError(f"there is no journal {journal}")
     with Bandit(journal=journal) as bandit:
         n = bandit.erase(ids=id, person=person, older_than=age)
-    typer.echo(f"{n} decisions were erased")
+    typer.echo(f"Erased {n} decisions")

@@ -1,6 +1,7 @@
 """Feature maps: from raw features (dicts, JSON, pandas, polars, Arrow) to vectors, and back to names."""
 
 from rolin.features.base import BaseFeatureMap, Part
+from rolin.features.field_error import FieldError
 from rolin.features.fields import Boolean, Category, Ignored, Number, Tags
 from rolin.features.hashed import HashedFeatures
 from rolin.features.map import FeatureMap
@@ -13,6 +14,7 @@ __all__ = [
     "Boolean",
     "Category",
     "FeatureMap",
+    "FieldError",
     "HashedFeatures",
     "Ignored",
     "Number",

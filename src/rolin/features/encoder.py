@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.errors import InputError, NotFiniteError, ParameterError
+from rolin.errors import InputError, ParameterError
 from rolin.features import kernels
 from rolin.features.base import ARM, Label
 from rolin.features.columns import Column, PythonColumn
+from rolin.features.field_error import FieldError, NotFiniteFieldError
 from rolin.features.fields import MAX_NUMBER, Boolean, Category, Field, Indices, Number, Tags
 from rolin.features.tables import MAX_DEPTH, Table, flatten, value_at
 from rolin.features.values import (
@@ -328,10 +329,9 @@ def _value_at(row: dict[str, Any], name: str, label: Label, i: int) -> Any:
 def _error(name: str, bad: BadValue, label: Label) -> InputError:
     """Return the error that names the field and the row of a bad value."""
     infinite = isinstance(bad.value, float) and not math.isfinite(bad.value)
-    kind = NotFiniteError if infinite else InputError
-    return kind(
-        f"field {name!r} of {label(bad.row)} is {describe(bad.value)}, expected {bad.expected}"
-    )
+    kind = NotFiniteFieldError if infinite else FieldError
+    problem = f"is {describe(bad.value)}, expected {bad.expected}"
+    return kind.of(name, bad.row, label(bad.row), problem)
 
 
 def _check_field(side: str, name: Any, field: Any, objects: Set[str]) -> None:

@@ -1,4 +1,4 @@
-"""Logs of any size to moments, on one machine or many."""
+"""Fit the model to logs of any length, on one machine or many."""
 
 from rolin.fitting.fold import Fold
 from rolin.fitting.log_fit import Fit, fit

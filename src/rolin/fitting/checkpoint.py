@@ -1,4 +1,4 @@
-"""How far a fold has come, in a file: what was stopped goes on from there."""
+"""Store the progress of a fit in a file, so that an interrupted fit can resume."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from rolin.model import state_file
 from rolin.model.moments import Moments
 from rolin.model.state_file import FOLDED, moments_of, state_of
 
-__all__ = ["Kept", "OtherFold"]
+__all__ = ["Checkpoint", "CheckpointMismatch"]
 
-# Seconds between two writes, at least; and how many times longer than a write takes.
+# Least seconds between two writes, and least ratio of that time to the time of a write.
 _EVERY, _TIMES = 10.0, 20.0
 
 
-class OtherFold(ParameterError):
-    """What was stopped is not what is asked for now."""
+class CheckpointMismatch(ParameterError):
+    """A checkpoint belongs to a fit of other files or with other options."""
 
 
-class Kept:
-    """The file that keeps what was folded so far.
+class Checkpoint:
+    """A file with the moments of the partitions that have been folded so far.
 
     Parameters
     ----------
     path
-        The file, which need not be there.
+        The file. If it does not exist, it is created.
     fold
-        What is folded, and how.
+        The fold.
     files
         The files of the log.
-    n_pieces
-        How many partitions they are divided into.
+    n_partitions
+        The number of partitions of the log.
     """
 
     def __init__(
-        self, path: str | PathLike[str], fold: Fold, files: list[File], n_pieces: int
+        self, path: str | PathLike[str], fold: Fold, files: list[File], n_partitions: int
     ) -> None:
         self._path = Path(path)
         if str(path) in ("", "."):
@@ -55,33 +55,49 @@ class Kept:
             "fold": json.loads(json.dumps(asdict(fold))),
             "files": hashlib.blake2b(json.dumps(described).encode(), digest_size=16).hexdigest(),
         }
-        self.done, self.moments = 0, Moments.zero(fold.n_features)
+        self.n_done = 0
+        """Number of partitions that were folded before."""
+        self.moments = Moments.zero(fold.n_features)
+        """The sum of their moments."""
         if self._path.exists():
-            state = state_file.read(path)
-            if FOLDED not in state.settings:
-                raise ParameterError(f"{path} is not a fold that was stopped; nothing was changed")
-            if differs := _difference(state.settings, self._settings):
-                raise OtherFold(
-                    f"{path} is a fold that was stopped, of other {differs}: take those, another place, or remove "
-                    "it; nothing was changed"
-                )
-            self.done, self.moments = state.settings[FOLDED], moments_of(state)
-            if type(self.done) is not int or not 0 <= self.done <= n_pieces:
-                raise StateFileError(
-                    f"{path} is damaged: it has {self.done!r} of {n_pieces} partitions"
-                )
+            self._load(n_partitions)
         else:
             try:
                 check_target(path)
-                self.note(0, self.moments)  # at once, so that it shows whether that can be done
+                self.store(0, self.moments)  # at once, to see whether the file can be written
             except (OSError, StateFileError) as error:
                 raise ParameterError(f"{path} cannot be written: {error}") from error
         self._next = time.monotonic() + _EVERY
 
-    def note(self, done: int, moments: Moments) -> None:
-        """Write down how far it has come."""
+    def _load(self, n_partitions: int) -> None:
+        path, state = self._path, state_file.read(self._path)
+        if FOLDED not in state.settings:
+            raise ParameterError(
+                f"{path} exists and is not a checkpoint of a fit: name another file; nothing was changed"
+            )
+        if differs := _difference(state.settings, self._settings):
+            raise CheckpointMismatch(
+                f"{path} is the checkpoint of a fit with other {differs}: use the same ones again, name another "
+                "checkpoint, or remove the file; nothing was changed"
+            )
+        self.n_done, self.moments = state.settings[FOLDED], moments_of(state)
+        if type(self.n_done) is not int or not 0 <= self.n_done <= n_partitions:
+            raise StateFileError(
+                f"{path} is damaged: it has {self.n_done!r} of {n_partitions} partitions"
+            )
+
+    def store(self, n_done: int, moments: Moments) -> None:
+        """Write the sum of the moments of the first partitions.
+
+        Parameters
+        ----------
+        n_done
+            Number of partitions.
+        moments
+            The sum of their moments.
+        """
         began = time.monotonic()
-        state_file.write(self._path, state_of(moments, {**self._settings, FOLDED: done}))
+        state_file.write(self._path, state_of(moments, {**self._settings, FOLDED: n_done}))
         took = time.monotonic() - began
         self._next = time.monotonic() + max(_EVERY, _TIMES * took)
 
@@ -91,9 +107,9 @@ class Kept:
         return time.monotonic() >= self._next
 
 
-def _difference(found: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """Return in what two folds differ, or nothing."""
-    for name in asked["fold"]:
-        if found["fold"].get(name) != asked["fold"][name]:
+def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Return in what two fits differ; an empty text if they do not."""
+    for name in wanted["fold"]:
+        if found["fold"].get(name) != wanted["fold"][name]:
             return str(name)
-    return "files (or they have changed)" if found["files"] != asked["files"] else ""
+    return "files (or they have changed)" if found["files"] != wanted["files"] else ""

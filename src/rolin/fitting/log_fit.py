@@ -1,10 +1,9 @@
-"""From a log to what it teaches: `rolin.fit`."""
+"""Fit the model to a log: `rolin.fit`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
@@ -13,23 +12,24 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from rolin._support.blas import one_thread
-from rolin._support.optional import needs
+from rolin._support.html import html_table
 from rolin._support.parallel import check_engine, check_n_jobs, each
+from rolin._support.progress import Progress, check_progress, reporter
 from rolin.errors import DataError, ParameterError
 from rolin.features import BaseFeatureMap
 from rolin.fitting import spark
-from rolin.fitting.checkpoint import Kept
-from rolin.fitting.fold import Fold, Missing
+from rolin.fitting.checkpoint import Checkpoint
+from rolin.fitting.fold import Fold
 from rolin.fitting.partitions import check_schemas, fold_partition
 from rolin.logs import arrow
-from rolin.logs.arrow import BadCell
 from rolin.logs.batches import Partition, partitions_of
 from rolin.logs.files import files_of, first_rows, look
+from rolin.logs.rules import BadCell, Missing
 from rolin.model import state_file
 from rolin.model.estimation import ScaleEstimate, estimate_scales
 from rolin.model.moments import Moments, Total
 from rolin.model.posterior import Posterior
-from rolin.model.scales import Scales
+from rolin.model.scales import Scales, check_intercept_std
 from rolin.model.state_file import state_of
 from rolin.model.summaries import Coefficients
 from rolin.policies import Policy
@@ -43,66 +43,96 @@ FitEngine = Literal["dask", "ray", "spark"]
 
 @dataclass(frozen=True)
 class Fit:
-    """What a log teaches: its evidence, the scales, and policies that start from there."""
+    """A model that was fitted to a log: evidence, scales, and policies that start from them."""
 
     moments: Moments
     """The evidence, without any prior."""
     feature_names: list[str]
-    """What the d features are called."""
+    """Names of the d features."""
     feature_map: BaseFeatureMap | None = None
-    """What made vectors of raw features."""
+    """The feature map that made vectors of raw features."""
     intercept_std: float | None = None
     """Prior standard deviation of an intercept; `None` for no intercept."""
-    kept: Path | None = field(default=None, repr=False, compare=False)
-    """Where it was noted down how far the fold had come; removed when it is saved."""
+    checkpoint: Path | None = field(default=None, compare=False)
+    """The file with the progress of the fit, which `save` removes."""
 
     @cached_property
     def estimate(self) -> ScaleEstimate:
-        """What the evidence says of the scales, with intervals."""
+        """The scales, estimated from the evidence, with intervals."""
         return estimate_scales(self.moments, prior=Scales(intercept_std=self.intercept_std))
 
     @property
     def scales(self) -> Scales:
-        """The scales, as learned."""
+        """The estimated scales."""
         return self.estimate.scales
 
     @cached_property
     def posterior(self) -> Posterior:
-        """The posterior with the learned scales."""
+        """The posterior with the estimated scales."""
         return Posterior.of(self.scales, self.moments)
 
     @property
     def coefficients(self) -> Coefficients:
-        """What is known of the coefficients; with an intercept, it is the last."""
+        """The coefficients; with an intercept, it is the last one."""
         return self.posterior.coefficients
 
     def policy(self, kind: type[Kind] = RoLinTS, **options: Any) -> Kind:  # type: ignore[assignment]  # it is one
-        """Return a policy that starts with what the log teaches.
+        """Return a policy that starts with the evidence of the log.
 
         Parameters
         ----------
         kind
             Its class, such as `rolin.RoLinUCB`: any with a Gaussian posterior of its own.
         options
-            Its options; scales that are not given are learned, and go on being learned.
+            Its options. Scales that are not given are learned, from the log and from later rewards.
         """
         if not (isinstance(kind, type) and issubclass(kind, Policy)):
             raise ParameterError(f"kind={kind!r}, expected the class of a policy")
         return kind.from_fit(self, **options)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a state file, from which [`RoLinTS.from_fit`][rolin.Policy.from_fit] starts a policy."""
+        """Write a state file, from which [`RoLinTS.from_fit`][rolin.Policy.from_fit] starts a policy.
+
+        Parameters
+        ----------
+        path
+            The file.
+        """
         features = None if self.feature_map is None else self.feature_map.to_json()
         settings = {"intercept_std": self.intercept_std, "feature_names": self.feature_names}
         state_file.write(path, state_of(self.moments, settings, features))
-        if self.kept is not None:
-            self.kept.unlink(missing_ok=True)
+        if self.checkpoint is not None:
+            self.checkpoint.unlink(missing_ok=True)
+
+    @property
+    def _size(self) -> str:
+        m = self.moments
+        return f"{m.count:,.0f} rewards of {len(m.arms):,} arms, {m.n_features} features"
+
+    def __repr__(self) -> str:
+        """Return the size of the log, in one line."""
+        return f"<Fit: {self._size}>"
 
     def __str__(self) -> str:
-        """Return how much there was, and the scales."""
-        m = self.moments
-        head = f"{m.count:,.0f} rewards of {len(m.arms):,} arms, {m.n_features} features"
-        return f"{head}\n{self.estimate}"
+        """Return the size of the log and the estimated scales."""
+        return f"{self._size}\n{self.estimate}"
+
+    def _repr_html_(self) -> str:
+        """Return the size of the log and the estimated scales as a table for notebooks."""
+        rows = []
+        if self.moments.arms:
+            found = self.estimate
+            for name in ("noise_std", "arm_std", "coef_std"):
+                value, low, high = getattr(found, name)
+                interval = f"{low:.3g} to {high:.3g}" if low < high else "as given"
+                rows.append([name, f"{value:.4g}", interval])
+        names = ", ".join(self.feature_names)
+        return html_table(
+            f"Fit: {self._size}",
+            ["scale", "estimate", "95 % interval"],
+            rows,
+            [f"Features: {names}"] if names else [],
+        )
 
 
 def fit(
@@ -117,56 +147,55 @@ def fit(
     intercept_std: float | None = None,
     engine: FitEngine | None = None,
     address: str | None = None,
-    n_jobs: int | None = None,
+    n_jobs: int | None = -1,
     checkpoint: str | PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    progress: bool | str = True,
+    progress: Progress = True,
 ) -> Fit:
-    """Fold a log of any length into its evidence.
+    """Fit the model to a log of any length.
 
-    One pure function makes [`Moments`][rolin.Moments] of a batch, and moments add up: so memory does not
-    grow with the rows, and it does not matter where the batches are folded.
+    The log is read in batches. Each batch becomes [`Moments`][rolin.Moments], and moments add up. So memory does not
+    grow with the number of rows, and the result does not depend on where the batches are read.
 
     Parameters
     ----------
     source
-        Files of Parquet or Arrow: a file, a folder, a URL such as `s3://bucket/log`, or several of them. A
-        table of `rolin journal export`. Or a table of pandas, polars or Arrow, anything else that hands out
-        Arrow data as a stream (`__arrow_c_stream__`), or a data frame of Spark's.
+        Parquet or Arrow files: a file, a folder, a URL such as `s3://bucket/log`, or several of them. Tables of
+        `rolin journal export` are read, too. Or a table of pandas, polars or Arrow, anything else that exports a
+        stream of Arrow data (`__arrow_c_stream__`), or a Spark data frame.
     arm
         Column of the arm that was chosen.
     reward
         Column of its reward.
     weight
-        Column of the reward's weight; by default all weigh 1.
+        Column of the reward's weight; by default every weight is 1.
     features
-        Columns of the chosen arm's features, numbers or lists of numbers. By default all other such columns; with a
-        map, the columns that it reads.
+        Columns of the chosen arm's features: numbers, or lists of numbers. By default all other such columns; with a
+        feature map, the columns that it reads.
     feature_map
-        What makes vectors of raw features.
+        The feature map that makes vectors of raw features.
     missing
         What to do with rows that have no reward: `"refuse"` the log, `"drop"` them, or a number to count instead.
     intercept_std
-        Prior standard deviation of an intercept; `None` for no intercept, as for policies.
+        Prior standard deviation of an intercept; `None` for no intercept.
     engine
         `"dask"`, `"ray"` or `"spark"`; by default threads of this process.
     address
-        Of the engine's cluster; by default the one that this process is connected to, or else one on
+        Address of the engine's cluster. By default the one that this process is connected to, or else a new one on
         this machine.
     n_jobs
-        Number of threads, or of workers of a cluster on this machine; by default all cores.
+        Number of threads, or of workers of a new cluster on this machine; -1 for all cores, `None` for 1.
     checkpoint
-        A file to note down in how far it has come. Asked again after it was stopped, it goes on from
-        there; `save` removes it.
+        A file in which to store the progress. The same call resumes an interrupted fit from it; `Fit.save` removes it.
     storage_options
-        What the file system of a URL takes, such as `{"anon": True}`.
+        Options of the file system of a URL, such as `{"anon": True}`.
     progress
-        Show a bar with the time left; a text is its label.
+        `True` shows a bar with the time left; a function is called with the number of bytes read since its last call.
 
     Raises
     ------
     DataError
-        If something is wrong with the data. It names the file, the row group, the column and the row.
+        If the data cannot be used. The message names the file, the row group, the row and the column.
 
     Examples
     --------
@@ -185,7 +214,8 @@ def fit(
         "arm": arm, "reward": reward, "weight": weight, "features": features,
         "feature_map": feature_map, "missing": missing,
     }  # fmt: skip
-    Scales(intercept_std=intercept_std)  # refuses what it cannot be
+    check_intercept_std(intercept_std)
+    check_progress(progress)
     if spark.is_frame(source) or hasattr(source, "__arrow_c_stream__"):
         fold, moments = _of_stream(source, columns, engine, checkpoint)
     else:
@@ -197,11 +227,13 @@ def fit(
             raise DataError(f"{first}: {error}") from error
         check_schemas(files, fold)
         partitions = partitions_of(files)
-        kept = None if checkpoint is None else Kept(checkpoint, fold, files, len(partitions))
-        left = partitions[0 if kept is None else kept.done :]
-        parts = _each_piece(left, fold, options, engine, address, n_jobs)
+        stored = None
+        if checkpoint is not None:
+            stored = Checkpoint(checkpoint, fold, files, len(partitions))
+        left = partitions[0 if stored is None else stored.n_done :]
+        parts = _each_partition(left, fold, options, engine, address, n_jobs)
         with one_thread():
-            moments = _added(parts, partitions, fold, kept, progress)
+            moments = _sum(parts, partitions, fold, stored, progress)
     return Fit(
         moments,
         fold.feature_names,
@@ -214,19 +246,21 @@ def fit(
 def _of_stream(
     source: Any, columns: Mapping[str, Any], engine: str | None, checkpoint: object
 ) -> tuple[Fold, Moments]:
-    """Fold a table, a stream of batches, or a data frame of Spark's."""
+    """Fold a table, a stream of batches, or a Spark data frame."""
     if checkpoint is not None:
         raise DataError(
-            "checkpoint=… is for files: what was read of a stream or a frame cannot be told"
+            "checkpoint=… is for files: a stream or a data frame cannot be resumed in the middle"
         )
     if spark.is_frame(source):
         if engine not in (None, "spark"):
-            raise DataError(f"the log is a frame of Spark's, which cannot be folded by {engine}")
-        fold = Fold.of(arrow.of_spark(source), **columns)
+            raise DataError(f"the log is a Spark data frame, which cannot be folded by {engine}")
+        fold = Fold.of(arrow.first_rows_of_spark(source), **columns)
         parts: Iterable[Moments] = spark.fold_frame(source, fold)
     else:
         if engine is not None:
-            raise DataError(f"the log is in this process, expected files to fold by {engine}")
+            raise DataError(
+                f"the log is a table in this process, expected files to fold by {engine}"
+            )
         reader = arrow.stream(source)
         first = next((batch for batch in reader if batch.num_rows), None)
         sample = reader.schema.empty_table() if first is None else arrow.table(first)
@@ -236,24 +270,24 @@ def _of_stream(
 
 
 def _folded(batches: Iterable[Any], fold: Fold) -> Iterator[Moments]:
-    """Yield the moments of batches, one after the other."""
+    """Yield the moments of each batch."""
     before, left = 0, iter(batches)
     while True:
         try:
             batch = next(left, None)
         except (arrow.pyarrow().ArrowException, OSError) as error:
             reason = str(error).splitlines()[0]
-            raise DataError(f"the log cannot be read on after {before} rows: {reason}") from error
+            raise DataError(f"the log cannot be read beyond row {before}: {reason}") from error
         if batch is None:
             return
         try:
-            yield fold.fold(batch)
+            yield fold(batch)
         except BadCell as bad:
-            raise DataError(bad.at(before)) from None
+            raise bad if bad.row is None else bad.at(before + bad.row) from None
         before += batch.num_rows
 
 
-def _each_piece(
+def _each_partition(
     partitions: Sequence[Partition],
     fold: Fold,
     options: Mapping[str, Any],
@@ -261,51 +295,38 @@ def _each_piece(
     address: str | None,
     n_jobs: int | None,
 ) -> Iterator[Moments]:
-    """Yield the moments of partitions, in their order, wherever they are folded."""
+    """Yield the moments of each partition, in order, wherever they are folded."""
     if engine == "spark":
-        return spark.fold_pieces(partitions, fold, options, address, n_jobs)
+        return spark.fold_partitions(partitions, fold, options, address, n_jobs)
     function = partial(fold_partition, fold=fold, options=options, process=os.getpid())
     return each(function, partitions, engine=engine, address=address, n_jobs=n_jobs)
 
 
-def _added(
+def _sum(
     parts: Iterator[Moments],
     partitions: Sequence[Partition],
     fold: Fold,
-    kept: Kept | None,
-    progress: bool | str,
+    checkpoint: Checkpoint | None,
+    progress: Progress,
 ) -> Moments:
-    """Add up the moments of the partitions that are left, noting down how far it has come."""
+    """Add up the moments of the remaining partitions, and store the progress in the checkpoint."""
     total, done = Total(fold.n_features), 0
-    if kept is not None:
-        total.add(kept.moments)
-        done = kept.done
-    with ExitStack() as stack:
-        advance = _bar(stack, partitions, done, progress)
-        # Whether the total is that of the first `done` partitions, wherever it is interrupted.
-        whole = True
+    if checkpoint is not None:
+        total.add(checkpoint.moments)
+        done = checkpoint.n_done
+    sizes = [partition.size for partition in partitions]
+    with reporter(progress, "folding", sum(sizes), sum(sizes[:done]), in_bytes=True) as advance:
+        consistent = True  # whether the total is that of the first `done` partitions
         try:
             for moments in parts:
-                whole = False
+                consistent = False
                 total.add(moments)
                 done += 1
-                whole = True
-                advance(partitions[done - 1].size)
-                if kept is not None and kept.is_due:
-                    kept.note(done, total.moments())
+                consistent = True
+                advance(sizes[done - 1])
+                if checkpoint is not None and checkpoint.is_due:
+                    checkpoint.store(done, total.moments())
         finally:
-            if kept is not None and whole and done > kept.done:
-                kept.note(done, total.moments())
+            if checkpoint is not None and consistent and done > checkpoint.n_done:
+                checkpoint.store(done, total.moments())
     return total.moments()
-
-
-def _bar(
-    stack: ExitStack, partitions: Sequence[Partition], done: int, progress: bool | str
-) -> Callable[[int], None]:
-    if not progress:
-        return lambda _: None
-    with needs("sim"):
-        from rolin._support.progress import bar
-    label = progress if isinstance(progress, str) else "folding"
-    sizes = [partition.size for partition in partitions]
-    return stack.enter_context(bar(label, sum(sizes), sum(sizes[:done]), in_bytes=True))

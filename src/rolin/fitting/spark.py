@@ -1,4 +1,4 @@
-"""The same fold on Spark, through `mapInArrow`: of a data frame, or of partitions of files."""
+"""Fold a Spark data frame, or partitions of files, on Spark through `mapInArrow`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from rolin._support.optional import needs
+from rolin._support.parallel import worker_count
 from rolin.errors import DataError, EngineError
 from rolin.fitting.fold import Fold
 from rolin.fitting.partitions import fold_partition
@@ -21,11 +22,11 @@ from rolin.model import state_file
 from rolin.model.moments import Moments
 from rolin.model.state_file import moments_of, state_of
 
-__all__ = ["fold_frame", "fold_pieces", "is_frame"]
+__all__ = ["fold_frame", "fold_partitions", "is_frame"]
 
 Work = Callable[[Iterator[Any]], Iterator[Any]]
-_RESULT = "place long, moments binary, wrong string"
-# Pieces for each core before the driver adds them up: what is lost if the driver is stopped.
+_RESULT = "number long, moments binary, error string"
+# Partitions per core before the driver adds them up. If the driver is stopped, these are lost.
 _ROUND = 4
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -35,23 +36,23 @@ _SETTINGS = {
 
 
 def is_frame(source: object) -> bool:
-    """Return whether something is a data frame of Spark's."""
+    """Return whether something is a Spark data frame."""
     return hasattr(source, "mapInArrow")
 
 
 def fold_frame(frame: Any, fold: Fold) -> Iterator[Moments]:
-    """Yield the moments of every partition of a data frame."""
+    """Yield the moments of each partition of a data frame."""
     yield from _collected(frame.select(*fold.columns), partial(_fold_partition, fold=fold))
 
 
-def fold_pieces(
+def fold_partitions(
     partitions: Sequence[Partition],
     fold: Fold,
     options: Options,
     address: str | None,
     n_jobs: int | None,
 ) -> Iterator[Moments]:
-    """Yield the moments of every partition of files, in their order."""
+    """Yield the moments of each partition of the files, in order."""
     with _session(address, n_jobs) as session:
         n = max(1, _ROUND * session.sparkContext.defaultParallelism)
         work = partial(_fold_given, fold=fold, options=dict(options), process=os.getpid())
@@ -60,7 +61,7 @@ def fold_pieces(
             try:
                 found = _collected(_frame_of(session, some), work)
             except EngineError:
-                # Whose fault it was, Spark does not say: one by one, it shows.
+                # Spark does not say which partition failed: fold them one by one to find it.
                 found = [_alone(session, partition, work) for partition in some]
             yield from found
 
@@ -71,16 +72,16 @@ def _alone(session: Any, partition: Partition, work: Work) -> Moments:
         return _collected(_frame_of(session, [partition]), work)[0]
     except EngineError as error:
         raise EngineError(
-            f"workers died again and again at {partition}, perhaps for want of memory: {error}"
+            f"workers died repeatedly at {partition}, perhaps for lack of memory: {error}"
         ) from error
 
 
 def _frame_of(session: Any, partitions: Sequence[Partition]) -> Any:
-    """Return partitions as a data frame, each in a partition of its own: one task."""
-    rows = [(place, *partition) for place, partition in enumerate(partitions)]
+    """Return a data frame with one row, in a task of its own, for each partition of the files."""
+    rows = [(number, *partition) for number, partition in enumerate(partitions)]
     return session.createDataFrame(
         session.sparkContext.parallelize(rows, len(rows)),
-        "place long, path string, format string, first long, last long, size long",
+        "number long, path string, format string, first long, last long, size long",
     )
 
 
@@ -92,21 +93,20 @@ def _session(address: str | None, n_jobs: int | None) -> Iterator[Any]:
     own = session is None
     if not own and address is not None:
         raise EngineError(
-            f"address={address!r}, but this process has a session of Spark: leave it out"
+            f"address={address!r}, but this process has a Spark session already: leave the address out"
         )
     if session is None:
-        # as many threads as there are jobs, and four tries for each task
-        master = address or f"local[{n_jobs if n_jobs and n_jobs > 0 else '*'},4]"
+        master = address or f"local[{worker_count(n_jobs)},4]"  # four attempts for each task
         try:
             builder = SparkSession.builder.master(master).appName("rolin fit")
             for name, value in _SETTINGS.items():
                 builder = builder.config(name, value)
             if address is None:
-                # this Python, not whichever comes first in the path
+                # workers use this Python, not the first one in the path
                 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             session = builder.getOrCreate()
-            session.sparkContext.setLogLevel("OFF")  # what goes wrong is told by an error
-        except Exception as error:  # Java is not there, or nobody is at the address
+            session.sparkContext.setLogLevel("OFF")  # failures are raised as errors
+        except Exception as error:  # Java is not installed, or nothing answers at the address
             raise EngineError(f"Spark cannot be started at {master}: {error}") from error
     try:
         yield session
@@ -116,36 +116,36 @@ def _session(address: str | None, n_jobs: int | None) -> Iterator[Any]:
 
 
 def _collected(frame: Any, work: Work) -> list[Moments]:
-    """Return the moments that the workers made, in the order of their places."""
+    """Return the moments that the workers computed, in the order of their partitions."""
     with needs("spark"):
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
     try:
         rows = frame.mapInArrow(work, _RESULT).collect()
     except (PySparkException, Py4JError) as error:
-        # of a page of places in Spark, the line that says what happened
-        said = re.findall(
+        # the message is a long stack trace: find the line with the reason
+        reasons = re.findall(
             r"^(?:Caused by: )?[\w.]*(?:Error|Exception): .+", str(error), re.MULTILINE
         )
-        reason = said[-1] if said else str(error).strip().splitlines()[0]
-        raise EngineError(f"Spark has given up: {reason}") from error
+        reason = reasons[-1] if reasons else str(error).strip().splitlines()[0]
+        raise EngineError(f"Spark failed: {reason}") from error
     found = []
-    for row in sorted(rows, key=lambda row: row.place):
-        if row.wrong is not None:
-            raise DataError(row.wrong)
-        found.append(moments_of(state_file.unpack(bytes(row.moments), "what a worker returned")))
+    for row in sorted(rows, key=lambda row: row.number):
+        if row.error is not None:
+            raise DataError(row.error)
+        found.append(moments_of(state_file.unpack(bytes(row.moments), "the result of a worker")))
     return found
 
 
-def _answer(place: int, make: Callable[[], Moments]) -> Any:
-    """Return a batch of one row: moments as bytes, or what was wrong."""
-    moments, wrong = None, None
+def _result(number: int, make: Callable[[], Moments]) -> Any:
+    """Return a batch of one row: the moments as bytes, or the message of an error."""
+    moments, message = None, None
     try:
         moments = state_file.pack(state_of(make()))
     except DataError as error:
-        wrong = str(error)
+        message = str(error)
     return arrow.pyarrow().RecordBatch.from_pydict(
-        {"place": [place], "moments": [moments], "wrong": [wrong]}
+        {"number": [number], "moments": [moments], "error": [message]}
     )
 
 
@@ -156,14 +156,14 @@ def _fold_partition(batches: Iterator[Any], fold: Fold) -> Iterator[Any]:
         yield Moments.zero(fold.n_features)
         yield from map(fold, batches)
 
-    yield _answer(0, lambda: Moments.sum(parts()))
+    yield _result(0, lambda: Moments.sum(parts()))
 
 
 def _fold_given(
     batches: Iterator[Any], fold: Fold, options: Options, process: int
 ) -> Iterator[Any]:
-    """Fold the partitions that a task was given."""
+    """Fold the partitions of files that a task was given."""
     for batch in batches:
         for row in batch.to_pylist():
-            place = row.pop("place")
-            yield _answer(place, partial(fold_partition, Partition(**row), fold, options, process))
+            number = row.pop("number")
+            yield _result(number, partial(fold_partition, Partition(**row), fold, options, process))

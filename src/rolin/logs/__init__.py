@@ -2,14 +2,14 @@
 
 from rolin.logs.dsjson import read_dsjson
 from rolin.logs.export import to_frame
-from rolin.logs.frames import Log, read_log
+from rolin.logs.frames import RewardLog, read_log
 from rolin.logs.reader import past_decisions
 from rolin.logs.record import PastDecision
 from rolin.logs.tables import read_decisions
 
 __all__ = [
-    "Log",
     "PastDecision",
+    "RewardLog",
     "past_decisions",
     "read_decisions",
     "read_dsjson",

@@ -1,4 +1,4 @@
-"""From columns of Arrow to arrays of NumPy, and to words where that cannot be done."""
+"""Turn columns of Arrow data into NumPy arrays, or raise a readable error."""
 
 from __future__ import annotations
 
@@ -11,67 +11,57 @@ from numpy.typing import NDArray
 
 from rolin._support.optional import needs
 from rolin.errors import DataError
+from rolin.logs.rules import BadCell, Missing, arm_in, require, rows_with_reward
 
 __all__ = [
-    "BadCell",
-    "Kind",
+    "ArmKind",
     "as_doubles",
-    "check_exported",
+    "as_one_array",
     "check_numbers",
     "encoded",
-    "exported_rows",
-    "exported_width",
-    "first_null",
+    "first_rows_of_spark",
     "is_feature",
+    "is_list",
     "is_list_of_numbers",
     "is_number",
+    "is_numeric",
     "kind_of_arms",
+    "lists_of_numbers",
     "numbers",
-    "of_spark",
     "pyarrow",
-    "require",
-    "rows_at",
+    "rewards",
+    "rows_renumbered",
     "side_by_side",
     "stream",
     "table",
+    "type_of",
     "width_of",
 ]
 
 Floats = NDArray[np.float64]
-Kind = Literal["strings", "integers", "exported"]
-
-
-class BadCell(Exception):
-    """A value that cannot be folded: its column, its row in the batch, and what is wrong with it."""
-
-    def __init__(self, column: str | None, row: int | None, text: str) -> None:
-        super().__init__(column, row, text)
-        self.column, self.row, self.text = column, row, text
-
-    def __str__(self) -> str:
-        """Say where it is."""
-        return self.at(0)
-
-    def at(self, before: int) -> str:
-        """Say where it is, with so many rows before the batch."""
-        row = "" if self.row is None else f"row {before + self.row}: "
-        column = "" if self.column is None else f"column {self.column!r} "
-        return f"{row}{column}{self.text}"
+ArmKind = Literal["strings", "integers"]
+"""What arms are named by."""
 
 
 @contextmanager
-def rows_at(places: NDArray[np.int64] | None) -> Iterator[None]:
-    """Say of rows that were chosen from a batch which of its rows they are."""
+def rows_renumbered(rows: NDArray[np.int64] | None) -> Iterator[None]:
+    """Report errors in a selection of rows by the numbers that the rows have in the batch.
+
+    Parameters
+    ----------
+    rows
+        The rows of the batch that were selected; `None` for all.
+    """
     try:
         yield
     except BadCell as bad:
-        if places is None or bad.row is None:
+        if rows is None or bad.row is None:
             raise
-        raise BadCell(bad.column, int(places[bad.row]), bad.text) from None
+        raise bad.at(int(rows[bad.row])) from None
 
 
 def pyarrow() -> Any:
-    """Return pyarrow, or say which extra brings it."""
+    """Return the package pyarrow, or raise an error that names the extra to install."""
     with needs("frames"):
         import pyarrow as pa
     return pa
@@ -80,21 +70,19 @@ def pyarrow() -> Any:
 # -- types ---------------------------------------------------------------------------------------
 
 
-def require(schema: Any, column: str) -> Any:
-    """Return the type of a column, or say which columns there are."""
-    if schema.names.count(column) > 1:
-        raise DataError(f"there are two columns {column!r}")
-    if column not in schema.names:
-        raise DataError(f"there is no column {column!r}, only {', '.join(map(repr, schema.names))}")
+def type_of(schema: Any, column: str) -> Any:
+    """Return the type of a column, or raise an error that lists the columns."""
+    require(schema.names, [column])
     return schema.field(column).type
 
 
 def is_number(schema: Any, column: str) -> bool:
-    """Return whether a column holds numbers, or yes and no."""
-    return _numeric(require(schema, column))
+    """Return whether a column holds numbers or booleans."""
+    return is_numeric(type_of(schema, column))
 
 
-def _numeric(kind: Any) -> bool:
+def is_numeric(kind: Any) -> bool:
+    """Return whether an Arrow type is one of numbers or booleans."""
     types = pyarrow().types
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -105,15 +93,15 @@ def _numeric(kind: Any) -> bool:
 
 
 def check_numbers(schema: Any, column: str) -> None:
-    """Refuse a column that does not hold numbers."""
-    kind = require(schema, column)
-    if not _numeric(kind):
+    """Reject a column that does not hold numbers."""
+    kind = type_of(schema, column)
+    if not is_numeric(kind):
         raise DataError(f"column {column!r} is of type {kind}, expected numbers")
 
 
-def kind_of_arms(schema: Any, column: str) -> Kind:
-    """Return what arms are named by: 7 is not "7"."""
-    types, kind = pyarrow().types, require(schema, column)
+def kind_of_arms(schema: Any, column: str) -> ArmKind:
+    """Return whether arms are named by strings or by integers: 7 is not "7"."""
+    types, kind = pyarrow().types, type_of(schema, column)
     if types.is_dictionary(kind):
         kind = kind.value_type
     if types.is_integer(kind):
@@ -125,15 +113,16 @@ def kind_of_arms(schema: Any, column: str) -> Kind:
     )
 
 
-def _is_list(kind: Any) -> bool:
+def is_list(kind: Any) -> bool:
+    """Return whether an Arrow type is one of lists."""
     types = pyarrow().types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def is_list_of_numbers(schema: Any, column: str) -> bool:
     """Return whether a column holds lists of numbers."""
-    kind = require(schema, column)
-    return _is_list(kind) and _numeric(kind.value_type)
+    kind = type_of(schema, column)
+    return is_list(kind) and is_numeric(kind.value_type)
 
 
 def is_feature(schema: Any, column: str) -> bool:
@@ -142,9 +131,9 @@ def is_feature(schema: Any, column: str) -> bool:
 
 
 def width_of(sample: Any, column: str) -> int:
-    """Return how many features a column has: 1 of numbers, of lists their length."""
-    kind = require(sample.schema, column)
-    if _numeric(kind):
+    """Return the number of features in a column: 1 if it holds numbers, the length of its lists otherwise."""
+    kind = type_of(sample.schema, column)
+    if is_numeric(kind):
         return 1
     if not is_list_of_numbers(sample.schema, column):
         raise DataError(
@@ -154,22 +143,24 @@ def width_of(sample: Any, column: str) -> int:
         return int(kind.list_size)
     first = next((value for value in sample.column(column) if value.is_valid), None)
     if first is None:
-        raise DataError(f"column {column!r} is of type {kind}, and the first rows hold no list")
+        raise DataError(
+            f"column {column!r} is of type {kind}, but the first rows hold no list that shows the number of features"
+        )
     return len(first)
 
 
 # -- values --------------------------------------------------------------------------------------
 
 
-def first_null(column: Any) -> int:
-    """Return the place of the first null."""
+def _first_null(column: Any) -> int:
+    """Return the row of the first null."""
     return int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
 
 
 def as_doubles(column: Any) -> Any:
     """Return a column of numbers in double precision."""
     pa = pyarrow()
-    column = _one(column)
+    column = as_one_array(column)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.type != pa.float64():
@@ -182,13 +173,34 @@ def as_doubles(column: Any) -> Any:
 def numbers(column: Any, name: str) -> Floats:
     """Return a column of numbers without nulls."""
     if column.null_count:
-        raise BadCell(name, first_null(column), "is null, expected a number")
+        raise BadCell(name, _first_null(column), "is null, expected a number")
     values: Floats = as_doubles(column).to_numpy(zero_copy_only=False)
     return values
 
 
-def _one(column: Any) -> Any:
-    """Return a column as one array, of several chunks too."""
+def rewards(column: Any, name: str, missing: Missing) -> tuple[Floats, NDArray[np.bool_] | None]:
+    """Return the rewards that count, and the mask of their rows; `None` for all rows.
+
+    Parameters
+    ----------
+    column
+        The column of the reward.
+    name
+        Its name, for errors.
+    missing
+        What to do with rows that have no reward.
+    """
+    values: Floats = as_doubles(column).to_numpy(zero_copy_only=False)  # a null becomes NaN
+    absent = np.isnan(values)
+    if not absent.any():
+        return values, None
+    if rows_with_reward(name, absent, missing) is None:
+        return np.where(absent, missing, values), None
+    return values[~absent], ~absent
+
+
+def as_one_array(column: Any) -> Any:
+    """Return a column as one array, even if it has several chunks."""
     pa = pyarrow()
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -197,23 +209,37 @@ def _one(column: Any) -> Any:
     return column
 
 
-def encoded(column: Any, name: str) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the names that occur in a column of arms, and which of them each row has."""
+def encoded(
+    column: Any, name: str, *, in_lists: bool = False
+) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the K distinct names in a column of arms, and for each row the index of its name.
+
+    Parameters
+    ----------
+    column
+        The column.
+    name
+        Its name, for errors.
+    in_lists
+        Whether the names were items of lists, where an empty text is a name.
+    """
     pa = pyarrow()
-    column = _one(column)
+    column = as_one_array(column)
     if column.null_count:
-        raise BadCell(name, first_null(column), "is null, expected the name of an arm")
+        raise BadCell(name, _first_null(column), "is null, expected the name of an arm")
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    names = column.dictionary.to_pylist()
+    names: list[Any] = column.dictionary.to_pylist()
     codes = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    for k, found in enumerate(names):
-        if (found is None or found == "") and (codes == k).any():
-            place = int(np.argmax(codes == k))
-            raise BadCell(name, place, "is empty, expected the name of an arm")
+    for k in [k for k, value in enumerate(names) if value is None or value == ""]:
+        if (codes == k).any():  # a dictionary may hold values that no row has
+            try:
+                arm_in(name, names[k], in_list=in_lists)
+            except BadCell as bad:
+                raise bad.at(int(np.argmax(codes == k))) from None
     if len(set(names)) < len(names):  # a dictionary may hold a value twice
-        first = {found: k for k, found in reversed(list(enumerate(names)))}
-        codes = np.array([first[found] for found in names])[codes]
+        first = {value: k for k, value in reversed(list(enumerate(names)))}
+        codes = np.array([first[value] for value in names])[codes]
     return names, codes
 
 
@@ -224,7 +250,7 @@ def table(batch: Any) -> Any:
 
 
 def stream(source: Any) -> Any:
-    """Return the batches of anything that hands out Arrow data; the index of pandas is no data."""
+    """Return a reader of the batches of anything that exports Arrow data, without the index of pandas."""
     pa = pyarrow()
     try:
         if hasattr(source, "iloc"):
@@ -235,25 +261,27 @@ def stream(source: Any) -> Any:
         raise DataError(f"the table cannot be read as Arrow data: {reason}") from error
 
 
-def of_spark(frame: Any) -> Any:
-    """Return the first rows of a data frame of Spark's."""
+def first_rows_of_spark(frame: Any) -> Any:
+    """Return the first row of a Spark data frame, as a table."""
     return frame.limit(1).toArrow()
 
 
 def side_by_side(columns: Sequence[tuple[str, Any]], widths: Sequence[int], n: int) -> Floats:
-    """Return numbers, and lists of numbers, as the columns of one (n, d) array."""
-    values = [(name, _one(column)) for name, column in columns]
-    if len(values) == 1 and _is_list(values[0][1].type):
-        return np.ascontiguousarray(_lists(values[0][1], values[0][0], widths[0]))
+    """Return columns of numbers, and of lists of numbers, as one (n, d) array."""
+    values = [(name, as_one_array(column)) for name, column in columns]
+    if len(values) == 1 and is_list(values[0][1].type):
+        return np.ascontiguousarray(lists_of_numbers(values[0][1], values[0][0], widths[0]))
     parts = [
-        _lists(column, name, width) if _is_list(column.type) else numbers(column, name)[:, None]
+        lists_of_numbers(column, name, width)
+        if is_list(column.type)
+        else numbers(column, name)[:, None]
         for (name, column), width in zip(values, widths, strict=True)
     ]
-    return Beside(parts, n)  # type: ignore[return-value]  # as good as
+    return _SideBySide(parts, n)  # type: ignore[return-value]  # whoever reads it slices rows
 
 
-class Beside:
-    """Columns side by side, as one (n, d) array of which some rows are made at a time.
+class _SideBySide:
+    """Columns side by side: like one (n, d) array, but only the rows that are read are copied.
 
     Parameters
     ----------
@@ -268,11 +296,11 @@ class Beside:
         self._room = np.empty((self.shape[1], 0))
 
     def __getitem__(self, rows: Any) -> Floats:
-        """Return some rows; the array is good until the next are asked for."""
+        """Return some rows, in an array that the next call overwrites."""
         size = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         if size > self._room.shape[1]:
-            # Feature by feature, as the columns are, an odd number of cache lines apart: else all would compete
-            # for the same places of the cache.
+            # Feature by feature, as the columns are. An odd number of cache lines apart, so that features do not
+            # compete for the same cache sets.
             self._room = np.empty((self.shape[1], size + (8 - size) % 16))
         out, at = self._room[:, :size], 0
         for part in self._parts:
@@ -289,103 +317,22 @@ class Beside:
         return np.array(self[0 : self.shape[0]], dtype=dtype)
 
 
-def _lists(column: Any, name: str, width: int) -> Floats:
+def lists_of_numbers(column: Any, name: str, width: int) -> Floats:
     """Return lists of numbers as an (n, width) array."""
     pa = pyarrow()
     n = len(column)
     if column.null_count:
-        raise BadCell(name, first_null(column), f"is null, expected a list of {width} numbers")
+        raise BadCell(name, _first_null(column), f"is null, expected a list of {width} numbers")
     if pa.types.is_fixed_size_list(column.type):
         if column.type.list_size != width:
             raise BadCell(name, 0, f"has {column.type.list_size} numbers, expected {width}")
     else:
         lengths = column.value_lengths().to_numpy(zero_copy_only=False)
         if (lengths != width).any():
-            place = int(np.argmax(lengths != width))
-            raise BadCell(name, place, f"has {lengths[place]} numbers, expected {width}")
+            row = int(np.argmax(lengths != width))
+            raise BadCell(name, row, f"has {lengths[row]} numbers, expected {width}")
     flat = column.flatten()
     if flat.null_count:
-        place = first_null(flat) // width
-        raise BadCell(name, place, "holds a null, expected numbers")
+        row = _first_null(flat) // width
+        raise BadCell(name, row, "holds a null, expected numbers")
     return numbers(flat, name).reshape(n, width)
-
-
-# -- tables that were exported from a journal ----------------------------------------------------
-
-
-def check_exported(schema: Any) -> None:
-    """Refuse an exported table whose columns are not what they are in others."""
-    types = pyarrow().types
-    inner: dict[str, Any] = {}
-    for name in ("offered", "contexts", "chosen", "rewards", "weights"):
-        kind = require(schema, name)
-        if not _is_list(kind):
-            hint = ""
-            if name == "offered":
-                hint = (
-                    ': arms of two kinds (7 and "7") are exported as JSON; import the table into a journal instead '
-                    "(rolin journal import)"
-                )
-            raise DataError(f"column {name!r} is of type {kind}, expected lists{hint}")
-        inner[name] = kind.value_type
-    text = types.is_string(inner["offered"]) or types.is_large_string(inner["offered"])
-    for name, good in (
-        ("offered", text or types.is_integer(inner["offered"])),
-        ("contexts", _is_list(inner["contexts"]) and _numeric(inner["contexts"].value_type)),
-        ("chosen", types.is_integer(inner["chosen"])),
-        ("rewards", _numeric(inner["rewards"]) or types.is_null(inner["rewards"])),
-        ("weights", _numeric(inner["weights"]) or types.is_null(inner["weights"])),
-    ):
-        if not good:
-            raise DataError(f"column {name!r} holds lists of type {inner[name]}, which it cannot")
-
-
-def exported_width(sample: Any) -> int:
-    """Return the number of features of an exported table."""
-    for contexts in sample.column("contexts"):
-        if contexts.is_valid and len(contexts):
-            return len(contexts[0])
-    raise DataError("the table of decisions has no rows")
-
-
-def exported_rows(
-    batch: Any, width: int, missing: float | None
-) -> tuple[list[Any], NDArray[np.int64], Floats, Floats, Floats, NDArray[np.int64]]:
-    """Return the arms of decisions that have been rewarded, in the contexts that they were chosen in."""
-    pa = pyarrow()
-    columns = {
-        name: _one(batch.column(name))
-        for name in ("offered", "contexts", "chosen", "rewards", "weights")
-    }
-    for name, column in columns.items():
-        if column.null_count:
-            raise BadCell(name, first_null(column), "is null, expected a list")
-    n = batch.num_rows
-    sizes = {name: c.value_lengths().to_numpy(zero_copy_only=False) for name, c in columns.items()}
-    for name, like in (("contexts", "offered"), ("rewards", "chosen"), ("weights", "chosen")):
-        if (sizes[name] != sizes[like]).any():
-            place = int(np.argmax(sizes[name] != sizes[like]))
-            raise BadCell(
-                name,
-                place,
-                f"has {sizes[name][place]} items, expected {sizes[like][place]} as {like}",
-            )
-    row = np.repeat(np.arange(n), sizes["chosen"])
-    starts = np.concatenate([[0], np.cumsum(sizes["offered"])])[:-1]
-    chosen = numbers(columns["chosen"].flatten(), "chosen").astype(np.int64)
-    if ((chosen < 0) | (chosen >= sizes["offered"][row])).any():
-        place = int(row[np.argmax((chosen < 0) | (chosen >= sizes["offered"][row]))])
-        raise BadCell("chosen", place, "is not a place among the arms that were offered")
-    rewards = as_doubles(columns["rewards"].flatten())
-    if missing is not None:
-        rewards = rewards.fill_null(missing)
-    known = rewards.is_valid()
-    keep = known.to_numpy(zero_copy_only=False)
-    at = pa.array((starts[row] + chosen)[keep])
-    with rows_at(row[keep]):
-        names, codes = encoded(columns["offered"].flatten().take(at), "offered")
-        contexts = _lists(columns["contexts"].flatten().take(at), "contexts", width)
-        weights = columns["weights"].flatten().filter(known)
-        h = numbers(as_doubles(weights).fill_null(1.0), "weights")
-        r = numbers(rewards.filter(known), "rewards")
-    return names, codes, contexts, r, h, row[keep]

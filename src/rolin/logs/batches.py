@@ -1,4 +1,4 @@
-"""Read files in partitions, and partitions in batches."""
+"""Divide files into partitions, and read a partition in batches."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 from rolin.errors import DataError
 from rolin.logs import arrow
-from rolin.logs.arrow import BadCell
 from rolin.logs.files import File, Options, arrow_batches, is_url, opened, reason_of
+from rolin.logs.rules import BadCell
 
 __all__ = ["Partition", "RowLocation", "bad_data", "batches_of", "partitions_of"]
 
-# Bytes of a partition, at least, unless the file ends: what is done again when a worker dies.
+# Least number of bytes in a partition, except for the last one of a file. If a worker dies, this much is read again.
 _BYTES = 256 << 20
-# Numbers folded at a time: many, because every batch has its own list of arms.
+# Numbers in a batch: many, because every batch has its own list of arms.
 _BATCH = 1 << 24
 
 
@@ -27,10 +27,10 @@ class Partition(NamedTuple):
     last: int
     """One more than the number of the last row group."""
     size: int
-    """In bytes, about."""
+    """Approximate size in bytes."""
 
     def __str__(self) -> str:
-        """Say where it is."""
+        """Return the path and the row groups."""
         if self.format == "stream":
             return self.path
         groups = (
@@ -56,43 +56,43 @@ def partitions_of(files: Sequence[File]) -> list[Partition]:
 
 
 class RowLocation:
-    """Where a batch begins: in which row group, and how many rows of it came before.
+    """Where a batch begins, so that its rows can be named by row group and number.
 
     Parameters
     ----------
     partition
-        The partition that it is of.
+        The partition of the batch.
     rows
-        Rows in the batch's row groups, from the first group of the partition on; of an Arrow stream, none.
+        Number of rows of each row group of the partition that has been opened.
     before
-        Rows of the partition before the batch.
+        Number of rows of the partition before the batch.
     """
 
     def __init__(self, partition: Partition, rows: Sequence[int], before: int) -> None:
-        self._piece, self._rows, self._before = partition, rows, before
+        self._partition, self._rows, self._before = partition, rows, before
 
     def group_of(self, row: int) -> tuple[int, int]:
-        """Return the row group of a row of the batch, and which of its rows it is."""
+        """Return the row group of a row of the batch, and the row's number in that group."""
         at = self._before + row
         for i, n in enumerate(self._rows):
             if at < n:
-                return self._piece.first + i, at
+                return self._partition.first + i, at
             at -= n
-        return self._piece.last, at
+        return self._partition.last, at
 
-    def told(self, row: int | None) -> tuple[str, int | None]:
-        """Return the words for where a row is, and its number there."""
-        path = self._piece.path
-        if self._piece.format == "stream":
+    def describe(self, row: int | None) -> tuple[str, int | None]:
+        """Return the file and row group of a row of the batch, as text, and the row's number there."""
+        path = self._partition.path
+        if self._partition.format == "stream":
             return path, None if row is None else self._before + row
         group, at = self.group_of(row or 0)
         return f"{path}, row group {group}", None if row is None else at
 
 
-def bad_data(place: RowLocation, bad: BadCell) -> DataError:
-    """Return the error that says which file, row group, row and column is wrong."""
-    where, row = place.told(bad.row)
-    return DataError(f"{where}: {BadCell(bad.column, row, bad.text)}")
+def bad_data(location: RowLocation, bad: BadCell) -> BadCell:
+    """Return an error in a batch with the file, the row group and the row there."""
+    source, row = location.describe(bad.row)
+    return bad.at(row, source)
 
 
 def batches_of(
@@ -101,7 +101,7 @@ def batches_of(
     n_features: int,
     options: Options,
 ) -> Iterator[tuple[RowLocation, Any]]:
-    """Yield the batches of a partition, each with its place.
+    """Yield the batches of a partition, each with its location.
 
     Parameters
     ----------
@@ -110,9 +110,9 @@ def batches_of(
     names
         The columns to read.
     n_features
-        Numbers in a row, about.
+        Approximate number of numbers in a row.
     options
-        What the file system takes.
+        Options of the file system.
     """
     pa = arrow.pyarrow()
     columns, before = list(names), 0
@@ -123,11 +123,11 @@ def batches_of(
             if partition.format == "parquet":
                 import pyarrow.parquet as pq
 
-                # Names of arms as texts: as dictionaries, they would end a batch with every row group.
+                # Arms are read as texts: with dictionaries, a batch would end with every row group.
                 parquet = pq.ParquetFile(file, pre_buffer=is_url(partition.path))
                 groups = range(partition.first, partition.last)
                 rows = [parquet.metadata.row_group(g).num_rows for g in groups]
-                # Batches go across row groups, which may be small.
+                # A batch may span row groups, because they may be small.
                 for batch in parquet.iter_batches(
                     batch_size=size, row_groups=list(groups), columns=columns, use_threads=False
                 ):
@@ -139,7 +139,7 @@ def batches_of(
                 )
                 for whole in arrow_batches(partition.format, file, which):
                     rows.append(whole.num_rows)
-                    whole.validate(full=True)  # Arrow trusts what it reads, down to a crash
+                    whole.validate(full=True)  # Arrow does not check what it reads, and may crash
                     chosen = whole.select(columns)
                     for start in range(0, chosen.num_rows, size):
                         batch = chosen.slice(start, size)
@@ -153,12 +153,12 @@ def batches_of(
 
 def _unreadable(
     partition: Partition,
-    place: RowLocation,
+    location: RowLocation,
     columns: Sequence[str],
     options: Options,
     error: Exception,
 ) -> DataError:
-    """Say which row group and column cannot be read."""
+    """Return an error that names the row group and the column that cannot be read."""
     pa = arrow.pyarrow()
     if partition.format == "parquet":
         import pyarrow.parquet as pq
@@ -173,4 +173,4 @@ def _unreadable(
                     return DataError(
                         f"{where}, column {column!r} cannot be read: {reason_of(found)}"
                     )
-    return DataError(f"{place.told(0)[0]} cannot be read: {reason_of(error)}")
+    return DataError(f"{location.describe(0)[0]} cannot be read: {reason_of(error)}")

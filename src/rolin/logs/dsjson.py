@@ -1,8 +1,8 @@
-"""Logs of Vowpal Wabbit's decision services (dsjson): one JSON object per line, one decision each.
+"""Read logs of Vowpal Wabbit's decision services (dsjson): one JSON object per line, one decision each.
 
-A feature is a number under its name, or a text, which becomes a feature of its own that is 1; names
-are joined by dots, and what begins with an underscore is not a feature. An arm has its own features
-and those of the situation; a feature map can tell them apart, and cross them.
+A number is a feature under its name. A text is a feature of its own with the value 1. Names are joined by dots, and
+names that begin with an underscore are not features. An arm has its own features and those of the situation; a
+feature map can tell them apart and cross them.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from rolin.errors import DataError, ParameterError, RolinError
 from rolin.features import BaseFeatureMap, RecordedFeatures
 from rolin.journal.events import LoggedDecision, Outcome
 from rolin.logs.record import PastDecision
+from rolin.logs.rules import is_distribution
 
 __all__ = ["SUFFIXES", "Imported", "read_dsjson"]
 
 SUFFIXES = (".dsjson", ".dsjson.gz", ".json", ".json.gz", ".jsonl", ".log")
-"""How the names of such files end."""
-_MOST = 10_000  # features; a table of more is hardly what somebody wanted
-_ROUNDING = (
-    1e-3  # how far logged probabilities, which are single precision, may be from summing to 1
-)
+"""Endings of the names of such files."""
+_MAX_FEATURES = 10_000  # more are hardly wanted, and would not fit into memory
+# Vowpal Wabbit computes in single precision and writes few digits: its probabilities sum to 1 as nearly as this.
+_ROUNDING = 1e-3
 
 
 class Imported(NamedTuple):
-    """What a file of Vowpal Wabbit's held."""
+    """The content of a Vowpal Wabbit log."""
 
     decisions: list[PastDecision]
     features: list[str]
     """Names of the d features."""
     skipped: int
-    """Lines that hold no decision: rewards without one, and those marked to be skipped."""
+    """Number of lines without a decision: rewards alone, and lines that are marked to be skipped."""
 
 
 def read_dsjson(
@@ -52,19 +52,19 @@ def read_dsjson(
     arm: str | None = None,
     feature_map: BaseFeatureMap | None = None,
 ) -> Imported:
-    """Read decisions, costs and probabilities as Vowpal Wabbit logs them.
+    """Read the decisions, costs and probabilities of a Vowpal Wabbit log.
 
     Parameters
     ----------
     path
-        The file, `.gz` if it is compressed.
+        The file; a compressed one ends in `.gz`.
     features
-        Names of the features, in order, others being left out; by default all that occur, sorted.
+        Names of the features, in order; others are left out. By default all that occur, sorted.
     arm
-        Name of the feature of an action that names the arm, such as `"i.id"`; by default its `_tag`,
-        or else its features.
+        The feature of an action that names the arm, such as `"i.id"`. By default the action's `_tag`, or if it has
+        none, its features.
     feature_map
-        What makes vectors of raw features, in place of a list of their names.
+        The feature map that makes vectors of raw features, instead of `features`.
     """
     if feature_map is not None and features is not None:
         raise ParameterError("both features and feature_map are given, expected one")
@@ -81,16 +81,16 @@ def read_dsjson(
         known = {}
     if known is None:
         names = sorted({name for _, _, actions in lines for x in actions for name in x})
-        if len(names) > _MOST:
+        if len(names) > _MAX_FEATURES:
             raise DataError(
-                f"{path} holds {len(names)} features, at most {_MOST} are read; name those to keep"
+                f"{path} holds {len(names)} features, expected at most {_MAX_FEATURES}: name those to read"
             )
         known = {name: i for i, name in enumerate(names)}
     decisions, seen = [], dict[str, int]()
     for number, event, actions in lines:
         with _line(path, number):
-            given = _Given(feature_map, actions, known)
-            past = _past(event, given, arm, f"{Path(path).name}-line-{number}")
+            maker = _ContextMaker(feature_map, actions, known)
+            past = _past(event, maker, arm, f"{Path(path).name}-line-{number}")
             first = seen.setdefault(past.decision.id, number)
             if first != number:
                 raise DataError(f"EventId {past.decision.id!r} is that of line {first} too")
@@ -120,7 +120,7 @@ def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 @contextmanager
 def _line(path: str | Path, number: int) -> Iterator[None]:
-    """Say in which line something is wrong."""
+    """Add the file and the line to errors."""
     try:
         yield
     except KeyError as error:
@@ -130,12 +130,12 @@ def _line(path: str | Path, number: int) -> Iterator[None]:
 
 
 def _features_of(event: dict[str, Any]) -> list[dict[str, float]]:
-    """Return the features of every action, those of the situation included."""
+    """Return the features of every action, including those of the situation."""
     context = event["c"]
     if not isinstance(context, dict) or not isinstance(context.get("_multi"), list):
         raise DataError("c has no list _multi, expected the actions of one decision")
     if "_slots" in context or "_outcomes" in event:
-        raise DataError("it has several slots, expected one decision")
+        raise DataError("the line has several slots, expected one decision")
     shared: dict[str, float] = {}
     _flatten("", context, shared)
     actions = []
@@ -149,14 +149,14 @@ def _features_of(event: dict[str, Any]) -> list[dict[str, float]]:
 
 
 def _flatten(prefix: str, value: Any, out: dict[str, float]) -> None:
-    """Collect the features of a JSON value, as Vowpal Wabbit reads them."""
+    """Collect the features of a JSON value by the rules of Vowpal Wabbit."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if not key.startswith("_"):
                 _flatten(f"{prefix}.{key}" if prefix else key, inner, out)
     elif isinstance(value, list):
         for i, inner in enumerate(value):
-            # objects in a list belong to its namespace; numbers are named by their place
+            # Objects in a list belong to its namespace; numbers are named by their index.
             _flatten(prefix if isinstance(inner, (dict, list)) else f"{prefix}.{i}", inner, out)
     elif isinstance(value, bool):
         if value:
@@ -169,19 +169,20 @@ def _flatten(prefix: str, value: Any, out: dict[str, float]) -> None:
         out[f"{prefix}={value}"] = 1.0
 
 
-class _Given(NamedTuple):
-    """How contexts are made: by a map of raw features, or from named features that are known."""
+class _ContextMaker(NamedTuple):
+    """Makes the contexts of one decision: by a feature map, or from named features."""
 
     feature_map: BaseFeatureMap | None
     actions: list[dict[str, float]]
     known: dict[str, int]
 
     def contexts(self, event: dict[str, Any], offered: tuple[Name, ...]) -> Any:
+        """Return the raw features of the arms, or a (K, d) array."""
         if self.feature_map is not None:
             context = dict(event["c"])
             rows = [_plain(action) for action in context.pop("_multi")]
             if not all(isinstance(row, dict) for row in rows):
-                raise DataError("_multi holds actions that are not objects")
+                raise DataError("_multi holds an action that is not an object")
             situation = _plain(context)
             return RecordedFeatures.record(self.feature_map, offered, rows, situation)
         x = np.zeros((len(self.actions), len(self.known)))
@@ -193,7 +194,7 @@ class _Given(NamedTuple):
 
 
 def _plain(value: Any) -> Any:
-    """Return raw features as a map takes them: a list of objects, as Vowpal Wabbit has them, is one object."""
+    """Return raw features as a feature map takes them; a list of objects becomes one object."""
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         value = {name: inner for item in value for name, inner in item.items()}
     if isinstance(value, dict):
@@ -203,14 +204,14 @@ def _plain(value: Any) -> Any:
 
 def _past(
     event: dict[str, Any],
-    given: _Given,
+    maker: _ContextMaker,
     arm: str | None,
     default_id: str,
 ) -> PastDecision:
     offered = tuple(_arm_of(action, arm) for action in event["c"]["_multi"])
     if len(set(offered)) != len(offered):
         raise DataError(
-            f"two actions have the same name, of {list(offered)!r}: say which feature is the arm"
+            f"two actions have the same name in {list(offered)!r}: say by arm=… which feature names the arm"
         )
     chosen = event["_labelIndex"]
     if type(chosen) is not int or not 0 <= chosen < len(offered):
@@ -219,12 +220,12 @@ def _past(
     own_id = event.get("EventId")
     id = text_of("EventId", default_id if own_id is None else str(own_id))
     time = _time(event.get("Timestamp"))
-    x = given.contexts(event, offered)
+    x = maker.contexts(event, offered)
     decision = LoggedDecision(id, time, offered, x, (chosen,), p, None)
     cost, drop = float(event["_label_cost"]), float(event.get("pdrop", 0.0))
     if not np.isfinite(cost) or not 0.0 <= drop < 1.0:
         raise DataError(f"_label_cost is {cost} and pdrop {drop}, expected numbers")
-    # Of a log that was thinned out, a line stands for as many as were dropped.
+    # With pdrop, the log holds a random share of all lines: each one counts for those that were dropped.
     outcome = Outcome(
         id, time, 0, offered[chosen], decision.context, -cost + 0.0, 1.0 / (1.0 - drop)
     )
@@ -232,10 +233,10 @@ def _past(
 
 
 def _propensities(event: dict[str, Any], chosen: int, n: int) -> Any:
-    """Return the probabilities in the order of the actions; they are logged in that of the ranking."""
+    """Return the probabilities in the order of the actions; the log has them in that of the ranking."""
     order = event["a"]
     if sorted(order) == list(range(n)):
-        order = [a + 1 for a in order]  # numbered from 0, as in some older files
+        order = [a + 1 for a in order]  # some older files count from 0
     if sorted(order) != list(range(1, n + 1)):
         raise DataError(f"a is {order}, expected every one of {n} actions once")
     p = np.zeros(n)
@@ -244,13 +245,11 @@ def _propensities(event: dict[str, Any], chosen: int, n: int) -> Any:
         raise DataError(f"p has {len(given)} items, expected {n}, one per action")
     p[[a - 1 for a in order]] = given
     total = p.sum()
-    if not ((p >= 0.0) & (p <= 1.0 + _ROUNDING)).all() or abs(total - 1.0) > _ROUNDING:
+    if not abs(total - 1.0) <= _ROUNDING or not is_distribution(p / total, n):
         raise DataError(f"p is {given}, expected probabilities that sum to 1")
     logged = float(event["_label_probability"])
     if not 0.0 < logged <= 1.0 + _ROUNDING or abs(p[chosen] - logged) > _ROUNDING:
-        raise DataError(
-            f"_label_probability is {logged}, but p says {p[chosen]} of action {chosen}"
-        )
+        raise DataError(f"_label_probability is {logged}, but p is {p[chosen]} for action {chosen}")
     return p / total
 
 
@@ -261,7 +260,7 @@ def _arm_of(action: Any, feature: str | None) -> Name:
         for name in own:
             if name.startswith(f"{feature}="):
                 return name[len(feature) + 1 :]
-        raise DataError(f"an action has no text under {feature!r} that could name its arm")
+        raise DataError(f"an action has no text under {feature!r}, which should name its arm")
     tag = action.get("_tag") if isinstance(action, dict) else None
     if tag is not None and tag != "":
         return str(tag)
@@ -273,7 +272,7 @@ def _arm_of(action: Any, feature: str | None) -> Name:
 def _time(text: Any) -> float:
     if not text:
         return 0.0
-    # Seven digits of a second are more than a datetime takes.
+    # A datetime takes at most six digits of a second.
     moment = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", str(text)))
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -1,6 +1,6 @@
-"""Decisions as tables, out: one row each, in CSV, Parquet or a data frame.
+"""Export decisions as tables, one row each: CSV, Parquet or a data frame.
 
-What is exported can be imported again: the same arms (7 is not "7"), the same numbers to the bit,
+An exported table can be imported again: with the same arms (7 is not "7"), the same numbers to the bit, and the same
 times to the microsecond.
 """
 
@@ -14,13 +14,16 @@ import json
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolin._support.files import replace_file
 from rolin._support.optional import needs
-from rolin.errors import DataError, StateFileError
+from rolin._support.progress import Progress, check_progress, reporter
+from rolin.errors import DataError, ParameterError, StateFileError
 from rolin.journal.base import Journal
+from rolin.journal.sqlite import SQLiteJournal
 from rolin.logs.frames import SUFFIXES
 from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, read_journal
 
@@ -34,25 +37,34 @@ _LISTS = {*_RAW, "offered", "contexts", "propensities", "chosen", "rewards", "we
 _GROUP = 10_000  # rows written at a time
 
 
-def export(
-    journal: Journal, path: str | Path, *, progress: Callable[[int], None] | None = None
-) -> int:
-    """Write all decisions to a table, `.csv`, `.csv.gz` or `.parquet`; return how many.
+def export(journal: Journal, path: str | Path, *, progress: Progress = False) -> int:
+    """Write all decisions of a journal to a table, and return their number.
 
-    The file is there when all of it is written, and not before.
+    The file appears under its name when it is complete, and not before.
+
+    Parameters
+    ----------
+    journal
+        The journal.
+    path
+        A file that ends in `.csv`, `.csv.gz`, `.parquet` or `.pq`.
+    progress
+        `True` shows a bar; a function is called with the number of decisions written since its last call.
     """
     target = check_target(path)
+    check_progress(progress)
+    total = sum(1 for _ in read_journal(journal)) if progress is True else 0
     write = _write_csv if target.name.endswith((".csv", ".csv.gz")) else _write_parquet
     zipped = target.name.endswith(".gz")
     try:
-        with replace_file(target) as temporary:
-            return write(journal, temporary, progress or (lambda _: None), zipped=zipped)
+        with replace_file(target) as temporary, reporter(progress, "exporting", total) as advance:
+            return write(journal, temporary, advance, zipped=zipped)
     except (OSError, StateFileError) as error:
         raise DataError(f"{path} cannot be written: {error}") from error
 
 
 def check_target(path: str | Path) -> Path:
-    """Refuse a place where no table can be written."""
+    """Reject a path to which no table can be written."""
     target = Path(path)
     if not target.name.endswith(SUFFIXES):
         raise DataError(f"{path} has no known ending, expected one of {', '.join(SUFFIXES)}")
@@ -61,18 +73,32 @@ def check_target(path: str | Path) -> Path:
     return target
 
 
-def to_frame(journal: Journal) -> pd.DataFrame:
-    """Return all decisions as a data frame, one row each."""
+def to_frame(journal: Any) -> pd.DataFrame:
+    """Return all decisions as a data frame, one row each.
+
+    Parameters
+    ----------
+    journal
+        A journal, the path of its file, or a `Bandit`.
+    """
     with needs("sim"):
         import pandas as pd
-    return pd.DataFrame([_row_of(past) for past in read_journal(journal)], columns=list(COLUMNS))
+    if isinstance(journal, (str, PathLike)):
+        with SQLiteJournal(journal, readonly=True) as opened:
+            return to_frame(opened)
+    source = getattr(journal, "journal", journal)
+    if not isinstance(source, Journal):
+        raise ParameterError(
+            f"journal={journal!r}, expected a journal, the path of its file, or a Bandit"
+        )
+    return pd.DataFrame([_row_of(past) for past in read_journal(source)], columns=list(COLUMNS))
 
 
 def _row_of(past: PastDecision) -> dict[str, Any]:
     decision, outcomes = past
-    all_ = [outcomes.get(place) for place in range(len(decision.chosen))]
-    kinds = ["open" if o is None else OUTCOMES[o.expired] for o in all_]
-    rewards, weights = ([getattr(o, name, None) for o in all_] for name in ("value", "weight"))
+    by_rank = [outcomes.get(rank) for rank in range(len(decision.chosen))]
+    kinds = ["open" if o is None else OUTCOMES[o.expired] for o in by_rank]
+    rewards, weights = ([getattr(o, name, None) for o in by_rank] for name in ("value", "weight"))
     p, raw = decision.propensities, decision.raw
     return {
         "id": decision.id,
@@ -82,7 +108,7 @@ def _row_of(past: PastDecision) -> dict[str, Any]:
         "reward": rewards[0],
         "weight": weights[0],
         "outcome": kinds[0],
-        "reward_time": None if all_[0] is None else _datetime(all_[0].time),
+        "reward_time": None if by_rank[0] is None else _datetime(by_rank[0].time),
         "propensity": decision.propensity,
         "version": decision.version,
         "control": decision.control,
@@ -103,7 +129,7 @@ def _datetime(time: float) -> datetime:
 
 
 def _write_csv(
-    journal: Journal, path: Path, progress: Callable[[int], None], *, zipped: bool
+    journal: Journal, path: Path, advance: Callable[[int], None], *, zipped: bool
 ) -> int:
     n = 0
     with (
@@ -120,18 +146,18 @@ def _write_csv(
             row |= {name: json.dumps(row[name]) for name in _LISTS if row[name] is not None}
             writer.writerow(row)
             n += 1
-            progress(1)
+            advance(1)
     return n
 
 
 def _write_parquet(
-    journal: Journal, path: Path, progress: Callable[[int], None], **_options: bool
+    journal: Journal, path: Path, advance: Callable[[int], None], **_options: bool
 ) -> int:
     with needs("frames"):
         pa = importlib.import_module("pyarrow")
         pq = importlib.import_module("pyarrow.parquet")
     kinds = {type(name) for past in read_journal(journal) for name in past.decision.offered}
-    # Names of two kinds are not a type of Parquet: as JSON then.
+    # Parquet has no type for names of two kinds: they are written as JSON.
     names, plain = {
         frozenset({str}): (pa.string(), True),
         frozenset({int}): (pa.int64(), True),
@@ -166,7 +192,7 @@ def _write_parquet(
                 row["arm"], row["offered"] = str(row["arm"]), json.dumps(row["offered"])
             rows.append(row)
             n += 1
-            progress(1)
+            advance(1)
             if len(rows) == _GROUP:
                 flush()
         flush()

@@ -1,4 +1,4 @@
-"""Files of a log: found, looked at, opened."""
+"""Find the files of a log, inspect them, and open them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ __all__ = [
 ]
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".arrows")
-"""How the names of files in a folder end that are read."""
-_LOOKERS = 16  # files that are looked at at once
+"""Endings of the files in a folder that are part of a log."""
+_THREADS = 16  # files that are inspected at once
 
 Options = Mapping[str, Any]
 
@@ -39,17 +39,17 @@ class File(NamedTuple):
 
     path: str
     format: str
-    """`"parquet"`, `"arrow"` (a file of Arrow's) or `"stream"`."""
+    """`"parquet"`, `"arrow"` (an Arrow file) or `"stream"` (an Arrow stream)."""
     groups: tuple[int, ...]
-    """Bytes of each row group, without compression; of a stream, none is known."""
+    """Uncompressed bytes of each row group; empty for a stream, which does not say."""
     size: int
     stamp: str
-    """What changes when the file does, where it can be known: when it was written, or its tag in a store."""
+    """Text that changes when the file does: its modification time, or its tag in an object store."""
     schema: Any
 
 
 def is_url(path: str) -> bool:
-    """Return whether a file is somewhere that fsspec knows, rather than here."""
+    """Return whether a path is a URL, which fsspec opens."""
     return "://" in path
 
 
@@ -63,7 +63,7 @@ def _filesystem(url: str, options: Options) -> tuple[Any, str]:
 
 
 def files_of(source: Any, options: Options) -> list[str]:
-    """Return the files of a log: a file, a folder, a URL, or several of them."""
+    """Return the paths of all files of a log, which is a file, a folder, a URL, or several of them."""
     if isinstance(source, (str, PathLike)):
         source = [source]
     try:
@@ -87,7 +87,7 @@ def files_of(source: Any, options: Options) -> list[str]:
 
 
 def _within(path: str, options: Options) -> list[str]:
-    """Return a file, or the files of a folder, in the order of their names."""
+    """Return a file, or the files of a folder, sorted by name."""
     if not is_url(path):
         if os.path.isfile(path):
             return [path]
@@ -111,15 +111,15 @@ def _within(path: str, options: Options) -> list[str]:
 
 
 def _walk(path: str) -> list[str]:
-    """Return the files of a folder, those behind links too."""
+    """Return the files of a folder; links are followed."""
 
-    def refuse(error: OSError) -> None:
+    def reject(error: OSError) -> None:
         raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
 
     names, seen = [], set()
-    for folder, inner, files in os.walk(path, onerror=refuse, followlinks=True):
+    for folder, inner, files in os.walk(path, onerror=reject, followlinks=True):
         inner[:] = [name for name in inner if not name.startswith((".", "_"))]
-        if (real := os.path.realpath(folder)) in seen:  # a link that leads back
+        if (real := os.path.realpath(folder)) in seen:  # a link to a folder that contains it
             inner.clear()
             continue
         seen.add(real)
@@ -131,7 +131,7 @@ def _walk(path: str) -> list[str]:
 
 
 def _counts(path: str) -> bool:
-    """Return whether a file of a folder is part of the log: hidden ones, and `_SUCCESS`, are not."""
+    """Return whether a file of a folder is part of the log; hidden files and `_SUCCESS` are not."""
     parts = path.split("/")
     return not any(part.startswith((".", "_")) for part in parts) and path.lower().endswith(
         SUFFIXES
@@ -155,18 +155,18 @@ def opened(path: str, options: Options) -> Iterator[Any]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the first line of what an error says."""
+    """Return the first line of an error's message."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def look(paths: Sequence[str], options: Options) -> list[File]:
-    """Look at the footers of files: their row groups and schemas."""
-    with ThreadPoolExecutor(_LOOKERS) as threads:
+    """Read the row groups and schemas of files from their footers."""
+    with ThreadPoolExecutor(_THREADS) as threads:
         return list(threads.map(functools.partial(_look, options=options), paths))
 
 
 def _stamp(path: str, options: Options) -> str:
-    """Return what changes when a file does, as far as it can be known."""
+    """Return a text that changes when a file does, as far as that can be known."""
     if not is_url(path):
         return str(os.stat(path).st_mtime_ns)
     fs, root = _filesystem(path, options)
@@ -203,15 +203,13 @@ def _look(path: str, options: Options) -> File:
             if start[:4] == b"\xff\xff\xff\xff":
                 return File(path, "stream", (), size, stamp, pa.ipc.open_stream(file).schema)
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise DataError(
-                f"{path} is damaged, or was not written to its end: {reason_of(error)}"
-            ) from error
+            raise DataError(f"{path} is damaged or incomplete: {reason_of(error)}") from error
     what = "is empty" if not size else "is neither Parquet nor Arrow"
     raise DataError(f"{path} {what}, expected a file that begins with PAR1 or ARROW1")
 
 
 def first_rows(files: Sequence[File], options: Options) -> tuple[Any, str]:
-    """Return the first rows there are, as a table, and the file that they are in."""
+    """Return the first rows of the log as a table, and the file that they are in."""
     for file in files:
         sample = _first_rows(file, options)
         if sample.num_rows:
@@ -220,7 +218,7 @@ def first_rows(files: Sequence[File], options: Options) -> tuple[Any, str]:
 
 
 def _first_rows(file: File, options: Options) -> Any:
-    """Return the first rows of a file, as a table; none, if there are none."""
+    """Return the first rows of a file as a table; an empty one if the file has no rows."""
     pa = arrow.pyarrow()
     import pyarrow.parquet as pq
 
@@ -237,7 +235,7 @@ def _first_rows(file: File, options: Options) -> Any:
 
 
 def arrow_batches(kind: str, file: Any, groups: Sequence[int] | None = None) -> Iterator[Any]:
-    """Yield the batches of an Arrow file, or of a stream."""
+    """Yield the batches of an Arrow file or an Arrow stream."""
     pa = arrow.pyarrow()
     if kind == "stream":
         yield from pa.ipc.open_stream(file)

@@ -1,53 +1,60 @@
-"""Which columns of a table are raw features: of the arm, and of the situation."""
+"""Find the columns of a table that hold raw features, of the arm and of the situation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rolin.errors import DataError
 from rolin.features import BaseFeatureMap, FeatureMap
 from rolin.features.base import ARM
 from rolin.journal.validation import listed
+from rolin.logs.rules import require
 
-__all__ = ["RawColumns", "raw_columns", "require"]
-
-
-def require(where: str, columns: dict[str, list[Any]], names: Sequence[str]) -> None:
-    """Refuse a table without these columns."""
-    for name in names:
-        if name not in columns:
-            raise DataError(f"{where} has no column {name!r}, only {', '.join(map(repr, columns))}")
+__all__ = ["RawColumns", "raw_columns"]
 
 
 class RawColumns(NamedTuple):
-    """How raw features are read."""
+    """The columns of raw features, and the feature map that reads them."""
 
-    features: BaseFeatureMap
+    feature_map: BaseFeatureMap
     arm: Sequence[str]
-    """Columns of the arm's."""
+    """Columns with fields of the arm."""
     situation: Sequence[str]
-    """Columns of the situation's."""
+    """Columns with fields of the situation."""
 
 
 def raw_columns(
-    where: str,
-    columns: dict[str, list[Any]],
+    columns: Sequence[str],
     feature_map: BaseFeatureMap,
     features: Sequence[str] | None,
     situation: Sequence[str] | None,
     taken: Set[str],
 ) -> RawColumns:
-    """Return the columns of raw features of the arm and of the situation."""
+    """Return the columns of raw features of the arm and of the situation.
+
+    Parameters
+    ----------
+    columns
+        All columns of the table.
+    feature_map
+        The feature map.
+    features
+        Columns of the arm's features; `None` for all that the map has as fields of the arm.
+    situation
+        Columns of the situation's features; `None` for all that the map has as fields of the situation.
+    taken
+        Columns with a meaning of their own, such as the reward. They are features only if the caller names them.
+    """
     given = [
         name
         for what, names in (("features", features), ("situation", situation))
         for name in (() if names is None else listed(what, names))
     ]
-    require(where, columns, given)
+    require(columns, given)
     sides: list[Sequence[str]] = [features or (), situation or ()]
     if isinstance(feature_map, FeatureMap):
-        # a column may hold the objects in which fields are
+        # A column may also hold objects that contain the fields.
         fields = [
             {name for field in side for name in (field, field.split(".")[0]) if name in columns}
             for side in (feature_map.arm, feature_map.situation)
@@ -60,18 +67,18 @@ def raw_columns(
                 continue
             if name in sides[0] and name in sides[1]:
                 raise DataError(
-                    f"{where} has a column {name!r}, and so have situation and arm of the map: say which it is, by "
+                    f"column {name!r} is a field of both the situation and the arm: say which one is meant, by "
                     "features=[…] and situation=[…]"
                 )
             if name in taken and (name in sides[0] or name in sides[1]):
                 raise DataError(
-                    f"{where} has a column {name!r}, which is not a feature unless features=[…] or situation=[…] "
-                    "says so"
+                    f"column {name!r} has a meaning of its own, so it is not a feature unless features=[…] or "
+                    "situation=[…] names it"
                 )
     known = isinstance(feature_map, FeatureMap) and set(feature_map.arm) <= {ARM}
     if not sides[0] and not sides[1] and features is None and situation is None and not known:
         raise DataError(
-            f"{where} has no column that is a field of {feature_map!r}; say which ones are, by features=[…] and "
+            f"no column is a field of {feature_map!r}: name the columns of its fields by features=[…] and "
             f"situation=[…]; there are {', '.join(map(repr, columns))}"
         )
     return RawColumns(feature_map, *sides)

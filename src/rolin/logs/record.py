@@ -1,4 +1,4 @@
-"""Decisions with what became of them, and the columns of their tables."""
+"""Past decisions with their outcomes, and the columns of their tables."""
 
 from __future__ import annotations
 
@@ -13,48 +13,49 @@ from rolin.journal.events import LoggedDecision, Outcome
 __all__ = ["COLUMNS", "OUTCOMES", "PastDecision", "read_journal", "reread"]
 
 COLUMNS = {
-    "id": "what rewards are joined by",
-    "time": "when it was decided",
-    "person": "whom for",
+    "id": "id of the decision, by which rewards are joined",
+    "time": "time of the decision",
+    "person": "the person whom it was for",
     "arm": "the chosen arm",
     "reward": "its reward",
-    "weight": "how much the reward counts",
+    "weight": "weight of the reward",
     "outcome": "reward, expired or open",
-    "reward_time": "when the reward came",
+    "reward_time": "time of the reward",
     "propensity": "probability with which the arm was chosen",
-    "version": "last event that the model knew",
+    "version": "sequence number of the last event that the model had folded",
     "control": "whether it belongs to the control group",
     "offered": "the K arms to choose from",
     "situation": "raw features of the situation",
     "features": "their K raw features",
     "contexts": "their K contexts",
     "propensities": "their K probabilities",
-    "chosen": "places, among those offered, of the ranking",
+    "chosen": "the ranking: indices into the arms offered",
     "rewards": "rewards of the ranking",
     "weights": "their weights",
-    "outcomes": "reward, expired or open, of each",
+    "outcomes": "reward, expired or open, for each arm of the ranking",
 }
 """The columns of an exported table, and what they mean."""
 OUTCOMES = ("reward", "expired", "open")
-"""What can have become of an arm."""
+"""The possible outcomes of an arm that was chosen."""
 
 
 class PastDecision(NamedTuple):
-    """A decision and what became of it, by place in its ranking."""
+    """A decision with its outcomes."""
 
     decision: LoggedDecision
     outcomes: dict[int, Outcome]
+    """Outcome by rank; a rank without one is open."""
 
 
 def reread(past: PastDecision, feature_map: BaseFeatureMap | None) -> PastDecision:
-    """Return a past decision with the vectors that other features make of its raw ones.
+    """Return a past decision with the vectors that another feature map makes of its raw features.
 
     Parameters
     ----------
     past
-        The decision; one without raw features stays as it is.
-    features
-        What makes the vectors; `None` for those that it has, without the raw features.
+        The decision; one without raw features is returned as it is.
+    feature_map
+        The other feature map; `None` to retain the vectors and leave out the raw features.
     """
     raw = past.decision.raw if isinstance(past, PastDecision) else None
     if raw is None or raw.feature_map == feature_map:
@@ -70,17 +71,18 @@ def reread(past: PastDecision, feature_map: BaseFeatureMap | None) -> PastDecisi
         grown = isinstance(feature_map, FeatureMap) and feature_map.extends(raw.feature_map)
         if not grown:
             raise DataError(f"decision {decision.id!r}: {error}") from error
-        # what was recorded and not used does not suit a field that came later: as it was read then
+        # A recorded value that was not used then does not suit a field that was added later. The vectors of that
+        # time are still right, because the map has only grown.
         decision = decision._replace(given=raw.contexts())
     outcomes = {
-        place: outcome._replace(context=decision.context_of(decision.chosen[place]))
-        for place, outcome in past.outcomes.items()
+        rank: outcome._replace(context=decision.context_of(decision.chosen[rank]))
+        for rank, outcome in past.outcomes.items()
     }
     return PastDecision(decision, outcomes)
 
 
 def read_journal(journal: Journal) -> Iterator[PastDecision]:
-    """Yield the decisions of a journal, in order, with what became of each."""
+    """Yield the decisions of a journal in order, each with its outcomes."""
     for _, event in journal.read():
         if isinstance(event, LoggedDecision):
             yield PastDecision(event, journal.outcomes(event.id))

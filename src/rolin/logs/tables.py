@@ -1,41 +1,41 @@
-"""Decisions as tables, in: from CSV, Parquet or a data frame.
+"""Read tables of past decisions: CSV, Parquet or a data frame, one row per decision.
 
-Tables that were exported hold the whole question; tables of other origin need an arm, a reward and
-the features of the arm.
+A table that was exported from a journal holds all arms that were offered. A table of other origin needs an arm, a
+reward and the features of the arm.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import json
-import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rolin._support.arms import Name, canonical
-from rolin._support.checks import LAST_TIME, text_of
-from rolin.errors import DataError, InputError, RolinError
-from rolin.features import (
-    BaseFeatureMap,
-    Boolean,
-    Category,
-    FeatureMap,
-    Number,
-    RecordedFeatures,
-    Tags,
-)
+from rolin._support.arms import Name
+from rolin._support.checks import text_of
+from rolin.errors import DataError
+from rolin.features import BaseFeatureMap, FeatureMap, RecordedFeatures
 from rolin.features.sklearn import MissingFeatureMap
 from rolin.journal.events import LoggedDecision, Outcome
 from rolin.journal.validation import listed
-from rolin.logs.frames import read_table
-from rolin.logs.raw_columns import RawColumns, raw_columns, require
+from rolin.logs.cells import Cells
+from rolin.logs.raw_columns import RawColumns, raw_columns
 from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision
+from rolin.logs.rules import (
+    BadCell,
+    Missing,
+    arm_in,
+    check_columns,
+    check_missing,
+    is_distribution,
+    is_missing,
+    number_in,
+    propensity_in,
+    require,
+    rows_with_reward,
+    weight_in,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +56,7 @@ def read_decisions(
     weight: str = "weight",
     feature_map: BaseFeatureMap | None = None,
     situation: Sequence[str] | None = None,
+    missing: Missing = "refuse",
     now: float = 0.0,
 ) -> list[PastDecision]:
     """Read past decisions from a table: an exported one, or any with an arm, a reward and features.
@@ -63,304 +64,222 @@ def read_decisions(
     Parameters
     ----------
     source
-        A file (CSV or Parquet) or a data frame.
+        A CSV or Parquet file, or a data frame.
     arm
         Column of the arm that was chosen.
     reward
         Column of its reward.
     propensity
-        Column of the probability with which it was chosen; it may be missing.
+        Column of the probability with which the arm was chosen; optional.
     features
-        Columns of the chosen arm's features, of tables that were not exported; `[]` for none.
+        Columns of the chosen arm's features, for a table that was not exported; `[]` for none.
     id
-        Column of the decision's id; if it is missing, rows are named by the table and their number.
+        Column of the decision's id; optional. Without it, the table's content and the row's number make the id.
     time
-        Column of the time, or of seconds since 1970; it may be missing.
+        Column of the time, or of seconds since 1970; optional.
     person
-        Column of whom the decision was for; it may be missing.
+        Column of the person whom the decision was for; optional.
     weight
-        Column of how much the reward counts; it may be missing.
+        Column of the reward's weight; optional.
     feature_map
-        What makes vectors of raw features: then `features` are columns of those of the arm, by default all
-        that the map has as fields of the arm.
+        The feature map that makes vectors of raw features. `features` are then columns with fields of the arm, by
+        default all that the map declares.
     situation
-        Columns of the raw features of the situation, by default all that the map has as such.
+        Columns with fields of the situation, by default all that the map declares.
+    missing
+        What to do with rows that have no reward: `"refuse"` the table, `"drop"` them, or a number to count instead.
+        It does not concern open decisions, which an exported table marks as such.
     now
         Time of decisions that have none, in seconds since 1970.
     """
+    missing = check_missing(missing)
     if features is not None:
         features = listed("features", features)
-    where, columns, n = _columns_of(source)
-    digest = _digest(columns)  # before columns get their own names
-    for own, given in (("id", id), ("time", time), ("person", person), ("weight", weight)):
-        if given != own:
-            require(where, columns, [given])
-            columns[own] = columns[given]
-    table = _Table(where, columns, now, digest)
-    whole = "offered" in columns and "contexts" in columns
-    require(where, columns, [reward, *(["chosen"] if whole else [arm]), *(features or ())])
-    raw = None
-    if feature_map is not None and whole:
-        raw = RawColumns(feature_map, (), ()) if "features" in columns else None
-    elif feature_map is not None:
+    cells = Cells(source)
+    columns = cells.columns
+    with cells.named():
+        for own, given in (("id", id), ("time", time), ("person", person), ("weight", weight)):
+            if given != own:
+                require(list(columns), [given])
+                columns[own] = columns[given]
+        names = list(columns)
+        exported = "offered" in columns and "contexts" in columns
+        if exported:
+            require(names, [reward, "chosen", *(features or ())])
+        else:
+            check_columns(names, arm=arm, reward=reward, features=features or ())
         taken = {arm, reward, propensity, id, time, person, weight}
-        raw = raw_columns(where, columns, feature_map, features, situation, taken)
-    elif situation is not None:
-        raise DataError("situation names raw features, expected a feature_map that uses them")
-    if not whole and features is None and raw is None:
-        taken = {*COLUMNS, arm, reward, propensity, id, time, person, weight}
-        numeric = [name for name in columns if name not in taken and table.is_numeric(name)]
-        raise DataError(
-            f"{where} does not say which columns are the features of the arm: say features=[…], with commas "
-            f"between them on the command line; columns of numbers are {numeric!r}"
-        )
+        raw = None
+        if feature_map is not None and exported:
+            raw = RawColumns(feature_map, (), ()) if "features" in columns else None
+        elif feature_map is not None:
+            raw = raw_columns(names, feature_map, features, situation, taken)
+        elif situation is not None:
+            raise DataError("situation names raw features, expected a feature_map that uses them")
+        if not exported and features is None and raw is None:
+            numeric = [n for n in names if n not in {*COLUMNS, *taken} and cells.is_numeric(n)]
+            raise DataError(
+                "features of the arm are not named: say features=[…] (--features, with commas between); "
+                f"columns of numbers are {numeric!r}"
+            )
+    absent = np.array([_lacks_reward(cells, i, reward) for i in range(cells.n_rows)], dtype=bool)
+    try:
+        rows = rows_with_reward(reward, absent, missing)
+    except BadCell as bad:
+        raise bad.at(1 + (bad.row or 0), cells.source) from None
+    reader = _Reader(cells, arm, reward, propensity, features or (), raw, missing, now)
     pasts: list[PastDecision] = []
-    rows_of: dict[str, int] = {}
-    for i in range(n):
-        with table.row(i):
-            if whole:
-                past = table.whole(i, reward, raw)
-            else:
-                past = table.plain(i, arm, reward, propensity, features or (), raw)
-        name = past.decision.id
-        if name in rows_of:
-            raise DataError(f"{where}, row {i + 1}: id {name!r} is that of row {rows_of[name]} too")
-        rows_of[name] = i + 1
+    row_of_id: dict[str, int] = {}
+    for i in range(cells.n_rows) if rows is None else rows.tolist():
+        with cells.row(i):
+            past = reader.exported(i) if exported else reader.plain(i)
+            first = row_of_id.setdefault(past.decision.id, i)
+            if first != i:
+                raise DataError(f"id {past.decision.id!r} is that of row {first + 1} too")
         pasts.append(past)
     return pasts
 
 
-def _digest(columns: dict[str, list[Any]]) -> str:
-    """Return what names the rows of this table that have no id, so that it can be imported again."""
-    content = repr(sorted(columns.items(), key=lambda column: column[0]))
-    return hashlib.blake2b(content.encode(errors="replace"), digest_size=6).hexdigest()
+def _lacks_reward(cells: Cells, i: int, reward: str) -> bool:
+    """Return whether a row has no reward and is not marked as an open or expired decision either."""
+    if cells.get(i, reward) is not None or cells.get(i, "outcomes") is not None:
+        return False
+    return (cells.get(i, "outcome") or "reward") == "reward"
 
 
-def _columns_of(source: str | Path | pd.DataFrame) -> tuple[str, dict[str, list[Any]], int]:
-    if isinstance(source, (str, Path)):
-        where = str(source)
-        frame = read_table(Path(source), None)  # says clearly what is wrong with a file
-        if where.endswith((".parquet", ".pq")):
-            pq = importlib.import_module("pyarrow.parquet")
-            try:
-                table = pq.read_table(source)
-                return where, table.to_pydict(), table.num_rows
-            except (OverflowError, ValueError) as error:  # pyarrow's too
-                raise DataError(f"{where} cannot be read as a table: {error}") from error
-    else:
-        where, frame = "the table", source
-    try:
-        return where, {str(name): frame[name].to_list() for name in frame.columns}, len(frame)
-    except (AttributeError, TypeError):
-        raise InputError(
-            f"{type(source).__name__} is not a table, expected a file or a data frame"
-        ) from None
+class _Reader:
+    """Makes a past decision of each row of a table."""
 
-
-class _Table:
-    """Columns of anything, read one cell at a time; errors name the row and the column."""
-
-    def __init__(self, where: str, columns: dict[str, list[Any]], now: float, digest: str) -> None:
-        self._where, self._columns, self._now, self._digest = where, columns, now, digest
-        self._numeric: dict[str, bool] = {}
-
-    @contextmanager
-    def row(self, i: int) -> Iterator[None]:
-        """Say in which row something is wrong."""
-        try:
-            yield
-        except RolinError as error:
-            raise DataError(f"{self._where}, row {i + 1}: {error}") from error
-
-    def is_numeric(self, name: str) -> bool:
-        """Return whether a column holds numbers, missing ones aside."""
-        if name not in self._numeric:
-            self._numeric[name] = self._is_numeric(name)
-        return self._numeric[name]
-
-    def _is_numeric(self, name: str) -> bool:
-        try:
-            for value in self._columns[name]:
-                if not _missing(value):
-                    _number(name, value)
-        except DataError:
-            return False
-        return True
-
-    def get(self, i: int, name: str) -> Any:
-        """Return a cell; `None` if it is empty or there is no such column."""
-        value = self._columns[name][i] if name in self._columns else None
-        return None if _missing(value) else value
-
-    def number(self, i: int, name: str) -> float:
-        value = self.get(i, name)
-        if value is None:
-            raise DataError(f"{name} is missing, expected a number")
-        return _number(name, value)
-
-    def items(self, i: int, name: str, *, alone: bool = False) -> list[Any]:
-        """Return a cell that holds a list, as such or as JSON; or a single thing."""
-        value = self.get(i, name)
-        if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except (ValueError, RecursionError):
-                raise DataError(f"{name} is {value[:60]!r}, expected a list") from None
-        if alone:
-            return [value]
-        if isinstance(value, np.ndarray):
-            value = value.tolist()
-        if not isinstance(value, (list, tuple)):
-            raise DataError(f"{name} is {value!r}, expected a list")
-        return list(value)
-
-    def plain(
+    def __init__(
         self,
-        i: int,
+        cells: Cells,
         arm: str,
         reward: str,
         propensity: str,
         features: Sequence[str],
         raw: RawColumns | None,
-    ) -> PastDecision:
+        missing: Missing,
+        now: float,
+    ) -> None:
+        self._cells, self._raw, self._missing, self._now = cells, raw, missing, now
+        self._arm, self._reward, self._propensity = arm, reward, propensity
+        self._features = features
+
+    def plain(self, i: int) -> PastDecision:
         """Return a decision of which only the chosen arm is known."""
-        given = self.get(i, arm)
-        if given is None:
-            raise DataError(f"{arm} is empty, expected the name of an arm")
-        name = _name(arm, given)
+        cells = self._cells
+        name = arm_in(self._arm, cells.get(i, self._arm))
         x: Any
-        if raw is not None:
-            x = self._raw(
-                raw, (name,), self._cells(i, raw, "situation"), [self._cells(i, raw, "arm")]
-            )
+        if self._raw is not None:
+            situation, own = (self._fields(i, side) for side in ("situation", "arm"))
+            x = self._raw_contexts((name,), situation, [own])
         else:
-            x = np.array([[self.number(i, feature) for feature in features]]).reshape(1, -1)
-        p = self.get(i, propensity)
-        propensities = None if p is None else np.array([_propensity(propensity, p)])
-        return self._past(i, (name,), x, (0,), propensities, reward)
+            x = np.array([[cells.number(i, column) for column in self._features]]).reshape(1, -1)
+        p = cells.get(i, self._propensity)
+        propensities = None if p is None else np.array([propensity_in(self._propensity, p)])
+        return self._past(i, (name,), x, (0,), propensities)
 
-    def _cells(self, i: int, raw: RawColumns, side: str) -> dict[str, Any]:
-        """Return raw features from their columns; texts of a CSV file become what the field is."""
-        fields = getattr(raw.features, side, {}) if isinstance(raw.features, FeatureMap) else {}
-        found: dict[str, Any] = {}
-        for name in getattr(raw, side):
-            value, field = self.get(i, name), fields.get(name)
-            if isinstance(value, str):
-                value = self._meant(i, name, value, field)
-            found[name] = value
-        return found
+    def _fields(self, i: int, side: str) -> dict[str, Any]:
+        """Return raw features from their columns."""
+        raw = self._raw
+        assert raw is not None
+        fields = getattr(raw.feature_map, side) if isinstance(raw.feature_map, FeatureMap) else {}
+        return {
+            name: self._cells.field_value(i, name, fields.get(name)) for name in getattr(raw, side)
+        }
 
-    def _meant(self, i: int, name: str, value: str, field: Any) -> Any:
-        """Return what a text in a table means: a file of texts has all kinds of values as such."""
-        if isinstance(field, Number):
-            return _number(name, value)
-        if isinstance(field, Boolean):
-            return _flag(name, value)
-        if isinstance(field, Tags):
-            return self.items(i, name)
-        if isinstance(field, Category):
-            if value not in (field.values or (value,)):
-                with suppress(DataError):  # 18.0 is 18
-                    return _number(name, value)
-            return value
-        if field is None and value.startswith(("{", "[")):  # objects, of fields with dots
-            with suppress(ValueError, RecursionError):
-                return json.loads(value)
-        if field is None and self.is_numeric(name):
-            return _number(name, value)
-        return {"true": True, "false": False}.get(value.lower(), value)
-
-    @staticmethod
-    def _raw(
-        raw: RawColumns, arms: tuple[Name, ...], situation: Any, rows: list[Any]
+    def _raw_contexts(
+        self, arms: tuple[Name, ...], situation: Any, rows: Sequence[Any]
     ) -> RecordedFeatures:
-        """Return raw features as they are recorded, from which vectors can be made."""
-        for what, row in (("situation", situation), *(("features", row) for row in rows)):
+        """Return raw features in the form in which they are recorded."""
+        assert self._raw is not None
+        for column, row in (("situation", situation), *(("features", row) for row in rows)):
             if not isinstance(row, dict):
-                raise DataError(f"{what} holds {row!r}, expected fields with their values")
-        return RecordedFeatures.record(raw.features, arms, rows, situation)
+                raise BadCell(column, None, f"holds {row!r}, expected fields with their values")
+        return RecordedFeatures.record(self._raw.feature_map, arms, rows, situation)
 
-    def whole(self, i: int, reward: str, raw: RawColumns | None) -> PastDecision:
-        """Return a decision with the whole question."""
-        offered = tuple(_name("offered", name) for name in self.items(i, "offered"))
+    def exported(self, i: int) -> PastDecision:
+        """Return a decision with all arms that were offered."""
+        cells = self._cells
+        offered = tuple(arm_in("offered", name, in_list=True) for name in cells.items(i, "offered"))
         k = len(offered)
         if len(set(offered)) != k or not offered:
-            raise DataError(f"offered is {list(offered)!r}, expected at least one arm, each once")
-        if raw is not None and self.get(i, "features") is not None:
-            given = self.items(i, "features")
-            if len(given) != k:
-                raise DataError(
-                    f"features has {len(given)} items, expected {k}, one per arm offered"
-                )
-            (situation,) = self.items(i, "situation", alone=True)
-            return self._past(
-                i,
-                offered,
-                self._raw(raw, offered, situation or {}, given),
-                self._chosen(i, k),
-                self._all_propensities(i, k),
-                reward,
+            raise BadCell(
+                "offered", None, f"is {list(offered)!r}, expected at least one arm, each once"
             )
-        rows = self.items(i, "contexts")
+        has_fields = cells.get(i, "features") is not None
+        if self._raw is not None and has_fields:
+            rows = cells.items(i, "features")
+            if len(rows) != k:
+                raise BadCell(
+                    "features", None, f"has {len(rows)} items, expected {k}, one per arm offered"
+                )
+            x: Any = self._raw_contexts(offered, cells.value(i, "situation") or {}, rows)
+        else:
+            x = self._vectors(i, k)
+            if has_fields:  # raw features of a feature map that is not given here
+                fields = {
+                    "situation": cells.value(i, "situation") or {},
+                    "arms": cells.items(i, "features"),
+                }
+                x = RecordedFeatures(
+                    MissingFeatureMap([f"x{j}" for j in range(x.shape[1])]), offered, fields, x
+                )
+        return self._past(i, offered, x, self._chosen(i, k), self._propensities(i, k))
+
+    def _vectors(self, i: int, k: int) -> Any:
+        rows = self._cells.items(i, "contexts")
         listed = all(isinstance(row, (list, tuple, np.ndarray)) for row in rows)
         if len(rows) != k or not listed or len({len(row) for row in rows}) != 1:
-            raise DataError(f"contexts is not a table with {k} rows, one per arm offered")
-        x: Any = np.array([[_number("contexts", v) for v in row] for row in rows]).reshape(k, -1)
-        if self.get(i, "features") is not None:  # made by a map that is not given here
-            (situation,) = self.items(i, "situation", alone=True)
-            fields = {"situation": situation or {}, "arms": self.items(i, "features")}
-            x = RecordedFeatures(
-                MissingFeatureMap([f"x{j}" for j in range(x.shape[1])]), offered, fields, x
-            )
-        return self._past(i, offered, x, self._chosen(i, k), self._all_propensities(i, k), reward)
+            raise BadCell("contexts", None, f"is not a table with {k} rows, one per arm offered")
+        return np.array([[number_in("contexts", v) for v in row] for row in rows]).reshape(k, -1)
 
     def _chosen(self, i: int, k: int) -> tuple[int, ...]:
-        chosen = tuple(self.items(i, "chosen"))
-        whole = all(type(place) is int for place in chosen)
+        chosen = tuple(self._cells.items(i, "chosen"))
         if (
-            not whole
+            not all(type(index) is int for index in chosen)
             or not chosen
             or not set(chosen) <= set(range(k))
             or len(set(chosen)) < len(chosen)
         ):
-            raise DataError(f"chosen is {list(chosen)!r}, expected places among {k} arms")
+            raise BadCell(
+                "chosen", None, f"is {list(chosen)!r}, expected different indices from 0 to {k - 1}"
+            )
         return chosen
 
-    def _all_propensities(self, i: int, k: int) -> Any:
-        p = None
-        if self.get(i, "propensities") is not None:
-            p = np.array([_number("propensities", v) for v in self.items(i, "propensities")])
-            if len(p) != k or not ((p >= 0) & (p <= 1)).all() or abs(p.sum() - 1) > 1e-6:
-                raise DataError("propensities are not probabilities of the arms that sum to 1")
+    def _propensities(self, i: int, k: int) -> Any:
+        if self._cells.get(i, "propensities") is None:
+            return None
+        values = self._cells.items(i, "propensities")
+        p = np.array([number_in("propensities", value) for value in values])
+        if not is_distribution(p, k):
+            raise BadCell(
+                "propensities", None, f"is {values!r}, expected {k} probabilities that sum to 1"
+            )
         return p
 
     def _past(
-        self,
-        i: int,
-        offered: tuple[Name, ...],
-        x: Any,
-        chosen: tuple[int, ...],
-        p: Any,
-        reward: str,
+        self, i: int, offered: tuple[Name, ...], x: Any, chosen: tuple[int, ...], p: Any
     ) -> PastDecision:
-        given, person = self.get(i, "id"), self.get(i, "person")
-        id = f"{self._digest}-row-{i + 1}" if given is None else text_of("id", str(given))
-        time = _time("time", self.get(i, "time"), self._now)
+        cells = self._cells
+        given, person = cells.get(i, "id"), cells.get(i, "person")
+        id = f"{cells.digest}-row-{i + 1}" if given is None else text_of("id", str(given))
+        time = cells.time(i, "time", self._now)
         decision = LoggedDecision(
             id, time, offered, x, chosen, p,
             None,  # the version of another model
             None if person is None else text_of("person", str(person)),
-            _flag("control", self.get(i, "control")),
+            cells.flag(i, "control"),
         )  # fmt: skip
-        came = _time("reward_time", self.get(i, "reward_time"), time)
+        reward_time = cells.time(i, "reward_time", time)
         outcomes: dict[int, Outcome] = {}
-        for place, (kind, value, weight) in enumerate(self._outcomes(i, reward, len(chosen))):
-            k = chosen[place]
+        for rank, (kind, value, weight) in enumerate(self._outcomes(i, len(chosen))):
+            k = chosen[rank]
             if kind != "open":
-                outcomes[place] = Outcome(
+                outcomes[rank] = Outcome(
                     id,
-                    came,
-                    place,
+                    reward_time,
+                    rank,
                     offered[k],
                     decision.context_of(k),
                     value,
@@ -369,95 +288,35 @@ class _Table:
                 )
         return PastDecision(decision, outcomes)
 
-    def _outcomes(self, i: int, reward: str, n: int) -> list[tuple[str, float | None, float]]:
-        """Return what became of each arm of a ranking; that of the first may stand alone."""
-        if self.get(i, "outcomes") is None:
-            kinds = [self.get(i, "outcome") or "reward", *["open"] * (n - 1)]
-            cells = [[self.get(i, reward)], [self.get(i, "weight")]]
-            names = (reward, "weight")
+    def _outcomes(self, i: int, n: int) -> list[tuple[str, float | None, float]]:
+        """Return outcome, reward and weight of each arm of a ranking; a plain table has only the first."""
+        cells = self._cells
+        if cells.get(i, "outcomes") is None:
+            kinds = [cells.get(i, "outcome") or "reward", *["open"] * (n - 1)]
+            lacks = _lacks_reward(cells, i, self._reward)  # then a number counts instead
+            value = self._missing if lacks else cells.get(i, self._reward)
+            lists = [[value], [cells.get(i, "weight")]]
+            names = (self._reward, "weight")
         else:
-            kinds, names = self.items(i, "outcomes"), ("rewards", "weights")
-            cells = [self.items(i, name) for name in names]
-            if {len(kinds), *map(len, cells)} != {n}:
+            kinds, names = cells.items(i, "outcomes"), ("rewards", "weights")
+            lists = [cells.items(i, name) for name in names]
+            if {len(kinds), *map(len, lists)} != {n}:
                 raise DataError(
                     f"rewards, weights and outcomes differ in length, expected {n} each"
                 )
         found: list[tuple[str, float | None, float]] = []
-        for place, kind in enumerate(kinds):
-            value, weight = (cell[place] if place < len(cell) else None for cell in cells)
+        for rank, kind in enumerate(kinds):
+            value, weight = (values[rank] if rank < len(values) else None for values in lists)
             if kind not in OUTCOMES:
-                raise DataError(f"outcome is {kind!r}, expected reward, expired or open")
-            if _missing(value) and kind == "reward":
-                raise DataError(f"{names[0]} is missing, expected a number")
-            number = 1.0 if _missing(weight) else _number(names[1], weight)
-            if not number > 0.0:
-                raise DataError(f"{names[1]} is {weight!r}, expected above 0")
-            found.append((kind, None if _missing(value) else _number(names[0], value), number))
+                raise BadCell("outcome", None, f"is {kind!r}, expected reward, expired or open")
+            absent = is_missing(value)
+            if absent and kind == "reward":
+                raise BadCell(names[0], None, "is missing, expected a number")
+            found.append(
+                (
+                    kind,
+                    None if absent else number_in(names[0], value),
+                    1.0 if is_missing(weight) else weight_in(names[1], weight),
+                )
+            )
         return found
-
-
-def _missing(value: Any) -> bool:
-    if value is None or isinstance(value, str):
-        return not value
-    if isinstance(value, (list, tuple, dict, np.ndarray)):
-        return False
-    try:
-        return bool(value != value)  # NaN, NaT
-    except TypeError:  # what pandas calls NA is neither equal nor unequal
-        return True
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        if isinstance(value, str) and "_" in value:
-            raise ValueError
-        number = float(value)
-    except (TypeError, ValueError):
-        raise DataError(f"{name} is {value!r}, expected a number") from None
-    except OverflowError:
-        raise DataError(f"{name} is a number too large to compute with") from None
-    if not math.isfinite(number):
-        raise DataError(f"{name} is {value!r}, expected a finite number")
-    return number
-
-
-def _propensity(name: str, value: Any) -> float:
-    p = _number(name, value)
-    if not 0.0 < p <= 1.0:
-        raise DataError(f"{name} is {value!r}, expected above 0 and at most 1")
-    return p
-
-
-def _name(column: str, value: Any) -> Name:
-    if value is None:
-        raise DataError(f"{column} is empty, expected the name of an arm")
-    name = canonical(value)
-    if type(name) is not str and type(name) is not int:
-        raise DataError(f"{column} is {value!r}, expected a text or an integer")
-    return name
-
-
-def _time(name: str, value: Any, default: float) -> float:
-    """Return seconds since 1970, of a time or a number."""
-    if value is None:
-        return default
-    moment = value
-    if isinstance(value, str):
-        with suppress(ValueError):
-            moment = datetime.fromisoformat(value)
-    if isinstance(moment, datetime):
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        time = (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
-    else:
-        time = _number(name, value)
-    if not 0.0 <= time < LAST_TIME:
-        raise DataError(f"{name} is {value!r}, expected a time, or seconds, since 1970")
-    return time
-
-
-def _flag(name: str, value: Any) -> bool:
-    text = str(value).lower()
-    if value is not None and text not in ("true", "false", "1", "0", "1.0", "0.0"):
-        raise DataError(f"{name} is {value!r}, expected true or false")
-    return text in ("true", "1", "1.0")

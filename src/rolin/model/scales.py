@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 from rolin._support.checks import as_floats, number_of
 from rolin.errors import ParameterError, ShapeError
 
-__all__ = ["CoefScale", "Learn", "Numbers", "Scale", "Scales", "guess_of"]
+__all__ = [
+    "CoefScale",
+    "Learn",
+    "Numbers",
+    "Scale",
+    "Scales",
+    "check_intercept_std",
+    "guess_of",
+]
 
 # The squares of scales must be normal floating-point numbers too.
 _SMALLEST, _LARGEST = 1e-150, 1e150
@@ -51,6 +59,12 @@ def _scale(name: str, value: object, *, zero: bool = False) -> float:
         expected = "zero or a positive number" if zero else "a positive number"
         raise ParameterError(f"{name}={value!r}, expected {expected} (1e-150 to 1e150)")
     return number
+
+
+def check_intercept_std(value: object) -> None:
+    """Reject a prior standard deviation of the intercept that is neither `None` nor a positive number."""
+    if value is not None:
+        _scale("intercept_std", value)
 
 
 def _mean(name: str, value: object) -> float:

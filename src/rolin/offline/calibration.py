@@ -1,4 +1,4 @@
-"""Are the logged propensities true? Observed choices against the probabilities they should have had."""
+"""Test the logged propensities: compare how often arms were chosen with how often they should have been."""
 
 from __future__ import annotations
 
@@ -12,58 +12,81 @@ from scipy.special import chdtrc, ndtr
 from rolin._support.arms import Name
 from rolin._support.checks import count_of
 from rolin._support.optional import needs
-from rolin.offline.log import Log
+from rolin.offline.log import DecisionLog
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 __all__ = ["Calibration", "Group", "check_propensities"]
 
 Floats = NDArray[np.float64]
-_STAKES = (0.003, 0.01, 0.03, 0.1, 0.3, 0.9)
-_FEW = 20.0  # variance that a count must have, to be nearly normal
+_STAKES = (0.003, 0.01, 0.03, 0.1, 0.3, 0.9)  # shares of the wealth that are bet, see `_bet`
+_FEW = 20.0  # least variance of a count that is taken as normal
 
 
 class Group(NamedTuple):
-    """Arms of alike propensity, or one arm: how often it should have been chosen, and was."""
+    """One arm, or all offers of similar propensity: expected and observed number of choices."""
 
     name: Name
+    """Name of the arm, or the range of propensities."""
     offered: int
-    """How often it was offered."""
+    """Number of offers."""
     expected: float
-    """How often it should have been chosen, by the propensities."""
+    """Number of choices that the propensities predict."""
     observed: float
-    """How often it was."""
+    """Number of choices."""
     std: float
-    """How far the two may be apart: one standard deviation."""
+    """Standard deviation of the number of choices."""
 
     @property
     def z(self) -> float:
-        """How many standard deviations they are apart."""
+        """Difference of observed and expected, in standard deviations."""
         return (self.observed - self.expected) / self.std if self.std > 0.0 else 0.0
 
 
 class Calibration(NamedTuple):
-    """Whether arms were chosen as often as the log says."""
+    """The result of the test whether arms were chosen as often as their propensities predict."""
 
     p_value: float
-    """How likely so large a difference is if the propensities are true; small is bad."""
+    """Probability of a difference this large if the propensities are true; small is bad."""
     by_propensity: list[Group]
-    """Arms of alike propensity; none if only those of the chosen arms are known."""
+    """Groups of similar propensity; empty if only the propensities of the chosen arms are known."""
     by_arm: list[Group]
+    """One group per arm."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing speaks against the propensities, at 0.1 %."""
+        """Whether the propensities are consistent with the choices, at a level of 0.1 %."""
         return self.p_value >= 0.001
 
-    def __str__(self) -> str:
-        """Return the verdict, and the worst of the arms."""
-        of = "chosen" if self.by_propensity else "choices, each counted 1/p,"
+    def to_frame(self) -> pd.DataFrame:
+        """Return all groups as a data frame, one row each."""
+        with needs("sim"):
+            import pandas as pd
+        kinds = ["propensity"] * len(self.by_propensity) + ["arm"] * len(self.by_arm)
+        groups = [*self.by_propensity, *self.by_arm]
+        frame = pd.DataFrame(groups, columns=Group._fields).assign(z=[group.z for group in groups])
+        frame.insert(0, "by", kinds)
+        return frame
+
+    def __repr__(self) -> str:
+        """Return the verdict, in one line."""
+        return f"<Calibration: {self._verdict}>"
+
+    @property
+    def _verdict(self) -> str:
         verdict = (
-            "nothing speaks against the propensities" if self.ok else "the propensities are wrong"
+            "the propensities are consistent with the choices"
+            if self.ok
+            else "the propensities are wrong"
         )
-        lines = [f"{verdict} (p = {self.p_value:.2g})"]
+        return f"{verdict} (p = {self.p_value:.2g})"
+
+    def __str__(self) -> str:
+        """Return the verdict, and the three arms that differ most."""
+        of = "chosen" if self.by_propensity else "choices, each counted 1/p,"
+        lines = [self._verdict]
         lines += [
             f"  arm {group.name!r}: {of} {group.observed:.6g}, expected {group.expected:.6g} "
             f"± {group.std:.2g}"
@@ -72,27 +95,26 @@ class Calibration(NamedTuple):
         return "\n".join(lines)
 
     def plot(self) -> Figure:
-        """Draw observed shares over propensities."""
+        """Draw the observed shares of choices over the propensities."""
         with needs("sim"):
             from rolin.offline.figures import draw_calibration
         return draw_calibration(self)
 
 
-def check_propensities(log: Log, *, bins: int = 10) -> Calibration:
-    """Compare how often arms were chosen with how often they should have been.
+def check_propensities(log: DecisionLog, *, bins: int = 10) -> Calibration:
+    """Test whether arms were chosen as often as the logged propensities predict.
 
-    Two tests share the error: one of all arms (the largest difference of any, with Bonferroni's
-    correction), and one of groups of alike propensity (a chi-squared test with the exact covariance).
-    Where only the propensities of chosen arms are known, an arm's choices count 1/p each, which
-    add up to the number of times it was offered, or less; so arms whose propensities are too small are found,
-    and of those that are too large only what it makes of the others.
+    Two tests share the error probability: one of all arms (the largest difference, with Bonferroni's correction), and
+    one of groups of similar propensity (a chi-squared test with the exact covariance). If only the propensities of
+    the chosen arms are known, each choice of an arm counts 1/p. These add up to the number of its offers, or less.
+    So the test finds propensities that are too small, and others only by their effect on the sum.
 
     Parameters
     ----------
     log
         The log.
     bins
-        Number of groups of alike propensity.
+        Number of groups of similar propensity.
     """
     bins = count_of("bins", bins, least=2)
     if log.propensities is None:
@@ -108,24 +130,24 @@ def _bonferroni(groups: list[Group]) -> float:
     return min(1.0, len(large) * 2.0 * float(ndtr(-max(large)))) if large else 1.0
 
 
-def _codes(log: Log) -> tuple[list[Name], NDArray[np.int64]]:
-    """Return the names of all arms, and which of them each offer is of, decision after decision."""
+def _codes(log: DecisionLog) -> tuple[list[Name], NDArray[np.int64]]:
+    """Return the names of all arms, and for each offer, decision by decision, the index of its arm."""
     names: dict[Name, int] = {}
     parts: list[NDArray[np.int64]] = []
     last: list[Name] | None = None
     for offered in log.arms:
-        if offered is not last:  # mostly they are the same
+        if offered is not last:  # most decisions share one list
             last = offered
             own = np.array([names.setdefault(name, len(names)) for name in offered], dtype=np.int64)
         parts.append(own)
     return list(names), np.concatenate(parts)
 
 
-def _arms(log: Log, tables: list[Floats]) -> list[Group]:
+def _arms(log: DecisionLog, tables: list[Floats]) -> list[Group]:
     names, codes = _codes(log)
     p = np.concatenate(tables)
     chosen = np.zeros(len(p))
-    chosen[_places_chosen(log)] = 1.0
+    chosen[_chosen_offers(log)] = 1.0
     sums = [
         np.bincount(codes, weights=weights, minlength=len(names))
         for weights in (np.ones(len(p)), p, chosen, p * (1.0 - p))
@@ -136,20 +158,20 @@ def _arms(log: Log, tables: list[Floats]) -> list[Group]:
     ]
 
 
-def _places_chosen(log: Log) -> NDArray[np.int64]:
-    """Return where the chosen arms are among all offers."""
+def _chosen_offers(log: DecisionLog) -> NDArray[np.int64]:
+    """Return the index of each chosen arm among all offers."""
     sizes = np.array([len(names) for names in log.arms])
-    places: NDArray[np.int64] = np.cumsum(sizes) - sizes + log.chosen
-    return places
+    indices: NDArray[np.int64] = np.cumsum(sizes) - sizes + log.chosen
+    return indices
 
 
-def _by_inverse(log: Log) -> tuple[list[Group], float]:
-    """Weigh an arm's choices by 1/p: then they add up to how often it was offered, or less.
+def _by_inverse(log: DecisionLog) -> tuple[list[Group], float]:
+    """Return the groups and the p-value of a test that weighs each choice of an arm by 1/p.
 
-    Less, because offers at which p was tiny are hardly ever taken, and never seen. More is a sign that
-    propensities are too small, and is tested as a bet is won: a player who stakes the share λ of what he has
-    on every offer has Π (1 + λ (1{chosen}/p - 1)) in the end, which is hardly ever large if the propensities
-    are true (Ville 1939), however they came about.
+    These weights add up to the number of offers, or to less: offers with a tiny p are rarely chosen, so they do not
+    show. A larger sum means that propensities are too small. The test is a bet: a player who stakes the share λ of
+    the wealth on every offer ends with Π (1 + λ (1{chosen}/p - 1)). If the propensities are true, this is rarely
+    large, however they came about (Ville 1939).
     """
     offers: dict[Name, int] = {}
     taken: dict[Name, list[float]] = {}
@@ -170,26 +192,26 @@ def _by_inverse(log: Log) -> tuple[list[Group], float]:
 
 
 def _bet(gains: Floats) -> float:
-    """Return how likely it is to win as much, staking some share each time, if nothing can be won."""
+    """Return the p-value of a bet: the inverse of the mean final wealth over several stakes, at most 1."""
     logs = np.array([np.log1p(share * gains).sum() for share in _STAKES])
     largest = float(logs.max())
     return min(1.0, math.exp(-min(largest + math.log(np.exp(logs - largest).mean()), 700.0)))
 
 
-def _bins(log: Log, tables: list[Floats], bins: int) -> tuple[list[Group], float]:
-    """Group (decision, arm) pairs by propensity, each group with as many expected choices."""
+def _bins(log: DecisionLog, tables: list[Floats], bins: int) -> tuple[list[Group], float]:
+    """Group the offers by propensity, so that all groups have the same number of expected choices."""
     p = np.concatenate(tables)
     order = np.argsort(p, kind="stable")
     mass = np.cumsum(p[order])
     edges = np.searchsorted(mass, np.linspace(0.0, mass[-1], bins + 1)[1:-1])
-    limits = np.unique(p[order][edges])  # equal propensities are in one group
+    limits = np.unique(p[order][edges])  # equal propensities share a group
     n_bins = len(limits) + 1
-    place = np.searchsorted(limits, p, side="left")
+    group = np.searchsorted(limits, p, side="left")
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
-    share = np.bincount(row * n_bins + place, weights=p, minlength=len(tables) * n_bins)
+    share = np.bincount(row * n_bins + group, weights=p, minlength=len(tables) * n_bins)
     share = share.reshape(len(tables), n_bins)
-    offered, expected = np.bincount(place, minlength=n_bins), share.sum(axis=0)
-    observed = np.bincount(place[_places_chosen(log)], minlength=n_bins).astype(np.float64)
+    offered, expected = np.bincount(group, minlength=n_bins), share.sum(axis=0)
+    observed = np.bincount(group[_chosen_offers(log)], minlength=n_bins).astype(np.float64)
     covariance = np.diag(expected) - share.T @ share
     groups = []
     for b in range(n_bins):

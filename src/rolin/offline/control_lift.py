@@ -1,52 +1,74 @@
-"""Lift: what the policy gains over its randomised control group."""
+"""Lift: the gain of the policy over its randomized control group."""
 
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
 from rolin._support.checks import level_of
+from rolin._support.optional import needs
 from rolin.errors import DataError, OverlapWarning
-from rolin.offline.estimators import groups_of, mean_of, standard_error
-from rolin.offline.log import Log
+from rolin.offline.estimators import groups_of, standard_error, weighted_mean
+from rolin.offline.log import DecisionLog
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Lift", "lift"]
 
-_FEW, _FAR = 50, 8.0  # of people with many decisions each, a share moves more than by chance
+# The share of the control group is checked from 50 decisions on. 8 standard errors, because a few people with many
+# decisions each make the share vary more than independent decisions would.
+_FEW, _FAR = 50, 8.0
 
 
 class Lift(NamedTuple):
-    """Mean rewards of two groups, and their difference."""
+    """Mean rewards of the policy and of its control group, and their difference."""
 
     policy: float
-    """Mean reward where the policy chose."""
+    """Mean reward of the decisions of the policy."""
     control: float
-    """Mean reward where arms were drawn uniformly."""
+    """Mean reward of the control group, whose arms were drawn uniformly."""
     gain: float
+    """The difference of the two."""
     low: float
     high: float
-    """Their difference, and the ends of its interval."""
+    """Ends of the interval of the gain."""
     level: float
-    """Of the interval."""
+    """Level of the interval."""
     n_policy: int
+    """Number of decisions of the policy."""
     n_control: int
+    """Number of decisions of the control group."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a data frame with one row and the fields as columns."""
+        with needs("sim"):
+            import pandas as pd
+        return pd.DataFrame([self], columns=self._fields)
 
     def __str__(self) -> str:
-        """Return it as a line."""
+        """Return the means and the gain in one line."""
         return (
             f"policy {self.policy:.4g} ({self.n_policy} decisions), control {self.control:.4g} "
             f"({self.n_control}): gain {self.gain:.4g} ({self.low:.4g} to {self.high:.4g}, {100 * self.level:g} %)"
         )
 
 
-def lift(log: Log, *, level: float = 0.95) -> Lift:
+def lift(log: DecisionLog, *, level: float = 0.95) -> Lift:
     """Compare the decisions of the policy with those of its control group.
 
-    No model and no propensity is needed: who belongs to the group was drawn at random. But if the group's
-    share changes, the two are not of the same time, and that is warned of.
+    It needs no model and no propensities, because the control group was drawn at random. If the share of the group
+    changes over time, the two are not comparable, and a warning says so.
+
+    Parameters
+    ----------
+    log
+        The log.
+    level
+        Level of the interval.
     """
     level = level_of(level)
     _check_share(log)
@@ -57,7 +79,7 @@ def lift(log: Log, *, level: float = 0.95) -> Lift:
         if rows.sum() < 2:
             raise DataError(f"the log has {rows.sum()} decisions {name}, expected at least 2")
         part = log.take(rows)
-        terms = mean_of(part.rewards, part.weights / part.weights.mean())
+        terms = weighted_mean(part.rewards, part.weights / part.weights.mean())
         error, groups = standard_error(terms.each, groups_of(part.people, len(part)))
         if groups < 2:
             raise DataError(f"all decisions {name} are for one person, expected at least 2 people")
@@ -66,15 +88,15 @@ def lift(log: Log, *, level: float = 0.95) -> Lift:
         sizes.append(len(part))
         freedoms.append(groups - 1)
     gain, total = means[0] - means[1], sum(variances)
-    # Welch's degrees of freedom: those of the smaller group, if it is what makes the difference unsure.
+    # Welch's degrees of freedom: near those of the group with the larger variance.
     parts = sum(v**2 / max(f, 1) for v, f in zip(variances, freedoms, strict=True))
     freedom = total**2 / parts if parts > 0.0 else min(freedoms)
     reach = float(stdtrit(max(freedom, 1.0), 0.5 + 0.5 * level)) * total**0.5
     return Lift(means[0], means[1], gain, gain - reach, gain + reach, level, sizes[0], sizes[1])
 
 
-def _check_share(log: Log) -> None:
-    """Warn if the control group was larger at some time than at another."""
+def _check_share(log: DecisionLog) -> None:
+    """Warn if the share of the control group differs between the halves of the log."""
     halves = np.array_split(log.control, 2)
     if min(len(half) for half in halves) < _FEW:
         return
@@ -83,7 +105,7 @@ def _check_share(log: Log) -> None:
     if abs(shares[0] - shares[1]) > _FAR * max(error, 1e-12):
         warnings.warn(
             f"the control group was {100 * shares[0]:.3g} % of the first half and {100 * shares[1]:.3g} % of the "
-            "second: compare decisions of a time in which its share was the same",
+            "second: use only decisions from a time in which its share was constant",
             OverlapWarning,
             stacklevel=3,
         )

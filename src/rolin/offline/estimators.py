@@ -1,6 +1,6 @@
-"""What a policy is worth, by the decisions of another: estimators with their standard errors.
+"""Estimators of the value of a policy from the decisions of another one, with standard errors.
 
-With w = π(a|x)/p, the policy's probability of the chosen arm over the logged one, and q(x, a) a model
+Let w = π(a|x)/p be the policy's probability of the chosen arm over the logged one, and q(x, a) a model
 of the reward (Dudík et al. 2014, *Doubly Robust Policy Evaluation and Optimization*):
 
     IPS      mean of w r
@@ -9,7 +9,7 @@ of the reward (Dudík et al. 2014, *Doubly Robust Policy Evaluation and Optimiza
     DM       mean of Σ_a π(a|x) q(x, a)
     DR       mean of Σ_a π(a|x) q(x, a) + w (r - q(x, a_logged)), q fitted to other decisions
 
-A standard error is that of the mean of independent terms; with people, of independent people.
+A standard error is that of the mean of independent terms: one per decision, or one per person if the log has people.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ __all__ = [
     "Terms",
     "estimate_of",
     "groups_of",
-    "mean_of",
     "ratio_of",
     "standard_error",
+    "weighted_mean",
 ]
 
 Floats = NDArray[np.float64]
 
 
 class Terms(NamedTuple):
-    """An estimate as the sum of what each decision adds to it."""
+    """An estimate with the term of each decision, from which its variance follows."""
 
     value: float
     each: Floats
-    """(n,): terms around the value, whose mean has the estimate's variance."""
+    """(n,): centered terms, whose mean has the variance of the estimate."""
     extra_variance: float = 0.0
-    """Of the value, beside that of the terms."""
+    """Variance of the value in addition to that of the terms."""
 
 
 class Estimate(NamedTuple):
-    """What a policy is worth per decision, by one method."""
+    """The estimated reward per decision of a policy, by one method."""
 
     method: str
     value: float
@@ -54,15 +54,15 @@ class Estimate(NamedTuple):
     high: float
     """Ends of the interval."""
     gain: float
-    """By how much that is more than what was logged."""
+    """Difference to the mean reward that was logged."""
     gain_low: float
     gain_high: float
     effective_n: float
-    """As many independent decisions of the policy itself would say as much (Kish); NaN for a model."""
+    """Number of decisions of the policy itself that would be as informative (Kish); NaN for DM."""
 
 
 def groups_of(people: Sequence[str | None] | None, n: int) -> NDArray[np.int64]:
-    """Return a number for each decision, the same for decisions that belong together."""
+    """Return a group number for each decision: the same for all decisions of one person."""
     if people is None:
         return np.arange(n)
     numbers: dict[object, int] = {}
@@ -88,7 +88,7 @@ def estimate_of(
     level: float,
     effective_n: float,
 ) -> Estimate:
-    """Return an estimate with its interval, and its gain over what was logged, decision by decision."""
+    """Return an estimate with its interval, and its gain over the log with a paired interval."""
     error, k = standard_error(terms.each, groups)
     error = float(np.hypot(error, np.sqrt(terms.extra_variance)))
     paired, _ = standard_error(terms.each - logged.each, groups)
@@ -101,14 +101,14 @@ def estimate_of(
     )  # fmt: skip
 
 
-def mean_of(values: Floats, weights: Floats) -> Terms:
-    """Return a mean; weights have mean 1."""
+def weighted_mean(values: Floats, weights: Floats) -> Terms:
+    """Return a weighted mean. The weights must have mean 1."""
     value = float((weights * values).mean())
     return Terms(value, weights * (values - value))
 
 
 def ratio_of(above: Floats, below: Floats, weights: Floats) -> Terms:
-    """Return the ratio of two sums, by the delta method."""
+    """Return the ratio of two weighted means, with terms by the delta method."""
     total = float((weights * below).mean())
     value = float((weights * above).mean()) / total
     return Terms(value, weights * (above - value * below) / total)

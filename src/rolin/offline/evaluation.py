@@ -1,11 +1,10 @@
-"""What a policy would have been worth: every estimator in one table, with what speaks against it."""
+"""Estimate the value of a fixed policy by every estimator, with warnings when the log is inconclusive."""
 
 from __future__ import annotations
 
 import json
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.checks import count_of, level_of, number_of
+from rolin._support.html import html_table
 from rolin._support.optional import needs
+from rolin._support.progress import Progress, reporter
 from rolin.errors import DataError, OverlapWarning, ParameterError
 from rolin.model.moments import Moments
 from rolin.offline.calibration import Calibration, check_propensities
@@ -22,11 +23,11 @@ from rolin.offline.estimators import (
     Terms,
     estimate_of,
     groups_of,
-    mean_of,
     ratio_of,
     standard_error,
+    weighted_mean,
 )
-from rolin.offline.log import Log
+from rolin.offline.log import DecisionLog
 from rolin.offline.reward_model import (
     check_model,
     default_model,
@@ -45,51 +46,51 @@ __all__ = ["Evaluation", "evaluate"]
 
 Floats = NDArray[np.float64]
 
-# When the log says too little: fewer effective decisions, a larger share of one decision, more of the
-# policy's choices where nothing was logged, weights whose mean is further from 1, than these.
-_FEW = 50.0
-_SHARE = 0.1
-_UNSUPPORTED = 0.01
-_FAR = 4.0
-_REPEATED = 5  # rewards of an arm whose mean is hardly the same by chance
+# The log is inconclusive beyond these limits.
+_FEW = 50.0  # effective decisions, at least
+_SHARE = 0.1  # of all weight in one decision, at most
+_UNSUPPORTED = 0.01  # share of the policy's choices that could not have been logged, at most
+_FAR = 4.0  # standard errors between the mean of the weights and 1, at most
+_REPEATED = 5  # rewards of an arm, from which on equal means are no coincidence
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a policy would have been worth per decision, by every estimator."""
+    """The estimated reward per decision of a policy, by every estimator."""
 
     policy: str
-    """What was evaluated."""
+    """Label of the policy."""
     n: int
     """Number of decisions in the log."""
     level: float
-    """Of the intervals."""
+    """Level of the intervals."""
     logged: Estimate
-    """What was logged: the mean reward."""
+    """The mean reward that was logged."""
     estimates: tuple[Estimate, ...]
+    """One estimate per method."""
     effective_n: float
-    """As many decisions of the policy itself would say as much."""
+    """Number of decisions of the policy itself that would be as informative."""
     largest_share: float
-    """Share of all weight that one decision has."""
+    """Largest share of all weight that one decision has."""
     unsupported: float
-    """Share of the policy's choices that could not have been logged; NaN if that is not known."""
+    """Share of the policy's choices that could not have been logged; NaN if it is not known."""
     calibration: Calibration
-    """Whether the logged propensities are true."""
+    """The test of the logged propensities."""
     notes: tuple[str, ...]
-    """Why the numbers cannot be trusted; none if they can."""
+    """Reasons not to trust the numbers; empty if there are none."""
     remarks: tuple[str, ...]
-    """What else to know of them."""
+    """Further remarks."""
 
     def __getitem__(self, method: str) -> Estimate:
-        """Return the estimate of a method, by name."""
+        """Return the estimate of a method, such as `"DR"` or `"logged"`."""
         for estimate in (self.logged, *self.estimates):
             if estimate.method == method:
                 return estimate
         known = ", ".join(estimate.method for estimate in self.estimates)
-        raise KeyError(f"no method {method!r}, only logged, {known}")
+        raise KeyError(f"there is no method {method!r}, only logged, {known}")
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the estimates as a data frame, one row each."""
+        """Return the estimates as a data frame, one row per method."""
         with needs("sim"):
             import pandas as pd
         rows = [self.logged, *self.estimates]
@@ -107,23 +108,64 @@ class Evaluation:
         return json.dumps(_plain(report), indent=2, ensure_ascii=False, allow_nan=False)
 
     def plot(self) -> Figure:
-        """Draw the estimates with their intervals, beside what was logged."""
+        """Draw the estimates with their intervals, beside the mean reward that was logged."""
         with needs("sim"):
             from rolin.offline.figures import draw_estimates
         return draw_estimates(self)
 
-    def __str__(self) -> str:
-        """Return the table as text, with the notes and what it comes to."""
-        percent = f"{100 * self.level:g} %"
+    def __repr__(self) -> str:
+        """Return the doubly robust estimate, in one line."""
+        e = self["DR"]
+        warned = ", inconclusive" if self.notes else ""
+        return (
+            f"<Evaluation of {self.policy!r}: DR {e.value:.4g} ({e.low:.4g} to {e.high:.4g}), "
+            f"logged {self.logged.value:.4g}, n = {self.n}{warned}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the estimates, the notes and the verdict as a table for notebooks."""
+        interval = f"{100 * self.level:g} % interval"
+
+        def cells(value: float, low: float, high: float) -> list[str]:
+            return [
+                f"{self._rounded(value):.4g}",
+                f"{self._rounded(low):.4g} to {self._rounded(high):.4g}",
+            ]
+
+        e = self.logged
+        rows = [["logged", *cells(e.value, e.low, e.high), "", ""]]
+        rows += [
+            [e.method, *cells(e.value, e.low, e.high), *cells(e.gain, e.gain_low, e.gain_high)]
+            for e in self.estimates
+        ]
+        return html_table(
+            f"{self.policy}: reward per decision, estimated from {self.n} logged decisions",
+            ["method", "value", interval, "gain", interval],
+            rows,
+            [
+                f"Effective number of decisions: {self.effective_n:.0f} of {self.n}.",
+                *(f"({remark})" for remark in self.remarks),
+                *(f"! {note}" for note in self.notes),
+                self.verdict,
+            ],
+        )
+
+    def _rounded(self, number: float) -> float:
+        """Return 0 for a number that differs from it by rounding errors only."""
         scale = max(abs(e.value) for e in (self.logged, *self.estimates) if math.isfinite(e.value))
+        return 0.0 if abs(number) < 1e-9 * scale else number
+
+    def __str__(self) -> str:
+        """Return the estimates as a table of text, with the notes and the verdict."""
+        percent = f"{100 * self.level:g} %"
 
         def row(*numbers: float) -> str:
-            value, low, high = (0.0 if abs(x) < 1e-9 * scale else x for x in numbers)
+            value, low, high = map(self._rounded, numbers)
             return f"{value:9.4g}  {low:9.4g} to {high:<9.4g}"
 
         interval = f"{percent + ' interval':^21}"
         lines = [
-            f"{self.policy}, by {self.n} logged decisions: reward per decision, and gain over what was logged",
+            f"{self.policy}, by {self.n} logged decisions: reward per decision, and gain over the log",
             f"{'':8} {'value':>9}  {interval}  {'gain':>9}  {interval}",
             f"{'logged':8} {row(self.logged.value, self.logged.low, self.logged.high)}",
         ]
@@ -138,20 +180,20 @@ class Evaluation:
 
     @property
     def verdict(self) -> str:
-        """What it comes to, in a sentence: by the doubly robust estimate, unless that cannot be trusted."""
+        """The conclusion in one sentence, by the doubly robust estimate (DR)."""
         e, percent = self["DR"], f"{100 * self.level:g} %"
         if self.notes:
-            return "So the log cannot tell."
+            return "The log is inconclusive."
         nothing = 1e-9 * max(abs(self.logged.value), abs(e.value))
         if e.gain_low <= nothing and e.gain_high >= -nothing:
-            return f"By DR, it cannot be told from what was logged ({e.gain_low:.3g} to {e.gain_high:.3g}, {percent})."
+            return f"By DR, no difference to the log is detected ({e.gain_low:.3g} to {e.gain_high:.3g}, {percent})."
         low, high = sorted((abs(e.gain_low), abs(e.gain_high)))
         better = "better" if e.gain > 0.0 else "worse"
-        return f"By DR, it is {better} than what was logged by {low:.3g} to {high:.3g} ({percent})."
+        return f"By DR, it is {better} than the log by {low:.3g} to {high:.3g} ({percent})."
 
 
 def evaluate(
-    log: Log,
+    log: DecisionLog,
     policy: Target,
     *,
     label: str | None = None,
@@ -160,35 +202,35 @@ def evaluate(
     folds: int = 5,
     level: float = 0.95,
     seed: int = 0,
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Progress = False,
 ) -> Evaluation:
-    """Say what a policy that no longer learns would have been worth, by the decisions of another.
+    """Estimate the value of a policy that does not learn from the decisions of another one.
 
     Parameters
     ----------
     log
         The log; see [`read`][rolin.offline.read].
     policy
-        A policy or a bandit as it is now, or the file of its state; a function of contexts and arms that
-        returns the probability of every arm; `"uniform"`; or these probabilities for each decision, as a list or an (n, K) array.
+        A policy or a bandit as it is now, or a state file; a function of contexts and arms that returns the
+        probability of every arm; `"uniform"`; or the probabilities for each decision, as a list or an (n, K) array.
     label
-        What to call it.
+        Name of the policy in the report.
     reward_model
-        A new policy whose posterior is the reward model of DM and DR; by default linear in the features,
-        with arm effects, and scales that are learned from the log.
+        A new policy whose posterior is the reward model of DM and DR. By default it is linear in the features, has
+        arm effects, and learns its scales from the log.
     clip
         The largest weight of clipped IPS; by default √n.
     folds
-        For DR, the number of parts of the log, each predicted by a model of the others.
+        For DR, the number of folds of the log. Each fold is predicted by a model of the others.
     level
-        Of the intervals.
+        Level of the intervals.
     seed
-        Of the division into folds.
+        Seed of the division into folds.
     progress
-        Is called with 1 at each decision.
+        `True` shows a bar; a function is called with the number of decisions done since its last call.
     """
-    if not isinstance(log, Log):
-        raise ParameterError(f"log={log!r}, expected a Log: rolin.offline.read makes one")
+    if not isinstance(log, DecisionLog):
+        raise ParameterError(f"log={log!r}, expected a DecisionLog: rolin.offline.read makes one")
     n = len(log)
     if n < 2:
         raise DataError(f"the log has {n} decisions, expected at least 2")
@@ -200,7 +242,8 @@ def evaluate(
     model = default_model(log) if reward_model is None else reward_model
     check_model(model, log)
     label, policy = label or label_of(policy), resolved(policy)
-    targets = target_probabilities(log, policy, progress)
+    with reporter(progress, "evaluating", n) as advance:
+        targets = target_probabilities(log, policy, advance)
     h = log.weights / log.weights.mean()
     w = np.array([p[k] for p, k in zip(targets, log.chosen, strict=True)]) / log.propensity
     groups = groups_of(log.people, n)
@@ -208,22 +251,22 @@ def evaluate(
         raise DataError("all decisions of the log are for one person, expected at least 2 people")
     folds = min(count_of("folds", folds, least=2), int(groups.max()) + 1)
     r = log.rewards
-    logged = mean_of(r, h)
+    logged = weighted_mean(r, h)
 
     whole = fitted(model, log, np.ones(n, dtype=bool))
     direct = _expected(mean_rewards(whole, log, range(n)), targets)
-    of_model = mean_of(direct, h)._replace(
+    of_model = weighted_mean(direct, h)._replace(
         extra_variance=value_variance(whole, log, targets, groups)
     )
     crossed, crossed_chosen = _cross_fitted(model, log, targets, groups, folds, seed)
 
     ess = _kish(h * w)
     terms = {
-        "IPS": (mean_of(w * r, h), ess),
+        "IPS": (weighted_mean(w * r, h), ess),
         "SNIPS": (ratio_of(w * r, w, h) if w.any() else Terms(math.nan, np.zeros(n)), ess),
-        "clipped": (mean_of(np.minimum(w, clip) * r, h), _kish(h * np.minimum(w, clip))),
+        "clipped": (weighted_mean(np.minimum(w, clip) * r, h), _kish(h * np.minimum(w, clip))),
         "DM": (of_model, math.nan),
-        "DR": (mean_of(crossed + w * (r - crossed_chosen), h), ess),
+        "DR": (weighted_mean(crossed + w * (r - crossed_chosen), h), ess),
     }
     estimates = tuple(
         estimate_of(name, term, logged, groups, level, size) for name, (term, size) in terms.items()
@@ -231,20 +274,20 @@ def evaluate(
     calibration = check_propensities(log)
     largest = float((h * w).max() / (h * w).sum()) if w.any() else 1.0
     unsupported = _unsupported(log, targets, h)
-    weights = mean_of(w, h)
+    weights = weighted_mean(w, h)
     notes = _notes(
         ess, largest, unsupported, weights, standard_error(weights.each, groups)[0], calibration
     )
     remarks = []
     if control := float(log.control.mean()):
-        remarks.append(f"{100 * control:.3g} % of what was logged is of the control group")
+        remarks.append(f"{100 * control:.3g} % of the log belongs to the control group")
     if (cut := float((h * np.maximum(w - clip, 0.0)).mean())) > 0.0:
         remarks.append(
             f"clipped IPS leaves out {100 * cut / weights.value:.2g} % of the weight, which biases it"
         )
     if isinstance(policy, Policy) and _has_learned_from(policy, log):
         notes.append(
-            "the policy has learned from these very decisions, so that they flatter it: evaluate it on others"
+            "the policy has learned from these decisions, which biases the estimate upward: evaluate it on others"
         )
     report = Evaluation(
         label, n, level, estimate_of("logged", logged, logged, groups, level, n),
@@ -255,24 +298,26 @@ def evaluate(
     return report
 
 
-def _has_learned_from(policy: Policy[Any], log: Log) -> bool:
-    """Return whether a policy's evidence on the arms is exactly what the log holds of them."""
+def _has_learned_from(policy: Policy[Any], log: DecisionLog) -> bool:
+    """Return whether a policy's evidence on the arms equals that of the log."""
     moments = getattr(policy, "moments", None)
     if not isinstance(moments, Moments):
         return False
     own = {arm: i for i, arm in enumerate(moments.arms)}
-    if policy.binary:  # what an outcome was worth depended on its time: count them
+    if (
+        policy.binary
+    ):  # its moments depend on the order of the rewards, so only counts can be compared
         chosen = {names[k] for names, k in zip(log.arms, log.chosen.tolist(), strict=True)}
         return moments.count == len(log) and set(own) == chosen
     rows: dict[Any, list[int]] = {}
     for i, (names, k) in enumerate(zip(log.arms, log.chosen.tolist(), strict=True)):
         rows.setdefault(names[k], []).append(i)
-    often = {arm: places for arm, places in rows.items() if len(places) >= _REPEATED}
-    for arm, places in often.items():
+    often = {arm: own_rows for arm, own_rows in rows.items() if len(own_rows) >= _REPEATED}
+    for arm, own_rows in often.items():
         if arm not in own:
             return False
-        h, x = log.weights[places], np.array([log.contexts[i][log.chosen[i]] for i in places])
-        theirs = [h.sum(), h @ log.rewards[places] / h.sum(), *(h @ x / h.sum())]
+        h, x = log.weights[own_rows], np.array([log.contexts[i][log.chosen[i]] for i in own_rows])
+        theirs = [h.sum(), h @ log.rewards[own_rows] / h.sum(), *(h @ x / h.sum())]
         k = own[arm]
         ours = [moments.weight[k], moments.mean_reward[k], *moments.mean_context[k]]
         if len(ours) != len(theirs) or not np.allclose(theirs, ours, rtol=1e-9, atol=1e-12):
@@ -286,13 +331,13 @@ def _expected(means: list[Floats], targets: list[Floats]) -> Floats:
 
 def _cross_fitted(
     model: LinearPolicy,
-    log: Log,
+    log: DecisionLog,
     targets: list[Floats],
     groups: NDArray[np.int64],
     folds: int,
     seed: int,
 ) -> tuple[Floats, Floats]:
-    """Predict each part of the log by a model of the others: of the policy, and of the logged arm."""
+    """Return predicted rewards of the policy and of the logged arm, each by a model of the other folds."""
     n = len(log)
     # Decisions for one person are in one fold.
     fold = np.random.default_rng(seed).permutation(int(groups.max()) + 1)[groups] % folds
@@ -310,7 +355,7 @@ def _kish(weights: Floats) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
 
 
-def _unsupported(log: Log, targets: list[Floats], h: Floats) -> float:
+def _unsupported(log: DecisionLog, targets: list[Floats], h: Floats) -> float:
     """Return the share of the policy's choices that the log could not have made."""
     if log.propensities is None:
         return math.nan
@@ -331,8 +376,8 @@ def _notes(
     notes = []
     if ess < _FEW:
         notes.append(
-            f"the log says only as much as {ess:.3g} decisions of the policy itself would: too little to "
-            "say anything"
+            f"the log is only as informative as {ess:.3g} decisions of the policy itself: too few for a "
+            "conclusion"
         )
     if largest > _SHARE:
         notes.append(
@@ -340,14 +385,14 @@ def _notes(
         )
     if unsupported > _UNSUPPORTED:
         notes.append(
-            f"{100 * unsupported:.3g} % of the policy's choices could not have been logged: only DM says "
-            "anything about them, by its model"
+            f"{100 * unsupported:.3g} % of the policy's choices could not have been logged: only DM covers "
+            "them, by its model"
         )
     possible = 1.0 - (0.0 if math.isnan(unsupported) else unsupported)
     if abs(weights.value - possible) > _FAR * max(error, 1e-12):
         notes.append(
             f"the weights have mean {weights.value:.3g} ± {error:.2g}, expected {possible:.3g}: the propensities "
-            "are wrong, or arms that the policy likes are hardly ever chosen"
+            "are wrong, or the log rarely chose arms that the policy prefers"
         )
     if not calibration.ok:
         notes.append(str(calibration).splitlines()[0])
@@ -355,7 +400,7 @@ def _notes(
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold: numbers that are not finite become null."""
+    """Return a value that JSON can hold; numbers that are not finite become null."""
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):

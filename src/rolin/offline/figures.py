@@ -1,4 +1,4 @@
-"""Estimated values of policies, and the calibration of propensities."""
+"""Figures of estimated values of policies, and of the calibration of propensities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["draw_calibration", "draw_estimates"]
 
 
 def draw_estimates(*evaluations: Evaluation) -> Figure:
-    """Draw what policies are worth by every estimator; see `Evaluation.plot`."""
+    """Draw the estimates of one or more evaluations side by side; see `Evaluation.plot`."""
     n = len(evaluations)
     with plt.rc_context(STYLE):
         figure, panels = plt.subplots(
@@ -27,15 +27,15 @@ def draw_estimates(*evaluations: Evaluation) -> Figure:
         )  # fmt: skip
         for ax, evaluation in zip(panels[0], evaluations, strict=True):
             rows = [evaluation.logged, *evaluation.estimates]
-            for place, row in enumerate(rows):
-                colour = LOOKS[6 if place == 0 else 0][0]
-                ax.plot([row.low, row.high], [place, place], color=colour, linewidth=1.5)
-                marker = "s" if place == 0 else "o"
-                ax.plot(row.value, place, marker=marker, color=colour, markersize=5)
+            for y, row in enumerate(rows):
+                color = LOOKS[6 if y == 0 else 0][0]
+                ax.plot([row.low, row.high], [y, y], color=color, linewidth=1.5)
+                marker = "s" if y == 0 else "o"
+                ax.plot(row.value, y, marker=marker, color=color, markersize=5)
             logged = evaluation.logged.value
             ax.axvline(logged, color="0.6", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
             ax.set_xlabel(f"reward per decision, {100 * evaluation.level:g} % intervals")
-            warned = ", cannot tell" if evaluation.notes else ""
+            warned = ", inconclusive" if evaluation.notes else ""
             ax.set_title(
                 f"{evaluation.policy}\nn = {evaluation.n}, effective {evaluation.effective_n:.0f}{warned}"
             )
@@ -45,7 +45,7 @@ def draw_estimates(*evaluations: Evaluation) -> Figure:
 
 
 def draw_calibration(calibration: Calibration) -> Figure:
-    """Draw how often arms were chosen over how often they should have been; see `Calibration.plot`."""
+    """Draw observed over expected shares of choices; see `Calibration.plot`."""
     groups = calibration.by_propensity or calibration.by_arm
     expected = np.array([group.expected / group.offered for group in groups])
     observed = np.array([group.observed / group.offered for group in groups])
@@ -63,6 +63,6 @@ def draw_calibration(calibration: Calibration) -> Figure:
             markersize=4,
             elinewidth=1.0,
         )
-        ax.set_xlabel("should have been chosen (share of offers)")
-        ax.set_ylabel("was chosen, ± 2 standard deviations")
+        ax.set_xlabel("expected choices (share of offers)")
+        ax.set_ylabel("observed choices, ± 2 standard deviations")
     return figure

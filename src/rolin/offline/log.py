@@ -1,4 +1,4 @@
-"""A log of decisions, ready to be evaluated."""
+"""A log of decisions in memory, checked and ready to be evaluated."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from rolin._support.arms import Name, canonical
 from rolin._support.checks import as_floats
 from rolin.errors import DataError, RolinError, ShapeError
+from rolin.logs.rules import is_distribution
 
-__all__ = ["Log"]
+__all__ = ["DecisionLog"]
 
 Floats = NDArray[np.float64]
-# Propensities that are logged in single precision sum to 1 as nearly as this.
-_ROUNDING = 1e-4
 # Beyond these, sums of squares overflow.
-_LARGEST, _LEAST = 1e100, 1e-100
+_LARGEST, _SMALLEST = 1e100, 1e-100
 
 
-class Log:
-    """n decisions: what was offered, what was chosen and how likely, and what came of it.
+class DecisionLog:
+    """A log of n decisions: arms offered, arm chosen, propensities and reward of each.
 
     Parameters
     ----------
@@ -31,25 +30,24 @@ class Log:
     contexts
         For each decision, their (K, d) contexts; or one (n, K, d) array.
     chosen
-        (n,): place of the chosen arm among those offered.
+        (n,): index of the chosen arm among those offered.
     rewards
-        (n,): what it gave.
+        (n,): its rewards.
     propensities
-        (n,): the probability with which the chosen arm was chosen; or for each decision those of all K
-        arms, as a list or an (n, K) array.
+        (n,): the probability with which the arm was chosen; or for each decision those of all K arms, as a list
+        or an (n, K) array.
     weights
-        (n,): how much each reward counts; by default all the same.
+        (n,): weights of the rewards; by default all are 1.
     people
-        (n,): whom each decision was for, if it was for somebody: decisions for one person are not
-        independent.
+        (n,): the person whom each decision was for, or `None`. Decisions for one person are not independent.
     control
-        (n,): whether each belongs to the control group; by default none does.
+        (n,): whether each decision belongs to the control group; by default none does.
     ids
-        (n,): what they are called in messages; by default their numbers, from 1.
+        (n,): names of the decisions in messages; by default their numbers, from 1.
 
     Examples
     --------
-    >>> log = Log(["a", "b"], np.zeros((3, 2, 0)), [0, 1, 1], [1.0, 0.0, 1.0], [0.5, 0.5, 0.5])
+    >>> log = DecisionLog(["a", "b"], np.zeros((3, 2, 0)), [0, 1, 1], [1.0, 0.0, 1.0], [0.5, 0.5, 0.5])
     >>> len(log), log.n_features, round(float(log.rewards.mean()), 3)
     (3, 0, 0.667)
     """
@@ -72,7 +70,7 @@ class Log:
         except RolinError:
             raise
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ShapeError(f"these parts do not make a log: {error}") from error
+            raise ShapeError(f"these arguments do not make a log: {error}") from error
 
     def _fill(
         self,
@@ -102,26 +100,26 @@ class Log:
         """(n,)"""
         self.weights = self._numbers("weights", np.ones(n) if weights is None else weights)
         """(n,)"""
-        self._refuse(~(self.weights > 0.0), "its weight", self.weights, "a positive number")
+        self._reject(~(self.weights > 0.0), "its weight", self.weights, "a positive number")
         self.arms = self._arms(arms)
-        """Of each decision, the K arms that were offered."""
+        """For each decision, the K arms that were offered."""
         self.contexts = self._contexts(contexts)
-        """Of each decision, their (K, d) contexts."""
+        """For each decision, the (K, d) contexts of the arms."""
         self.chosen = self._chosen(chosen)
         """(n,)"""
         self.propensities = self._propensities(propensities)
-        """Of each decision, the probabilities of all K arms; `None` if they are not known."""
+        """For each decision, the propensities of all K arms; `None` if they are not known."""
         self.propensity = self._numbers(
             "propensities",
             propensities
             if self.propensities is None
             else [p[k] for p, k in zip(self.propensities, self.chosen, strict=True)],
         )
-        """(n,): the probability of the chosen arm."""
-        wrong = ~((self.propensity >= _LEAST) & (self.propensity <= 1.0))
-        self._refuse(wrong, "its propensity", self.propensity, "above 0 and at most 1")
+        """(n,): the propensity of the chosen arm."""
+        wrong = ~((self.propensity >= _SMALLEST) & (self.propensity <= 1.0))
+        self._reject(wrong, "its propensity", self.propensity, "above 0 and at most 1")
 
-    def _refuse(self, wrong: NDArray[np.bool_], what: str, given: Floats, expected: str) -> None:
+    def _reject(self, wrong: NDArray[np.bool_], what: str, given: Floats, expected: str) -> None:
         for i in np.flatnonzero(wrong)[:1]:
             raise DataError(f"decision {self.ids[i]}: {what} is {given[i]}, expected {expected}")
 
@@ -130,7 +128,7 @@ class Log:
         if array.shape != (len(self.ids),):
             raise ShapeError(f"{name} has shape {array.shape}, expected ({len(self.ids)},)")
         wrong = ~(np.abs(array) <= _LARGEST)
-        self._refuse(wrong, name, array, "a finite number, not too large to compute with")
+        self._reject(wrong, name, array, "a finite number, not too large to compute with")
         return array
 
     def _arms(self, given: Sequence[Any]) -> list[list[Name]]:
@@ -145,7 +143,7 @@ class Log:
         found: list[list[Name]] = []
         last: tuple[Any, list[Name]] = (None, [])
         for i, names in enumerate(given):
-            if names is not last[0]:  # one list for many decisions stays one
+            if names is not last[0]:  # a list that decisions share is checked once
                 last = (names, [canonical(name) for name in names])
                 if len(set(last[1])) != len(last[1]) or not last[1]:
                     raise DataError(
@@ -160,7 +158,7 @@ class Log:
         found: list[Floats] = []
         last: tuple[Any, Floats] = (None, np.empty((0, 0)))
         for i, table in enumerate(given):
-            if table is not last[0]:  # one array for many decisions stays one
+            if table is not last[0]:  # an array that decisions share is checked once
                 last = (table, self._named(i, as_floats, "contexts", table))
                 if last[1].size and not np.abs(last[1]).max() <= _LARGEST:
                     raise DataError(
@@ -187,7 +185,9 @@ class Log:
             raise ShapeError(f"chosen has shape {chosen.shape}, expected ({n},) whole numbers")
         sizes = np.array([len(names) for names in self.arms], dtype=np.int64)
         for i in np.flatnonzero((chosen < 0) | (chosen >= sizes))[:1]:
-            raise DataError(f"decision {self.ids[i]}: chosen is {chosen[i]}, of {sizes[i]} arms")
+            raise DataError(
+                f"decision {self.ids[i]}: chosen is {chosen[i]}, expected an index of {sizes[i]} arms"
+            )
         return chosen.astype(np.int64)
 
     def _propensities(self, given: Sequence[Any] | Floats) -> list[Floats] | None:
@@ -198,8 +198,7 @@ class Log:
         found = []
         for i, (row, names) in enumerate(zip(given, self.arms, strict=True)):
             p: Floats = self._named(i, as_floats, "propensities", row)
-            right = p.shape == (len(names),) and bool(((p >= 0.0) & (p <= 1.0)).all())
-            if not right or abs(p.sum() - 1.0) > _ROUNDING:
+            if not is_distribution(p, len(names)):
                 raise DataError(
                     f"decision {self.ids[i]}: propensities are not {len(names)} numbers from 0 to 1 that "
                     "sum to 1"
@@ -212,29 +211,35 @@ class Log:
         return len(self.rewards)
 
     def __repr__(self) -> str:
-        """Say how large it is."""
-        return f"Log({len(self)} decisions, {self.n_features} features)"
+        """Return the size of the log."""
+        return f"DecisionLog({len(self)} decisions, {self.n_features} features)"
 
     @property
     def n_features(self) -> int:
         """Number d of features."""
         return int(self.contexts[0].shape[1]) if self.contexts else 0
 
-    def take(self, rows: NDArray[Any]) -> Log:
-        """Return the log of some of the decisions: their numbers from 0, or a mask."""
+    def take(self, rows: NDArray[Any]) -> DecisionLog:
+        """Return a log with some of the decisions.
+
+        Parameters
+        ----------
+        rows
+            Indices of the decisions, or a mask.
+        """
         try:
-            places: list[int] = np.arange(len(self))[rows].tolist()
+            taken: list[int] = np.arange(len(self))[rows].tolist()
         except IndexError as error:
             raise ShapeError(f"the log has no such decisions: {error}") from error
         whole = self.propensities
-        return Log(
-            [self.arms[i] for i in places],
-            [self.contexts[i] for i in places],
-            self.chosen[places],
-            self.rewards[places],
-            self.propensity[places] if whole is None else [whole[i] for i in places],
-            weights=self.weights[places],
-            people=None if self.people is None else [self.people[i] for i in places],
-            control=self.control[places],
-            ids=[self.ids[i] for i in places],
+        return DecisionLog(
+            [self.arms[i] for i in taken],
+            [self.contexts[i] for i in taken],
+            self.chosen[taken],
+            self.rewards[taken],
+            self.propensity[taken] if whole is None else [whole[i] for i in taken],
+            weights=self.weights[taken],
+            people=None if self.people is None else [self.people[i] for i in taken],
+            control=self.control[taken],
+            ids=[self.ids[i] for i in taken],
         )

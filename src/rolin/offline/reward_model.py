@@ -1,4 +1,4 @@
-"""What every arm would have given, by our posterior: the model behind two of the estimators."""
+"""Predict the reward of every arm by a posterior: the reward model of DM and DR."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rolin.errors import ParameterError
 from rolin.journal.folding import adaptive_of
 from rolin.model.logistic import LogisticPosterior, probability_of
-from rolin.offline.log import Log
+from rolin.offline.log import DecisionLog
 from rolin.policies import LinearPolicy
 from rolin.policies.rolin_ts import RoLinTS
 
@@ -19,11 +19,11 @@ __all__ = ["check_model", "default_model", "fitted", "mean_rewards", "value_vari
 
 Floats = NDArray[np.float64]
 _CHUNK = 100_000  # arms predicted at a time
-_STEP = 1e-4  # of a logit, to see how a probability follows it
+_STEP = 1e-4  # of a logit, for the numerical derivative of a probability
 
 
-def default_model(log: Log) -> LinearPolicy:
-    """Return a model that learns how noisy the rewards of a log are, and how different its arms."""
+def default_model(log: DecisionLog) -> LinearPolicy:
+    """Return a linear model with arm effects that learns its scales from the log."""
     r = log.rewards
     spread = float(r.std()) or 1.0
     x = np.concatenate(log.contexts[:1000])
@@ -39,8 +39,8 @@ def default_model(log: Log) -> LinearPolicy:
     )
 
 
-def check_model(model: Any, log: Log) -> None:
-    """Refuse a model that has no posterior of ours, or does not fit the log."""
+def check_model(model: Any, log: DecisionLog) -> None:
+    """Reject a model without a Gaussian posterior, or with another number of features than the log."""
     if not isinstance(model, LinearPolicy):
         raise ParameterError(f"reward_model={model!r}, expected a policy with a posterior")
     if model.n_features != log.n_features:
@@ -49,8 +49,8 @@ def check_model(model: Any, log: Log) -> None:
         )
 
 
-def fitted(model: LinearPolicy, log: Log, rows: NDArray[Any]) -> LinearPolicy:
-    """Return a new model of the same settings that has seen some decisions of a log."""
+def fitted(model: LinearPolicy, log: DecisionLog, rows: NDArray[Any]) -> LinearPolicy:
+    """Return a new model with the same settings, fitted to some decisions of a log."""
     new = type(model)(**model.settings)
     if adaptive := adaptive_of(new):
         adaptive.wait_for_scales()  # once, at the end, is enough
@@ -66,8 +66,8 @@ def fitted(model: LinearPolicy, log: Log, rows: NDArray[Any]) -> LinearPolicy:
     return new
 
 
-def mean_rewards(model: LinearPolicy, log: Log, rows: Sequence[int]) -> list[Floats]:
-    """Return the predicted mean reward of every arm of some decisions."""
+def mean_rewards(model: LinearPolicy, log: DecisionLog, rows: Sequence[int]) -> list[Floats]:
+    """Return the predicted mean reward of every arm, for some decisions."""
     means: list[Floats] = []
     for x, arms, sizes in _chunks(log, rows):
         mean, _ = _predicted(model, x, arms)
@@ -76,23 +76,23 @@ def mean_rewards(model: LinearPolicy, log: Log, rows: Sequence[int]) -> list[Flo
 
 
 def value_variance(
-    model: LinearPolicy, log: Log, targets: Sequence[Floats], groups: NDArray[np.int64]
+    model: LinearPolicy, log: DecisionLog, targets: Sequence[Floats], groups: NDArray[np.int64]
 ) -> float:
-    """Return the variance of the mean reward that arms chosen with these probabilities give.
+    """Return the posterior variance of the mean reward of a policy with these probabilities.
 
-    The posterior's: it is linear in the coefficients θ and the arm effects v, f = c'θ + Σ s_i v_i, and given
-    θ the v_i are independent, N(w_i (r̄_i - x̄_i'θ), s₀²(1 - w_i)). So with g = c - Σ s_i w_i x̄_i the
-    variance is g'M⁻¹g + Σ s_i² s₀²(1 - w_i). Yes/no rewards are linearised around their predictions.
+    The mean reward is linear in the coefficients θ and the arm effects v: f = c'θ + Σ s_i v_i. Given θ, the v_i are
+    independent, N(w_i (r̄_i - x̄_i'θ), s₀²(1 - w_i)). So with g = c - Σ s_i w_i x̄_i, the variance is
+    g'M⁻¹g + Σ s_i² s₀²(1 - w_i). Binary rewards are linearized around their predictions.
 
-    The posterior takes the noise of all rewards to be independent. Where decisions belong together, what
-    they add is counted group by group instead: a reward moves the mean of f by cov(f, μ) h/σ², μ being its
-    own mean, so that is what its residual is multiplied by.
+    The posterior assumes that the noise of all rewards is independent. If decisions belong to groups, such as
+    people, the noise is added up by group instead: a reward with mean μ moves the mean of f by cov(f, μ) h/σ² times
+    its residual.
     """
     posterior = model.posterior
     c, share = _functional(model, log, targets)
     names = list(share)
     s = np.array([share[name] for name in names])
-    place = {name: k for k, name in enumerate(names)}
+    index = {name: k for k, name in enumerate(names)}
     mean_context = _mean_contexts(model, names, log.n_features)
     w = posterior.shrinkage(names)
     g = c - (s * w) @ mean_context
@@ -101,7 +101,7 @@ def value_variance(
     variance = float(g @ covariance @ g + (s**2) @ own)
     if len(np.unique(groups)) == len(log):
         return variance
-    rows = np.array([place[log.arms[i][k]] for i, k in enumerate(log.chosen.tolist())])
+    rows = np.array([index[log.arms[i][k]] for i, k in enumerate(log.chosen.tolist())])
     x = np.array([log.contexts[i][k] for i, k in enumerate(log.chosen.tolist())])
     if posterior.scales.has_intercept:
         x = np.column_stack([x, np.ones(len(x))])
@@ -119,18 +119,18 @@ def value_variance(
 
 
 def _functional(
-    model: LinearPolicy, log: Log, targets: Sequence[Floats]
+    model: LinearPolicy, log: DecisionLog, targets: Sequence[Floats]
 ) -> tuple[Floats, dict[Any, float]]:
     """Return c and s of the mean reward c'θ + Σ s_i v_i."""
     share: dict[Any, float] = {}
     d, intercept = log.n_features, model.posterior.scales.has_intercept
     c = np.zeros(d + intercept)
-    place, n = 0, log.weights.sum()
+    start, n = 0, log.weights.sum()
     for x, arms, sizes in _chunks(log, range(len(log))):
-        many = targets[place : place + len(sizes)]
-        weight = np.concatenate(many) * np.repeat(log.weights[place : place + len(sizes)], sizes)
+        stop = start + len(sizes)
+        weight = np.concatenate(targets[start:stop]) * np.repeat(log.weights[start:stop], sizes)
         weight *= _predicted(model, x, arms)[1] / n
-        place += len(sizes)
+        start = stop
         c[:d] += weight @ x
         if intercept:
             c[-1] += weight.sum()
@@ -140,7 +140,7 @@ def _functional(
 
 
 def _mean_contexts(model: LinearPolicy, names: Sequence[Any], n_features: int) -> Floats:
-    """Return x̄ of arms, with the intercept; 0 for one never seen."""
+    """Return the mean contexts x̄ of arms, with the intercept; 0 for an arm without rewards."""
     moments = model.posterior.moments
     seen = {name: i for i, name in enumerate(moments.arms)}
     found = np.zeros((len(names), n_features))
@@ -152,8 +152,8 @@ def _mean_contexts(model: LinearPolicy, names: Sequence[Any], n_features: int) -
     return found
 
 
-def _chunks(log: Log, rows: Sequence[int]) -> Any:
-    """Yield contexts, arms and sizes of several decisions at a time."""
+def _chunks(log: DecisionLog, rows: Sequence[int]) -> Any:
+    """Yield contexts, arms and numbers of arms of several decisions at a time."""
     group: list[int] = []
     held = 0
     for i in rows:
@@ -166,7 +166,7 @@ def _chunks(log: Log, rows: Sequence[int]) -> Any:
         yield _together(log, group)
 
 
-def _together(log: Log, group: Sequence[int]) -> tuple[Floats, list[Any], list[int]]:
+def _together(log: DecisionLog, group: Sequence[int]) -> tuple[Floats, list[Any], list[int]]:
     x = np.concatenate([log.contexts[i] for i in group])
     return x, [a for i in group for a in log.arms[i]], [len(log.arms[i]) for i in group]
 

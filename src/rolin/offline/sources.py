@@ -1,27 +1,28 @@
-"""Logs from wherever they are: journals, tables, the Open Bandit Dataset."""
+"""Make a `DecisionLog` of a journal, a table, or the Open Bandit Dataset."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import canonical
-from rolin._support.checks import as_floats, finite_number_of
+from rolin._support.checks import as_floats
 from rolin.bandit.bandit import Bandit
-from rolin.errors import DataError, ParameterError, UnknownOption
+from rolin.errors import DataError, UnknownOption
 from rolin.features import FeatureMap, RecordedFeatures
 from rolin.features.base import ARM
 from rolin.features.tables import is_table, row_of, rows_of
-from rolin.journal import Journal
-from rolin.logs.frames import numbers, read_table
+from rolin.journal import Journal, LoggedDecision
+from rolin.logs.obd import read_campaign
 from rolin.logs.reader import past_decisions
 from rolin.logs.record import PastDecision
-from rolin.offline.log import Log
+from rolin.logs.rules import BadCell, Missing, check_missing, is_distribution, rows_with_reward
+from rolin.offline.log import DecisionLog
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,129 +30,142 @@ if TYPE_CHECKING:
 __all__ = ["read", "read_obd"]
 
 Floats = NDArray[np.float64]
-Missing = Literal["refuse", "drop"] | float
 
 
 def read(
     source: Bandit[Any] | Journal | str | PathLike[str] | Iterable[PastDecision] | pd.DataFrame,
     *,
     missing: Missing = "refuse",
-    first_place: bool = False,
+    first_rank: bool = False,
     arm_features: Mapping[Any, ArrayLike] | pd.DataFrame | None = None,
     **columns: Any,
-) -> Log:
+) -> DecisionLog:
     """Return a log that can be evaluated.
 
     Parameters
     ----------
     source
-        A bandit or its journal (or the journal's file), a table as `rolin journal export` writes it
-        (Parquet, CSV or a data frame), a log of Vowpal Wabbit's (`.dsjson`), or a folder of the Open
-        Bandit Dataset.
+        A bandit, its journal or the journal's file; a table (Parquet, CSV or a data frame), such as
+        `rolin journal export` writes; a Vowpal Wabbit log (`.dsjson`); or a folder of the Open Bandit Dataset.
     missing
-        What to do with decisions that have no reward: `"refuse"` the log, `"drop"` them, or a number
-        to count as their reward. Dropping is right only if rewards are missing for reasons that have nothing
-        to do with them.
-    first_place
-        Whether rankings may be evaluated by their first place, to which the propensities
-        belong. Whole rankings cannot be evaluated.
+        What to do with decisions that have no reward: `"refuse"` the log, `"drop"` them, or a number to count as
+        their reward. Dropping them is right only if rewards are missing for reasons unrelated to their values.
+    first_rank
+        Whether to evaluate rankings by the arm of the first rank, which the propensities belong to. Whole rankings
+        cannot be evaluated.
     arm_features
-        Of a table that does not say what was offered: the features of each arm that could have been
-        chosen every time, as a mapping or a data frame with the arms as its index. They stand before those
-        of the row, which describe the situation and are the same for all arms; with a `feature_map`, they are
-        the raw features of each arm. Without it, the arms are those of the table, and nothing but their effects, or
-        with a map their names, tells them apart.
+        For a table that does not say which arms were offered: the features of every arm that could have been chosen
+        each time, as a mapping or a data frame with the arms as its index. They precede the features of the row,
+        which describe the situation and are the same for all arms. With a `feature_map`, they are the raw features
+        of each arm. By default the arms are those of the table, and only their effects, or with a feature map their
+        names, tell them apart.
     columns
-        What the reader of that kind of source takes: of a table `arm`, `reward`, `propensity`, `features`,
-        `id`, `time`, `person` and `weight`, which name its columns; of raw features, the `feature_map` that
-        makes vectors of them, which may be another than the one that decided; see
-        [`read_decisions`][rolin.logs.read_decisions].
+        Options of the reader for that kind of source. For a table, `arm`, `reward`, `propensity`, `features`, `id`,
+        `time`, `person` and `weight` name its columns. For raw features, `feature_map` makes vectors of them; it
+        may differ from the map that decided. See [`read_decisions`][rolin.logs.read_decisions].
     """
-    width = 0
+    n_features = 0
     if isinstance(source, Bandit):
-        width = source.policy.n_features
+        n_features = source.policy.n_features
         source = source.journal
     if isinstance(source, (str, PathLike)) and Path(source).is_dir():
         if columns:
-            raise UnknownOption(
-                f"the Open Bandit Dataset takes no {next(iter(columns))}, none at all"
-            )
+            raise UnknownOption(f"the Open Bandit Dataset takes no option {next(iter(columns))}")
         return read_obd(source)
-    number = 0.0
-    if not isinstance(missing, str) or missing not in ("refuse", "drop"):
-        if isinstance(missing, (bool, str)):
-            raise ParameterError(f"missing={missing!r}, expected 'refuse', 'drop' or a number")
-        number = finite_number_of("missing", missing)
-    pasts = past_decisions(source, **columns)
-    kept, without = [], []
+    missing = check_missing(missing)
+    pasts = past_decisions(source, missing=missing, **columns)
     for past in pasts:
-        decision = past.decision
-        if len(decision.chosen) > 1 and not first_place:
-            raise DataError(
-                f"decision {decision.id!r} is a ranking of {len(decision.chosen)} arms, and whole "
-                "rankings cannot be evaluated: propensities are those of the first place, which "
-                "first_place=True evaluates"
-            )
-        if decision.propensities is None:
-            raise DataError(
-                f"decision {decision.id!r} has no propensity, without which nothing can be said; of a table, "
-                "say which column it is: propensity=… (--propensity)"
-            )
-        outcome = past.outcomes.get(0)
-        if outcome is None or outcome.value is None:
-            without.append(decision.id)
-            if isinstance(missing, str):
-                continue
-            kept.append((decision, number, 1.0))
-        else:
-            kept.append((decision, outcome.value, outcome.weight))
-    if without and missing == "refuse":
-        raise DataError(
-            f"{len(without)} of {len(pasts)} decisions have no reward, such as {without[0]!r}; say "
-            "missing=0.0 (--missing 0) if that is what it means, or missing='drop' (--missing drop)"
-        )
-    if not kept:
+        _check_decision(past.decision, first_rank)
+    pasts = _with_reward(pasts, missing)
+    if not pasts:
         raise DataError("there are no decisions to evaluate")
-    decisions = [decision for decision, _, _ in kept]
+    decisions = [past.decision for past in pasts]
+    rewards, weights = np.array([_reward(past, missing) for past in pasts]).T
     people = [decision.person for decision in decisions]
-    arms: list[Any] = [list(decision.offered) for decision in decisions]
-    contexts: Any = [decision.offered_contexts for decision in decisions]
-    raws = [decision.raw for decision in decisions]
-    most = max([width, *(x.shape[1] for x, raw in zip(contexts, raws, strict=True) if raw)])
-    for i, raw in enumerate(raws):
-        more = most - contexts[i].shape[1]
-        if raw is not None and more > 0:  # features that the map got later were 0 before
-            contexts[i] = np.pad(contexts[i], ((0, 0), (0, more)))
-    chosen = np.array([decision.chosen[0] for decision in decisions])
-    # Alone, but not certain: what else was offered is not in the table.
-    if all(len(names) == 1 for names in arms) and any(
-        (d.propensity or 0.0) < 1.0 for d in decisions
-    ):
-        if any(raws):
-            arms, contexts, chosen = _all_arms_raw(arms, raws, arm_features)
-        else:
-            arms, contexts, chosen = _all_arms(arms, contexts, arm_features)
-    return Log(
-        arms,
-        contexts,
-        chosen,
-        np.array([reward for _, reward, _ in kept]),
+    return DecisionLog(
+        *_candidates(decisions, n_features, arm_features),
+        rewards,
         _propensities(decisions),
-        weights=np.array([weight for _, _, weight in kept]),
+        weights=weights,
         people=people if any(people) else None,
         control=np.array([decision.control for decision in decisions]),
         ids=[decision.id for decision in decisions],
     )
 
 
+def _check_decision(decision: LoggedDecision, first_rank: bool) -> None:
+    """Reject a decision that cannot be evaluated."""
+    if len(decision.chosen) > 1 and not first_rank:
+        raise DataError(
+            f"decision {decision.id!r} is a ranking of {len(decision.chosen)} arms, and whole rankings cannot be "
+            "evaluated: first_rank=True (--first-rank) evaluates the first rank, which the propensities belong to"
+        )
+    if decision.propensities is None:
+        raise DataError(
+            f"decision {decision.id!r} has no propensity, without which it cannot be evaluated; for a table, name "
+            "its column: propensity=… (--propensity)"
+        )
+
+
+def _with_reward(pasts: Sequence[PastDecision], missing: Missing) -> list[PastDecision]:
+    """Return the decisions that count, by the rule for missing rewards."""
+    absent = np.array([_is_open(past) for past in pasts], dtype=bool)
+    try:
+        rows = rows_with_reward("reward", absent, missing)
+    except BadCell as bad:
+        raise DataError(
+            f"{absent.sum()} of {len(pasts)} decisions have no reward, such as "
+            f"{pasts[bad.row or 0].decision.id!r}: reward {bad.text}"
+        ) from None
+    return list(pasts) if rows is None else [pasts[i] for i in rows]
+
+
+def _is_open(past: PastDecision) -> bool:
+    outcome = past.outcomes.get(0)
+    return outcome is None or outcome.value is None
+
+
+def _reward(past: PastDecision, missing: Missing) -> tuple[float, float]:
+    """Return the reward of the first rank, and its weight."""
+    outcome = past.outcomes.get(0)
+    if outcome is None or outcome.value is None:
+        return float(missing), 1.0
+    return outcome.value, outcome.weight
+
+
+def _candidates(
+    decisions: Sequence[LoggedDecision],
+    n_features: int,
+    arm_features: Mapping[Any, Any] | pd.DataFrame | None,
+) -> tuple[list[Any], Any, NDArray[np.int64]]:
+    """Return for each decision the arms that were offered, their contexts, and the index of the chosen one."""
+    arms: list[Any] = [list(decision.offered) for decision in decisions]
+    contexts: Any = [decision.offered_contexts for decision in decisions]
+    raws = [decision.raw for decision in decisions]
+    most = max([n_features, *(x.shape[1] for x, raw in zip(contexts, raws, strict=True) if raw)])
+    for i, raw in enumerate(raws):
+        more = most - contexts[i].shape[1]
+        if raw is not None and more > 0:  # features that the map got later were 0 before
+            contexts[i] = np.pad(contexts[i], ((0, 0), (0, more)))
+    # If the chosen arm stands alone with a propensity below 1, the table does not say what else was offered.
+    if all(len(names) == 1 for names in arms) and any(
+        (decision.propensity or 0.0) < 1.0 for decision in decisions
+    ):
+        names = [name for (name,) in arms]
+        if any(raws):
+            return _all_arms_raw(names, raws, arm_features)
+        return _all_arms(names, contexts, arm_features)
+    return arms, contexts, np.array([decision.chosen[0] for decision in decisions])
+
+
 def _all_arms(
-    chosen: list[list[Any]],
+    chosen: list[Any],
     situations: list[Floats],
     arm_features: Mapping[Any, ArrayLike] | pd.DataFrame | None,
 ) -> tuple[list[Any], Floats, NDArray[np.int64]]:
-    """Return the questions of a log in which all arms were offered every time."""
+    """Return arms, contexts and choices if all arms were offered every time."""
     if arm_features is None:
-        names = sorted({name for (name,) in chosen}, key=lambda name: (type(name).__name__, name))
+        names = _sorted(chosen)
         own = np.empty((len(names), 0))
     else:
         given: Any = arm_features
@@ -162,29 +176,27 @@ def _all_arms(
         if len({row.shape for row in rows}) != 1 or rows[0].ndim != 1:
             raise DataError("arm_features are not vectors of one length, one for each arm")
         own = np.array(rows)
-    places = {name: k for k, name in enumerate(names)}
-    if lacking := [name for (name,) in chosen if name not in places]:
-        raise DataError(f"arm {lacking[0]!r} of the log is not among arm_features")
-    n, d = len(chosen), own.shape[1]
-    contexts = np.empty((n, len(names), d + situations[0].shape[1]))
+    indices = _indices(chosen, names)
+    d = own.shape[1]
+    contexts = np.empty((len(chosen), len(names), d + situations[0].shape[1]))
     contexts[:, :, :d] = own
     contexts[:, :, d:] = np.array(situations)
-    return names, contexts, np.array([places[name] for (name,) in chosen])
+    return names, contexts, indices
 
 
 def _all_arms_raw(
-    chosen: list[list[Any]],
+    chosen: list[Any],
     raws: Sequence[RecordedFeatures | None],
     arm_features: Mapping[Any, Any] | pd.DataFrame | None,
 ) -> tuple[list[Any], Floats, NDArray[np.int64]]:
-    """Return the same of raw features: every arm has its own, the situation is that of the row."""
+    """Return the same for raw features: each arm has its own, and the row has those of the situation."""
     features = next(raw.feature_map for raw in raws if raw is not None)
     if arm_features is None:
         if not isinstance(features, FeatureMap) or set(features.arm) - {ARM}:
             raise DataError(
-                "the table has the features of the chosen arm only: say those of all arms, as arm_features"
+                "the table has the features of the chosen arm only: give those of all arms as arm_features"
             )
-        names = sorted({name for (name,) in chosen}, key=lambda name: (type(name).__name__, name))
+        names = _sorted(chosen)
         rows: list[dict[str, Any]] = [{} for _ in names]
     else:
         given: Any = arm_features
@@ -194,74 +206,41 @@ def _all_arms_raw(
         else:
             names = [canonical(name) for name in given]
             rows = [row_of(f"arm_features of {name!r}", given[name]) for name in given]
-    places = {name: k for k, name in enumerate(names)}
-    if lacking := [name for (name,) in chosen if name not in places]:
-        raise DataError(f"arm {lacking[0]!r} of the log is not among arm_features")
+    indices = _indices(chosen, names)
     contexts = np.empty((len(raws), len(names), features.n_features))
     for i, raw in enumerate(raws):
         contexts[i] = features.encode(rows, {} if raw is None else raw.situation, names)
-    return names, contexts, np.array([places[name] for (name,) in chosen])
+    return names, contexts, indices
 
 
-def _propensities(decisions: list[Any]) -> Any:
-    """Return those of all arms, or only those of the chosen ones where the others are not known."""
-    if all(abs(decision.propensities.sum() - 1.0) < 1e-4 for decision in decisions):
+def _sorted(chosen: list[Any]) -> list[Any]:
+    """Return the distinct arms in order: integers, then texts."""
+    return sorted(set(chosen), key=lambda name: (type(name).__name__, name))
+
+
+def _indices(chosen: list[Any], names: list[Any]) -> NDArray[np.int64]:
+    """Return the index of each chosen arm among all arms."""
+    index = {name: k for k, name in enumerate(names)}
+    if lacking := [name for name in chosen if name not in index]:
+        raise DataError(f"arm {lacking[0]!r} of the log is not among arm_features")
+    return np.array([index[name] for name in chosen])
+
+
+def _propensities(decisions: Sequence[Any]) -> Any:
+    """Return the propensities of all arms, or those of the chosen ones if the others are not known."""
+    if all(is_distribution(d.propensities, len(d.propensities)) for d in decisions):
         return [decision.propensities for decision in decisions]
     return np.array([decision.propensity for decision in decisions])
 
 
-def read_obd(folder: str | PathLike[str]) -> Log:
+def read_obd(folder: str | PathLike[str]) -> DecisionLog:
     """Read a campaign of the Open Bandit Dataset, such as `random/all`.
 
-    An arm's features are the item's number feature, the affinity of the user to the item, and two
-    marks for the position (center, right) of three. The reward is the click.
+    An arm's features are the item's number feature, the affinity of the user to the item, and two marks for the
+    position (center, right) of three. The reward is the click.
 
     References
     ----------
     Saito, Aihara, Matsutani & Narita, *Open Bandit Dataset and Pipeline*, 2020.
     """
-    folder = Path(folder)
-    logs = [path for path in sorted(folder.glob("*.csv")) if path.name != "item_context.csv"]
-    items_file = folder / "item_context.csv"
-    if len(logs) != 1 or not items_file.is_file():
-        raise DataError(
-            f"{folder} is not a campaign of the Open Bandit Dataset, expected item_context.csv and one "
-            "log beside it"
-        )
-    items, rows = read_table(items_file, "item_id"), read_table(logs[0], "item_id")
-    for path, table, needed in (
-        (items_file, items, ["item_id", "item_feature_0"]),
-        (logs[0], rows, ["item_id", "position", "click", "propensity_score"]),
-    ):
-        for column in needed:
-            if column not in table.columns:
-                raise DataError(f"{path} has no column {column!r}")
-    try:
-        names = [int(item) for item in items["item_id"]]
-    except ValueError as error:
-        raise DataError(f"{items_file}: item_id is not a whole number: {error}") from error
-    affinity = [f"user-item_affinity_{item}" for item in names]
-    if lacking := [column for column in affinity if column not in rows.columns]:
-        raise DataError(f"{logs[0]} has no column {lacking[0]!r}")
-    n, k = len(rows), len(names)
-    contexts = np.zeros((n, k, 4))
-    contexts[:, :, 0] = numbers(items_file, items, "item_feature_0")
-    for place, column in enumerate(affinity):
-        contexts[:, place, 1] = numbers(logs[0], rows, column)
-    position = numbers(logs[0], rows, "position")
-    for place, which in enumerate((2, 3)):
-        contexts[:, :, 2 + place] = (position == which)[:, None]
-    places = {item: i for i, item in enumerate(names)}
-    try:
-        chosen = np.array([places[int(item)] for item in rows["item_id"]])
-    except (KeyError, ValueError) as error:
-        raise DataError(
-            f"{logs[0]} shows an item that {items_file} does not know: {error}"
-        ) from error
-    return Log(
-        names,
-        contexts,
-        chosen,
-        numbers(logs[0], rows, "click"),
-        numbers(logs[0], rows, "propensity_score"),
-    )
+    return DecisionLog(*read_campaign(folder))

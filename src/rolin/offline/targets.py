@@ -1,4 +1,4 @@
-"""What a policy would have done: the probability of every arm, at every decision of a log."""
+"""The probability of every arm under the policy to evaluate, for every decision of a log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rolin._support.arms import Name
 from rolin._support.checks import as_floats
 from rolin.bandit.bandit import Bandit
 from rolin.errors import InputError, RolinError, ShapeError
-from rolin.offline.log import Log
+from rolin.offline.log import DecisionLog
 from rolin.policies import Policy
 from rolin.policies.registry import load_or_start
 
@@ -26,16 +26,15 @@ Target = (
     Policy[Any] | Bandit[Any] | Callable[[Floats, Sequence[Name]], Any] | str | PathLike[str] | Sequence[Any]
     | Floats
 )  # fmt: skip
-"""A policy, as it is, or the file of its state; a function of contexts and arms that returns the probability of every arm; `"uniform"`;
-or these probabilities themselves, for each decision."""
-
+"""A policy or a bandit as it is, or a state file; a function of contexts and arms that returns the probability of every
+arm; `"uniform"`; or the probabilities for each decision."""
 
 Resolved = Policy[Any] | Callable[[Floats, Sequence[Name]], Any] | str | Sequence[Any] | Floats
-"""The same, without bandits and files."""
+"""A `Target` that is neither a bandit nor a file."""
 
 
 def label_of(target: Target) -> str:
-    """Return what to call a target in a table."""
+    """Return the name of a target in a report."""
     if isinstance(target, Bandit):
         target = target.policy
     if isinstance(target, (str, PathLike)):
@@ -46,28 +45,40 @@ def label_of(target: Target) -> str:
 
 
 def resolved(target: Target) -> Resolved:
-    """Return the policy of a bandit or of a file; anything else as it is."""
+    """Return the policy of a bandit or of a state file, and any other target unchanged."""
     if isinstance(target, Bandit):
         policy: Policy[Any] = target.policy
         return policy
     if isinstance(target, (str, PathLike)) and target != "uniform":
         if not Path(target).is_file():
             raise InputError(
-                f"policy={target!r}, expected 'uniform', the file of a state, a policy, or probabilities"
+                f"policy={target!r}, expected 'uniform', a state file, a policy, or probabilities"
             )
         return load_or_start(target)
     return target
 
 
 def target_probabilities(
-    log: Log, target: Resolved, progress: Callable[[int], None] = lambda _: None
+    log: DecisionLog, target: Resolved, advance: Callable[[int], None] = lambda _: None
 ) -> list[Floats]:
-    """Return, for each decision, the probability with which the target would choose each arm."""
-    if isinstance(target, str):  # which `resolved` has left
-        progress(len(log))
+    """Return, for each decision, the probability with which the target would choose each arm.
+
+    Parameters
+    ----------
+    log
+        The log.
+    target
+        The target.
+    advance
+        Is called with the number of decisions done since its last call.
+    """
+    if isinstance(target, str):  # "uniform": `resolved` has replaced all other texts
+        advance(len(log))
         return [np.full(len(names), 1.0 / len(names)) for names in log.arms]
     if isinstance(target, type):
-        raise InputError(f"policy={target!r} is a class, expected a policy: replay one that learns")
+        raise InputError(
+            f"policy={target!r} is a class, expected a policy; rolin.offline.replay evaluates one that learns"
+        )
     if isinstance(target, Policy):
         ask: Callable[[Floats, Sequence[Name]], Any] = partial(_of_policy, target)
     elif callable(target):
@@ -79,11 +90,11 @@ def target_probabilities(
             raise InputError(f"policy={target!r}, expected a policy or probabilities") from None
         if len(given) != len(log):
             raise ShapeError(f"probabilities of {len(given)} decisions, expected {len(log)}")
-        progress(len(log))
+        advance(len(log))
         return [_checked(log, i, p) for i, p in enumerate(given)]
     found: list[Floats] = []
     for i in range(len(log)):
-        # The same question again, of the same objects, has the same answer.
+        # The same arms and contexts, the same objects even: the answer is the same.
         again = i > 0 and log.contexts[i] is log.contexts[i - 1] and log.arms[i] is log.arms[i - 1]
         if again:
             found.append(found[-1])
@@ -94,15 +105,15 @@ def target_probabilities(
                 raise type(error)(f"decision {log.ids[i]}: {error}") from error
             except TypeError as error:
                 raise InputError(
-                    "the policy is called with contexts and arms, and returns the probability of every arm: "
+                    "the function must take contexts and arms, and return the probability of every arm: "
                     f"{error}"
                 ) from error
-        progress(1)
+        advance(1)
     return found
 
 
 def _of_policy(policy: Policy[Any], contexts: Floats, arms: Sequence[Name]) -> Floats:
-    """Return a policy's probabilities; an arm that it has removed would not have been offered."""
+    """Return the probabilities of a policy; arms that it has removed have probability 0."""
     removed = set(policy.removed_arms)
     if removed.isdisjoint(arms):
         return policy.probabilities(contexts, arms)
@@ -112,7 +123,7 @@ def _of_policy(policy: Policy[Any], contexts: Floats, arms: Sequence[Name]) -> F
     return p
 
 
-def _checked(log: Log, i: int, probabilities: Any) -> Floats:
+def _checked(log: DecisionLog, i: int, probabilities: Any) -> Floats:
     p, k = as_floats("probabilities", probabilities), len(log.arms[i])
     if p.shape != (k,):
         raise ShapeError(f"decision {log.ids[i]}: {p.shape} probabilities, expected ({k},)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from subprocess import CompletedProcess
 
 import numpy as np
@@ -23,6 +23,41 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("rolin")
+
+
+# `make coverage` runs the kernels as Python, which is about a hundred times slower.
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+SECONDS = 5.0
+
+
+class TooSlow(BaseException):  # so that no test catches it
+    """A test takes too long with interpreted kernels."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Skip what is left of a test that takes too long with interpreted kernels."""
+    if not INTERPRETED or not item.config.getoption("cov_source", None):
+        return (yield)
+
+    def stop(*_: object) -> None:
+        raise TooSlow
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of processor time
+    try:
+        return (yield)
+    except TooSlow:
+        pytest.skip(f"takes more than {SECONDS:g} s with interpreted kernels")
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _processes_are_compiled() -> None:
+    """Processes that tests start are not measured, so they need not be slow."""
+    os.environ.pop("NUMBA_DISABLE_JIT", None)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -205,7 +206,7 @@ def test_near_ties_are_ties() -> None:
 
 def test_the_kernels_also_pass_interpreted() -> None:
     """With NUMBA_DISABLE_JIT=1 the same tests pass, so coverage and debuggers can be used."""
-    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+    if numba.config.DISABLE_JIT:
         return  # this is the interpreted run
     here = Path(__file__).parent
     run = subprocess.run(

@@ -209,7 +209,7 @@ def test_merging_says_that_it_is_an_approximation(rng: np.random.Generator) -> N
     a.update_many(arms[:500].tolist(), x[:500], y[:500])
     b.update_many(arms[500:].tolist(), x[500:], y[500:])
     one.update_many(arms.tolist(), x, y)
-    with pytest.warns(ApproximationWarning, match="not exactly"):
+    with pytest.warns(ApproximationWarning, match="is an approximation"):
         both = rolin.merge(a, b)
     found, expected = both.posterior.coefficients, one.posterior.coefficients
     assert (np.abs(found.mean - expected.mean) < expected.std).all()

@@ -36,7 +36,12 @@ class Reference:
 
     def __init__(self) -> None:
         source = DOCS.parent / "src"
-        self.package = griffe.load("rolin", search_paths=[source], docstring_parser="numpy")
+        self.package = griffe.load(
+            "rolin",
+            search_paths=[source],
+            docstring_parser="numpy",
+            extensions=griffe.load_extensions(str(DOCS / "hooks/shared_options.py")),
+        )
         self.entries = list(self._entries())
         # definitions, by their path in the source, and their names in the reference
         self.names = {entry.object.path: entry.name for entry in self.entries}

@@ -160,7 +160,7 @@ def test_a_table_of_past_rewards_warms_up(tmp_path: Path) -> None:
         ({"x": [0.0, np.nan]}, r"row 2: column 'x' is missing, expected a number"),
         ({"x": [0.0, "far"]}, r"row 2: column 'x' is 'far', expected a number"),
         ({"id": ["u", "u"]}, r"row 2: id 'u' is that of row 1 too"),
-        ({"id": ["u", "u" * 600]}, r"row 2: id has 600 letters"),
+        ({"id": ["u", "u" * 600]}, r"row 2: id has 600 characters"),
         ({"time": ["2020-01-01", "yesterday"]}, r"row 2: column 'time' is 'yesterday'"),
         (
             {"time": [1700000000, 1700000000000]},

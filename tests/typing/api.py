@@ -32,10 +32,6 @@ propensity: float | None = logged.propensity
 log: rolin.offline.DecisionLog = rolin.offline.read(bandit)
 
 joint = rolin.LinTS(n_features=2, sampling="joint", noise_std="learn", half_life=50.0)
-rolin.LinTS(n_features=2, arm_std=0.5)  # type: ignore[call-arg]  # it has no arm effects
-rolin.RoLinTS(n_features=2, arm_sdt=0.5)  # type: ignore[call-arg]  # a typo
-rolin.RoLinUCB(n_features=2, half_life="long")  # type: ignore[arg-type]  # not a number
-rolin.RoLinTS(2)  # type: ignore[call-arg]  # options are passed by name
 AnyPolicy = TypeVar("AnyPolicy", bound=rolin.Policy[Any])
 
 
@@ -62,3 +58,19 @@ def later() -> rolin.Result:
         runs=2,
         n_jobs=1,
     )
+
+
+def rejected() -> None:
+    """Options that a type checker rejects; never called."""
+    rolin.LinTS(n_features=2, arm_std=0.5)  # type: ignore[call-arg]  # it has no arm effects
+    rolin.RoLinTS(n_features=2, arm_sdt=0.5)  # type: ignore[call-arg]  # a typo
+    rolin.RoLinUCB(n_features=2, half_life="long")  # type: ignore[arg-type]  # not a number
+    rolin.RoLinTS(2)  # type: ignore[call-arg]  # options are passed by name
+
+
+def of_a_bandit() -> None:
+    """A bandit keeps the class of its policy; one from a journal can be annotated."""
+    typed = rolin.Bandit(rolin.RoLinTS(n_features=2))
+    mean: NDArray[np.float64] = typed.policy.posterior.coefficients.mean
+    opened: rolin.Bandit[rolin.RoLinTS] = rolin.Bandit(journal="journal.db")
+    assert len(mean) == len(opened.policy.posterior.coefficients.mean)

@@ -186,12 +186,13 @@ def _record_decisions(request: RecordDecisions, pending: Pending) -> Plan:
 
 def _record_rewards(request: RecordRewards, pending: Pending) -> Plan:
     events: list[Event] = []
-    for id, value, arm, weight in request.rewards:
-        decision = pending.decision(id)
+    for reward in request.rewards:
+        value, weight = reward.value, reward.weight
+        decision = pending.decision(reward.id)
         if decision is None:
-            raise UnknownDecision(f"no decision has the id {id!r}")
-        rank = rank_of(decision, arm)
-        known = pending.outcomes(id).get(rank)
+            raise UnknownDecision(f"no decision has the id {reward.id!r}")
+        rank = rank_of(decision, reward.arm)
+        known = pending.outcomes(reward.id).get(rank)
         if known is None:
             outcome = _outcome(pending, decision, rank, request.time, value, weight)
             events.append(outcome)

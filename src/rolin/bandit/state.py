@@ -56,13 +56,15 @@ class BanditState(Generic[P]):
         """Number of the last event that was folded."""
         self.snapshot_version = 0
         """Number of the last event of the latest snapshot."""
-        self._policy: P
+        self.policy: P
+        """The policy; only folding changes it."""
         self._kind = None if policy is None else type(policy)
         self._given_map = feature_map
         self._changed = 0  # number of the last event that may have changed the policy
         self._stale = False
         self._new_lives: list[tuple[int, Name]] = []
-        self._settings = SettingsChanged(0.0)
+        self.settings = SettingsChanged(0.0)
+        """Floor, control share, and whether propensities are recorded."""
         if policy is None:
             if journal.header() is None:
                 raise JournalError("the journal is empty, expected a policy to begin it with")
@@ -71,7 +73,7 @@ class BanditState(Generic[P]):
             state = state_bytes(policy)
             header = journal.begin(state, digest_of(state))
             self._load()
-            _check_same(self._policy, policy, header.origin, may_have_grown=feature_map is not None)
+            _check_same(self.policy, policy, header.origin, may_have_grown=feature_map is not None)
 
     def _load(self) -> None:
         """Load the state from the journal."""
@@ -79,7 +81,7 @@ class BanditState(Generic[P]):
             self._stale = True  # until it is complete
             loaded, snapshot = load_with_snapshot(self.journal, kind=self._kind)
             permanent = self.journal.permanent_events()
-            self._policy, self.version = loaded  # type: ignore[assignment]  # `_check_same` compares
+            self.policy, self.version = loaded  # type: ignore[assignment]  # `_check_same` compares
             self.snapshot_version = snapshot
             self._changed = self.version  # or earlier
             self._new_lives = []
@@ -97,30 +99,24 @@ class BanditState(Generic[P]):
             self._apply_settings(event)
 
     def _apply_settings(self, settings: SettingsChanged) -> None:
-        self._settings = settings
-        self.randomization = Randomization(self._policy.seed, settings)
+        self.settings = settings
+        self.randomization = Randomization(self.policy.seed, settings)
         """Mixes the floor and the control group into the policy's choices."""
 
     def current(self) -> Current[P]:
         """Return the policy and its version; call it, and use the policy, with the lock held."""
-        if self._stale:  # folding was interrupted
+        self.repair()
+        return Current(self.policy, self.version)
+
+    def repair(self) -> None:
+        """Load the state again if folding was interrupted."""
+        if self._stale:
             self._load()
-        return Current(self._policy, self.version)
-
-    @property
-    def policy(self) -> P:
-        """The policy."""
-        return self._policy
-
-    @property
-    def settings(self) -> SettingsChanged:
-        """Floor, control share, and whether propensities are recorded."""
-        return self._settings
 
     @property
     def feature_map(self) -> BaseFeatureMap | None:
         """The feature map; `None` if contexts are vectors."""
-        known = self._policy.feature_map
+        known = self.policy.feature_map
         # A transformer is not stored in the journal: use the one that was given.
         return self._given_map if self._given_map == known else known
 
@@ -138,7 +134,7 @@ class BanditState(Generic[P]):
                 if first + i <= self.version:  # already loaded from the journal
                     continue
                 try:
-                    fold(self._policy, event)
+                    fold(self.policy, event)
                 except RolinError as error:
                     rejected[i] = JournalError(f"recorded, but not learned from: {error}")
                 self._note(first + i, event)
@@ -173,7 +169,7 @@ class BanditState(Generic[P]):
         since = sum(seq > decision.version and name == arm for seq, name in self._new_lives)
         if not since:
             return arm
-        names = self._policy.names_with_past
+        names = self.policy.names_with_past
         lives = [name.life for name in names if isinstance(name, PastArm) and name.name == arm]
         return PastArm(arm, max(lives) - since + 1)
 

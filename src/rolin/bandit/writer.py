@@ -113,7 +113,7 @@ class Writer:
         """Write a batch of requests, fold it, and settle every request; one thread at a time."""
         state = self._state
         with state.lock:
-            state.current()
+            state.repair()
         planned: list[_Planned] = []
 
         def attempt() -> tuple[list[Event], int]:

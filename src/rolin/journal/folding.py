@@ -47,6 +47,8 @@ def fold(policy: Policy[Any], event: Event) -> None:
                 x, d = event.context, policy.n_features
                 if len(x) < d and policy.feature_map is not None:  # features added later were 0
                     x = np.pad(x, (0, d - len(x)))
+                elif not x.flags.writeable:
+                    x = x.copy()  # the kernels need a writable array
                 policy.update(event.arm, x, event.value, event.weight)
         case Decayed():
             policy.decay(event.factor)  # type: ignore[attr-defined]  # checked before it was written

@@ -277,8 +277,7 @@ class Policy(ABC, Generic[Model]):
     def _decision(
         self, candidates: Candidates, scores: Scores, key: Key, top_k: int | None
     ) -> Decision:
-        contexts, names, _ = candidates
-        best, _ = scores
+        contexts, names, best = candidates.contexts, candidates.names, scores.best
         if best >= 0 and (top_k is None or top_k == 1):
             arm, chosen = names[best], contexts[best].copy()
             # what Decision(…) does, in half the time

@@ -153,7 +153,7 @@ class LinearPolicy(Policy[Posterior]):
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
         """Score the candidates by mean + draw * std; override it for another rule."""
-        x, _, rows = candidates
+        x, rows = candidates.contexts, candidates.rows
         return self._model.score(x, rows, self.draws(len(rows), key))
 
     def score_many(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:

@@ -77,7 +77,7 @@ class RoLinTS(LinearPolicy):
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
         """Draw the mean reward of every candidate."""
-        x, _, rows = candidates
+        x, rows = candidates.contexts, candidates.rows
         posterior = self._model
         if self.sampling == "marginal":  # what the base class does, with two calls fewer
             return posterior.score(x, rows, self._random.normals(key, len(rows)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import re
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -610,13 +611,11 @@ def test_results_are_shown_on_one_line_and_as_a_table() -> None:
     many = dict.fromkeys("abcde", result.regret["a"])
     assert repr(dataclasses.replace(result, regret=many)).startswith("Result(policies=<5 policies>")
     html = dataclasses.replace(result, regret={"<b>": result.regret["a"]})._repr_html_()
-    assert "<caption>3 runs of 8 rounds</caption>" in html
-    assert "<td>&lt;b&gt;</td><td>5 ± 0.58</td><td>5</td>" in html
+    assert "3 runs of 8 rounds" in html
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", html)
+    assert cells[:3] == ["&lt;b&gt;", "5 ± 0.58", "5"]
     empty = rolin.Result.of(result.settings, {})
-    assert (
-        empty._repr_html_()
-        == "<p>Result(policies=[&#x27;a&#x27;, &#x27;b&#x27;], runs=0, rounds=8)</p>"
-    )
+    assert "0 runs of 8 rounds" in empty._repr_html_()
     comparison = result.compare("a", "b")
     assert repr(comparison) == "Comparison(difference=-5 ± 1, ratio=0.5 ± 0.058, wins=100%)"
     assert str(comparison).startswith("difference -5 ± 1 (-9.3 to -0.697), ratio 0.5 ± 0.058 (")

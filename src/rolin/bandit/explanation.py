@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import Name
+from rolin._support.html import html_table
 from rolin._support.optional import needs
 from rolin.bandit.state import BanditState
 from rolin.errors import ParameterError, ShapeError, Unsupported
@@ -95,13 +96,29 @@ class Explanation:
             f"{len(self.contributions)} contributions>"
         )
 
+    def _repr_html_(self) -> str:
+        """Return the largest contributions as an HTML table, for notebooks."""
+        rows = [
+            (
+                c.name,
+                f"{c.value:.3g}",
+                f"{c.coefficient:.3g}",
+                f"{c.contribution:.4g}",
+                f"{c.std:.2g}",
+            )
+            for c in self.contributions[:_SHOWN]
+        ]
+        if rest := self.contributions[_SHOWN:]:
+            total = math.fsum(c.contribution for c in rest)
+            rows.append((f"… {len(rest)} more", "", "", f"{total:.4g}", ""))
+        rows.append(("arm effect", "", "", f"{self.effect:.4g}", f"{self.effect_std:.2g}"))
+        header = ("feature", "value", "coefficient", "contribution", "std")
+        return html_table(self._title(), header, rows, self._notes())
+
     def __str__(self) -> str:
         """Return the largest contributions as a text table."""
-        whom = f"arm {self.arm!r}"
-        if self.against is not None:
-            whom += f" against {self.against!r}"
         lines = [
-            f"{whom}: mean {self.mean:.4g} ± {self.std:.2g} ({self.scale}), the sum of",
+            self._title(),
             f"  {'':<40} {'value':>9} {'coefficient':>12} {'contribution':>13} {'±':>9}",
         ]
         lines += [
@@ -114,16 +131,29 @@ class Explanation:
         lines.append(
             f"  {'arm effect':<40} {'':9} {'':12} {self.effect:13.4g} {self.effect_std:9.2g}"
         )
+        lines += self._notes()
+        return "\n".join(lines)
+
+    def _title(self) -> str:
+        """Return the arm, or the two arms, with the mean."""
+        arms = f"arm {self.arm!r}"
+        if self.against is not None:
+            arms += f" against {self.against!r}"
+        return f"{arms}: mean {self.mean:.4g} ± {self.std:.2g} ({self.scale}), the sum of"
+
+    def _notes(self) -> list[str]:
+        """Return the lines below the contributions."""
+        notes = []
         if self.score is not None:
-            lines.append(
+            notes.append(
                 f"ranked by {self.score:.4g}: the mean and {self.score - self.mean:+.3g} for its uncertainty"
             )
         if self.propensity is not None:
             what = "chosen with" if self.chosen else "not chosen; it had"
-            lines.append(f"{what} probability {self.propensity:.3g}")
+            notes.append(f"{what} probability {self.propensity:.3g}")
         if self.explored:
-            lines.append("drawn uniformly to explore, not chosen by its score")
-        return "\n".join(lines)
+            notes.append("drawn uniformly to explore, not chosen by its score")
+        return notes
 
     def to_frame(self) -> pd.DataFrame:
         """Return the contributions and the arm effect as a data frame, one row each."""

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import Name
+from rolin._support.html import html_table
 from rolin.features import BaseFeatureMap, RecordedFeatures
 from rolin.model.scales import Scales
+from rolin.policies.decision import SHOWN, shown_ranking
 
 __all__ = [
     "ArmRemoved",
@@ -98,6 +100,35 @@ class LoggedDecision(NamedTuple):
     def propensity(self) -> float | None:
         """Probability with which the chosen arm was chosen; `None` if unknown."""
         return None if self.propensities is None else float(self.propensities[self.chosen[0]])
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        p = self.propensity
+        return (
+            f"<LoggedDecision {self.id!r}: arm {shown_ranking(self.ranking)} of {len(self.offered)} "
+            f"offered, propensity {'unknown' if p is None else f'{p:.3g}'}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the offered arms as an HTML table, for notebooks: the ranking first, then by propensity."""
+        p = np.zeros(len(self.offered)) if self.propensities is None else self.propensities
+        ranks = {index: str(rank) for rank, index in enumerate(self.chosen)}
+        others = [index for index in np.argsort(-p, kind="stable").tolist() if index not in ranks]
+        rows = [
+            (
+                repr(self.offered[index]),
+                ranks.get(index, ""),
+                "unknown" if self.propensities is None else f"{p[index]:.3g}",
+            )
+            for index in (*self.chosen, *others)
+        ]
+        hidden = len(rows) - SHOWN
+        return html_table(
+            f"Decision {self.id!r}",
+            ("arm", "rank", "propensity"),
+            rows[:SHOWN],
+            [f"… {hidden} more arms"] if hidden > 0 else [],
+        )
 
 
 class Outcome(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from rolin._support.checks import number_of
 from rolin._support.files import replace_file
+from rolin._support.html import html_table
 from rolin._support.optional import needs
 from rolin.errors import InputError, ParameterError, StateFileError
 from rolin.simulation.comparison import (
@@ -76,17 +76,12 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return the summary as an HTML table, for notebooks."""
-        caption = escape(f"{len(self.runs)} runs of {self.rounds} rounds")
-        if not self.runs:
-            return f"<p>{escape(repr(self))}</p>"
-        headings = ("policy", "mean regret", "median", "growth")
-        rows = ["".join(f"<th>{heading}</th>" for heading in headings)]
-        for name in self.policies:
+        rows = []
+        for name in self.policies if self.runs else ():
             median = format_number(float(np.median(self.regret[name][:, -1])))
-            cells = (name, str(self.final(name)), median, str(self.growth(name)))
-            rows.append("".join(f"<td>{escape(cell)}</td>" for cell in cells))
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table><caption>{caption}</caption>{body}</table>"
+            rows.append((name, str(self.final(name)), median, str(self.growth(name))))
+        header = ("policy", "mean regret", "median", "growth")
+        return html_table(f"{len(self.runs)} runs of {self.rounds} rounds", header, rows)
 
     @property
     def policies(self) -> list[str]:

@@ -152,10 +152,10 @@ def test_verdicts_summarize_checks() -> None:
 
     assert of(True, True) == "holds"
     assert of(True, False) == of(True, False, None) == "holds in part"
-    assert of(True, None) == "holds where it can be told"
+    assert of(True, None) == "holds where conclusive"
     assert of(False, False) == "fails"
-    assert of(False, None) == "fails where it can be told"
-    assert of(None, None) == of() == "cannot be told"
+    assert of(False, None) == "fails where conclusive"
+    assert of(None, None) == of() == "inconclusive"
 
 
 def world(

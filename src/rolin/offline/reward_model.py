@@ -54,12 +54,12 @@ def fitted(model: LinearPolicy, log: DecisionLog, rows: NDArray[Any]) -> LinearP
     new = type(model)(**model.settings)
     if adaptive := adaptive_of(new):
         adaptive.wait_for_scales()  # once, at the end, is enough
-    places: list[int] = np.flatnonzero(rows).tolist()
+    indices: list[int] = np.flatnonzero(rows).tolist()
     new.update_many(
-        [log.arms[i][log.chosen[i]] for i in places],
-        np.array([log.contexts[i][log.chosen[i]] for i in places]).reshape(len(places), -1),
-        log.rewards[places],
-        log.weights[places],
+        [log.arms[i][log.chosen[i]] for i in indices],
+        np.array([log.contexts[i][log.chosen[i]] for i in indices]).reshape(len(indices), -1),
+        log.rewards[indices],
+        log.weights[indices],
     )
     if new.learns_scales:
         new.learn_scales()

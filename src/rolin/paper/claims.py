@@ -72,10 +72,10 @@ def verdict(checks: Sequence[Check]) -> str:
     if True in outcomes:
         if False in outcomes:
             return "holds in part"
-        return "holds where it can be told" if None in outcomes else "holds"
+        return "holds where conclusive" if None in outcomes else "holds"
     if False in outcomes:
-        return "fails where it can be told" if None in outcomes else "fails"
-    return "cannot be told"
+        return "fails where conclusive" if None in outcomes else "fails"
+    return "inconclusive"
 
 
 def above(estimate: RunEstimate, threshold: float) -> bool | None:

@@ -185,11 +185,11 @@ def claims_page(
     heading: str, verdicts: Sequence[tuple[Claim, Sequence[Check]]], notes: Sequence[str]
 ) -> str:
     """Return the claims as Markdown: a table of verdicts, then a table of the numbers of every check."""
-    marks = {True: "yes", False: "no", None: "cannot be told"}
+    marks = {True: "yes", False: "no", None: "inconclusive"}
     lines = [heading, "", "| claim | the paper says | verdict | except |", "|---|---|---|---|"]
     for claim, checks in verdicts:
         word = verdict(checks)
-        exceptions = "" if word in ("holds", "fails", "cannot be told") else _exceptions(checks)
+        exceptions = "" if word in ("holds", "fails", "inconclusive") else _exceptions(checks)
         lines.append(
             f"| {claim.name} | {claim.says} ({claim.source}) | **{word}** | {exceptions} |"
         )
@@ -206,7 +206,7 @@ def claims_page(
 def _exceptions(checks: Sequence[Check]) -> str:
     """Return the checks in which a claim does not hold, and those that are inconclusive."""
     parts = []
-    for words, outcome in (("not", False), ("cannot be told", None)):
+    for words, outcome in (("not", False), ("inconclusive", None)):
         where = [check.where for check in checks if check.outcome is outcome]
         if len(where) > _SHOWN:
             parts.append(f"{words}: {len(where)} of {len(checks)}, see below")

@@ -477,7 +477,7 @@ def test_a_journal_of_another_policy_is_refused(tmp_path: Path) -> None:
         Bandit(journal=tmp_path / "new.db")
     assert not (tmp_path / "new.db").exists()
     with pytest.raises(JournalError, match="expected a policy to begin it with"):
-        Bandit()
+        Bandit(journal=MemoryJournal())
     with pytest.raises(ParameterError, match="expected a policy of rolin"):
         Bandit("RoLinTS")  # type: ignore[arg-type]
 
@@ -1229,3 +1229,35 @@ def test_decisions_as_a_table(bandit: Bandit[Any]) -> None:
     frame = bandit.to_frame()
     assert frame["id"].tolist() == ["a", "b"]
     assert frame["reward"].iloc[0] == 1.5
+
+
+def test_rejected_calls_use_up_no_ids() -> None:
+    """Ids are the keys of decisions, so a call that fails must not change later decisions."""
+    undisturbed, disturbed = (Bandit(rolin.RoLinTS(n_features=2, seed=3)) for _ in range(2))
+    for _ in range(5):
+        with pytest.raises(ShapeError):
+            disturbed.decide({"a": [1.0, 2.0, 3.0]})
+        with pytest.raises(RolinError, match="question 2"):
+            disturbed.decide_many([QUESTION, QUESTION, {"a": [1.0]}])
+        one, other = undisturbed.decide(QUESTION), disturbed.decide(QUESTION)
+        assert (one.id, one.arm) == (other.id, other.arm)
+
+
+def test_misunderstandings_are_explained(tmp_path: Path) -> None:
+    """Messages tell what to pass instead."""
+    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=3))
+    decision = bandit.decide(QUESTION)
+    with pytest.raises(InputError, match=r"pass decision\.id"):
+        bandit.reward(decision, 1.0)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="decision=1, expected a decision or its id"):
+        bandit.explain(1)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="needs a policy, or the journal"):
+        Bandit()
+    with pytest.raises(UnknownDecision, match="was never made, was erased, or belongs to another"):
+        bandit.reward("nobody", 1.0)
+    with Bandit(rolin.RoLinTS(n_features=2), journal=tmp_path / "j.db"):
+        pass
+    with pytest.raises(rolin.errors.StateFileError, match=r"rolin\.Bandit\(journal=…\) opens"):
+        rolin.load(tmp_path / "j.db")
+    with pytest.raises(ParameterError, match="expected a class such as"):
+        rolin.load(tmp_path / "j.db", "RoLinTS")  # type: ignore[call-overload]

@@ -884,7 +884,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_record_is_encoded_once(features: FeatureMap, encoded: list[int]) -> None:
-    """A record holds its contexts; one that was read from JSON encodes what it needs, once."""
+    """A record holds its contexts until they are released; one that was read from JSON holds none."""
     record = RecordedFeatures.record(features, list("abcd"), ROWS, SITUATION_ROWS[0])
     x = record.contexts()
     assert (record.context(2) == x[2]).all()
@@ -894,15 +894,18 @@ def test_a_record_is_encoded_once(features: FeatureMap, encoded: list[int]) -> N
     assert encoded == [4]
     read = RecordedFeatures(features, list("abcd"), record.to_json())
     assert read == record
-    for _ in range(2):
-        assert (read.context(2) == x[2]).all()
-        assert (read.contexts_of([2]) == x[[2]]).all()
-        assert read.parts(2) == record.parts(2)
-    assert encoded == [4, 1]
-    for _ in range(2):
-        assert (read.contexts() == x).all()
-        assert (read.context(2) == x[2]).all()
+    assert (read.context(2) == x[2]).all()
+    assert (read.contexts() == x).all()
+    assert read.parts(2, x[2]) == record.parts(2)
     assert encoded == [4, 1, 4]
+    record.release([2])
+    assert (record.context(2) == x[2]).all()
+    assert (record.contexts_of([2]) == x[[2]]).all()
+    with pytest.raises(ValueError, match="read-only"):
+        record.context(2)[0] = 7.0
+    assert encoded == [4, 1, 4]
+    assert (record.contexts_of([0, 2]) == x[[0, 2]]).all()
+    assert encoded == [4, 1, 4, 4]
 
 
 def test_numpy_values_are_encoded_once(features: FeatureMap, encoded: list[int]) -> None:

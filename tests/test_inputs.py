@@ -235,9 +235,18 @@ def test_a_frames_index_names_the_arms() -> None:
         np.testing.assert_array_equal(given, policy.predict(x, ["a", "b", "c"]))
         many = policy.decide_many([frame, frame])
         assert {decision.arm for decision in many} <= set(names)
-        numbered: list[Any] = [pd.DataFrame(x), pl.DataFrame(x), pd.DataFrame(x, index=range(5, 8))]
+        numbered: list[Any] = [pd.DataFrame(x), pl.DataFrame(x)]
         for table in numbered:
             np.testing.assert_array_equal(policy.predict(table), policy.predict(x))
             assert policy.decide(table, key=1).arm in (0, 1, 2)
     bandit = rolin.Bandit(rolin.RoLinTS(n_features=2, seed=0))
     assert bandit.decide(frame).offered == tuple(names)
+
+
+def test_filtered_frames_keep_the_names_of_their_rows() -> None:
+    """The index names the arms, also where pandas makes it a range again."""
+    frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0, 4.0]})
+    policy = rolin.Uniform(n_features=1, seed=1)
+    for rows in ([0, 2, 3], [1, 2], [0, 2, 4], [3, 4]):
+        chosen = {policy.decide(frame.loc[rows]).arm for _ in range(60)}
+        assert chosen == set(rows)

@@ -221,7 +221,7 @@ def test_other_rewards_are_refused() -> None:
     policy = rolin.LogisticRoLinTS(n_features=1, seed=0)
     for yes in (1, 1.0, True, np.True_, np.float32(1)):
         policy.update("a", [0.5], yes)
-    with pytest.raises(InputError, match=r"reward=0\.5, expected 0 \(no\) or 1 \(yes\)"):
+    with pytest.raises(InputError, match=r"reward=0\.5, expected 0 or 1$"):
         policy.update("a", [0.5], 0.5)
     with pytest.raises(InputError, match=r"rewards\[2\] is -1\.0, expected 0 or 1"):
         policy.update_many(["a"] * 3, [[0.5]] * 3, [0, 1, -1])

@@ -420,7 +420,7 @@ def test_wrong_propensities_are_found(kind: str, rng: np.random.Generator) -> No
     assert offline.check_propensities(log).ok
     with pytest.warns(OverlapWarning, match="propensities are wrong"):
         report = offline.evaluate(bad, target)
-    assert str(report).endswith("The log is inconclusive.")
+    assert str(report).endswith("No verdict, because of the warnings marked with !.")
 
 
 def test_wrong_propensities_of_chosen_arms_are_found(rng: np.random.Generator) -> None:
@@ -572,7 +572,7 @@ def test_a_policy_that_has_learned_from_the_log_is_flattered(bandit: Bandit) -> 
         report = offline.evaluate(log, bandit)
     assert any("has learned from these decisions" in str(w.message) for w in said)
     assert report.notes
-    assert report.verdict == "The log is inconclusive."
+    assert report.verdict == "No verdict, because of the warnings marked with !."
     other = rolin.RoLinTS(n_features=2, seed=1)
     for i in range(30):  # alike, but not the same
         other.update(log.arms[i][log.chosen[i]], log.contexts[i][log.chosen[i]], log.rewards[i])

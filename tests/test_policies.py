@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import rolin
 from rolin import policies, testing
+from rolin.errors import Unsupported
 from rolin.model.draws import Scores
 from rolin.policies.candidates import Candidates
 from rolin.policies.keyed_random import Key
@@ -147,3 +148,50 @@ def test_normals_are_those_of_the_generator() -> None:
     for key in (0, "order-4711"):
         expected = policy.generator(key).standard_normal(5)
         np.testing.assert_array_equal(policy.normals(key, 5), expected)
+
+
+class _Inverted(rolin.RoLinTS):
+    """Prefers the arms that the draws speak against."""
+
+    def draws(self, n_arms: int, key: int | str) -> np.ndarray:
+        """Return the draws of Thompson sampling with the opposite sign."""
+        return -super().draws(n_arms, key)
+
+
+class _First(rolin.RoLinUCB):
+    """Chooses the first arm."""
+
+    def score(self, candidates: Candidates, key: int | str) -> Scores:
+        """Prefer arms by their order."""
+        return Scores(0, -np.arange(len(candidates.names), dtype=float)[None])
+
+
+@pytest.mark.parametrize("kind", [_Inverted, _First])
+def test_a_rule_of_ones_own_is_used_everywhere(kind: type[rolin.LinearPolicy]) -> None:
+    """An overridden rule holds for many decisions too, and inherited probabilities are not claimed."""
+    x = np.random.default_rng(5).normal(size=(20, 4, 2))
+    one, many = kind(n_features=2, seed=1), kind(n_features=2, seed=1)
+    assert [one.decide(rows).arm for rows in x] == [d.arm for d in many.decide_many(x)]
+    with pytest.raises(Unsupported, match="does not know its probabilities"):
+        one.probabilities(x[0])
+
+
+def test_inverted_draws_change_decisions() -> None:
+    """`RoLinTS` draws by `draws` once it is overridden."""
+    x = np.random.default_rng(5).normal(size=(30, 4, 2))
+    usual, inverted = rolin.RoLinTS(n_features=2, seed=1), _Inverted(n_features=2, seed=1)
+    assert [usual.decide(r).arm for r in x] != [inverted.decide(r).arm for r in x]
+
+
+def test_subclasses_that_pass_options_on_learn_scales_from_a_fit() -> None:
+    """`from_fit` knows the scales of the class that takes the options in the end."""
+
+    class Mine(rolin.RoLinTS):
+        """Takes any option."""
+
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+
+    x = np.random.default_rng(5).normal(size=(50, 2))
+    moments = rolin.Moments.of(["a", "b"] * 25, x, x.sum(axis=1))
+    assert Mine.from_fit(moments).learns_scales

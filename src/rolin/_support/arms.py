@@ -77,14 +77,11 @@ def canonical(name: Name) -> Name:
 
 
 def index_names(table: object) -> list[Name] | None:
-    """Return the index of a pandas data frame as names of arms.
-
-    Return `None` for anything else, and for a data frame whose index only numbers its rows.
-    """
+    """Return the index of a pandas data frame as names of arms, and `None` for anything else."""
     if not (hasattr(table, "columns") and hasattr(table, "iloc") and hasattr(table, "index")):
         return None
     index: Any = table.index
-    return None if type(index).__name__ == "RangeIndex" else list(index.tolist())
+    return list(index.tolist())
 
 
 class ArmIndex:

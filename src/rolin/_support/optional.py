@@ -21,5 +21,6 @@ def needs(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            f"this needs {error.name}, which is not installed; install it with python -m pip install 'rolin[{extra}]'"
+            f"this needs {error.name}, which is not installed; install the extra {extra!r} with "
+            f"python -m pip install 'rolin[{extra}]', or '.[{extra}]' in a checkout"
         ) from error

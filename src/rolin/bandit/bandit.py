@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import (
@@ -43,6 +42,7 @@ from rolin._support.checks import (
     text_of,
 )
 from rolin.bandit.explanation import Explanation, explain
+from rolin.bandit.new_ids import NewIds
 from rolin.bandit.requests import (
     ChangeFeatureMap,
     ChangeSettings,
@@ -84,7 +84,7 @@ from rolin.journal import Journal, open_journal
 from rolin.journal.base import Removal
 from rolin.journal.events import FeatureMapChanged, LoggedDecision
 from rolin.journal.folding import adaptive_of
-from rolin.journal.validation import LARGEST, check_names, listed, weight_of
+from rolin.journal.validation import LARGEST, check_names, listed, unknown_message, weight_of
 from rolin.logs.export import export, to_frame
 from rolin.logs.reader import past_decisions
 from rolin.logs.record import PastDecision, reread
@@ -102,7 +102,9 @@ __all__ = ["Bandit"]
 
 P = TypeVar("P", bound=Policy[Any])
 _EXPIRE_AT_ONCE = 1000  # arms that expire in one transaction
-_RECENT = 128  # decisions whose contexts are held in memory, so that explaining one encodes nothing
+_RECENT_BYTES = (
+    1 << 24
+)  # contexts of recent decisions in memory, so that explaining one encodes nothing
 
 
 class _Question(NamedTuple):
@@ -220,6 +222,8 @@ class Bandit(Generic[P]):
             settings["propensities"] = bool(propensities)
         if snapshot_every is not None:
             count_of("snapshot_every", snapshot_every, least=1)
+        if policy is None and journal is None:
+            raise ParameterError("Bandit() needs a policy, or the journal of an earlier bandit")
         if policy is None and isinstance(journal, (str, PathLike)) and not Path(journal).exists():
             raise JournalError(
                 f"there is no journal {journal}, expected a policy to begin one with"
@@ -239,11 +243,12 @@ class Bandit(Generic[P]):
             self.close()
             raise
         # Ids are unique across processes, and reproducible in a trial in memory.
-        self._token = secrets.token_hex(6) if self.journal.durable else f"{self.policy.seed:x}"
-        self._numbers = count(1)
+        token = secrets.token_hex(6) if self.journal.durable else f"{self.policy.seed:x}"
+        self._ids = NewIds(token, self.journal)
         # The last list of names, and the same as a tuple: callers mostly ask about the same arms again.
         self._names: tuple[Sequence[Name], tuple[Name, ...]] = ((), ())
         self._recent: deque[tuple[RecordedFeatures, tuple[int, ...]]] = deque()
+        self._recent_bytes = 0
 
     def _settle_feature_map(self, given: BaseFeatureMap | None) -> None:
         """Continue with the journal's feature map, or record the first one."""
@@ -308,7 +313,8 @@ class Bandit(Generic[P]):
             A mapping from arm to its vector of d features, or a (K, d) array. With a feature map, a mapping
             from arm to its raw features, a list of them, or a table of K rows.
         arms
-            Names of the K rows of an array, list or table; by default 0 … K - 1. Strings or integers.
+            Names of the K rows of an array, list or table: strings or integers. By default the index of a pandas
+            data frame, otherwise 0 … K - 1.
         situation
             With a feature map, the raw features that all arms share.
         id
@@ -372,11 +378,19 @@ class Bandit(Generic[P]):
     def _decide(
         self, questions: Sequence[_Question], top_k: int | None, exclude: Iterable[Name]
     ) -> list[LoggedDecision]:
-        excluded = as_excluded(exclude) or ()
+        with self._ids.taken_back_on_error():
+            request = self._chosen(questions, top_k, as_excluded(exclude) or ())
+        answer: list[LoggedDecision] = self._writer.submit(request)
+        return answer
+
+    def _chosen(
+        self, questions: Sequence[_Question], top_k: int | None, excluded: Collection[Name]
+    ) -> RecordDecisions:
+        """Choose an arm for every question, or look up the stored decision."""
         decisions: list[LoggedDecision] = []
         given_ids, stored = set(), set()
         for i, (contexts, arms, situation, given_id, given_person) in enumerate(questions):
-            id = self._new_id() if given_id is None else text_of("id", given_id)
+            id = self._ids.new() if given_id is None else text_of("id", given_id)
             person = None if given_person is None else text_of("person", given_person)
             decision = None
             if given_id is not None:
@@ -392,17 +406,7 @@ class Bandit(Generic[P]):
                         raise
                     raise type(error)(f"question {i}: {error}") from error
             decisions.append(decision)
-        answer: list[LoggedDecision] = self._writer.submit(
-            RecordDecisions(decisions, stored, given_ids)
-        )
-        return answer
-
-    def _new_id(self) -> str:
-        """Return an id that is not in use."""
-        while True:
-            id = f"{self._token}-{next(self._numbers)}"
-            if self.journal.durable or self.journal.decision(id) is None:
-                return id
+        return RecordDecisions(decisions, stored, given_ids)
 
     def _choose(
         self,
@@ -444,10 +448,13 @@ class Bandit(Generic[P]):
 
     def _remember(self, raw: RecordedFeatures, chosen: tuple[int, ...]) -> None:
         """Hold the contexts of recent decisions; of older ones, only those of the chosen arms."""
-        self._recent.append((raw, chosen))
-        if len(self._recent) > _RECENT:
-            old, rewarded = self._recent.popleft()
-            old.release(rewarded)
+        with self._state.lock:
+            self._recent.append((raw, chosen))
+            self._recent_bytes += raw.contexts().nbytes
+            while self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1:
+                old, rewarded = self._recent.popleft()
+                self._recent_bytes -= old.contexts().nbytes
+                old.release(rewarded)
 
     def _vectors(
         self, contexts: Any, arms: Any, situation: Any, excluded: Collection[Name] = ()
@@ -509,6 +516,8 @@ class Bandit(Generic[P]):
     def _record_rewards(self, rewards: Sequence[tuple[str, Any, Any, Any]]) -> None:
         checked = []
         for id, value, arm, weight in rewards:
+            if isinstance(id, LoggedDecision):
+                raise InputError(f"id={id!r} is a decision, expected its id: pass decision.id")
             r = reward_of("reward", value, self.policy)
             checked.append(Reward(text_of("id", id), r, arm, weight_of(weight)))
         self._writer.submit(RecordRewards(checked, self._now()))
@@ -737,9 +746,11 @@ class Bandit(Generic[P]):
             is read again. `"now"`: explain with what it knows now.
         """
         if not isinstance(decision, LoggedDecision):
+            if not isinstance(decision, str):
+                raise InputError(f"decision={decision!r}, expected a decision or its id")
             found = self.journal.decision(text_of("decision", decision))
             if found is None:
-                raise UnknownDecision(f"no decision has the id {decision!r}")
+                raise UnknownDecision(unknown_message(decision))
             decision = found
         return explain(self._state, self._writer.refresh, decision, arm, against, as_of)
 

@@ -351,7 +351,7 @@ def _parts(
 ) -> list[Part]:
     """Return the terms of an arm's vector by name; the intercept of the policy comes last."""
     if isinstance(decision.given, RecordedFeatures):
-        parts = decision.given.parts(index)
+        parts = decision.given.parts(index, x)
     else:
         parts = [Part(f"x{i}", int(i), float(x[i])) for i in np.flatnonzero(x)]
     if _has_intercept(policy):

@@ -27,7 +27,7 @@ from rolin.journal.events import (
     SettingsChanged,
 )
 from rolin.journal.folding import adaptive_of
-from rolin.journal.validation import conflict_message, rank_of
+from rolin.journal.validation import conflict_message, rank_of, unknown_message
 from rolin.logs.record import PastDecision
 from rolin.policies import Policy
 
@@ -190,7 +190,7 @@ def _record_rewards(request: RecordRewards, pending: Pending) -> Plan:
         value, weight = reward.value, reward.weight
         decision = pending.decision(reward.id)
         if decision is None:
-            raise UnknownDecision(f"no decision has the id {reward.id!r}")
+            raise UnknownDecision(unknown_message(reward.id))
         rank = rank_of(decision, reward.arm)
         known = pending.outcomes(reward.id).get(rank)
         if known is None:
@@ -226,6 +226,8 @@ def _import_decisions(request: ImportDecisions, pending: Pending) -> Plan:
             )
         if stored is None:
             here = decision._replace(version=pending.version, imported=True)
+            if here.raw is not None:
+                here.raw.release(here.chosen)
             pending.add(here)
             events.append(here)
             events += [

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin._support.arms import Name, canonical
+from rolin._support.arms import Name, canonical, index_names
 from rolin._support.checks import as_excluded, as_floats, as_names, count_of
 from rolin._support.compile import NOT_FINITE, TIE
 from rolin.catalogue import kernels
@@ -105,6 +105,7 @@ class Catalogue:
                 f"{policy!r} cannot choose from a catalogue whose contexts depend on the situation, expected joint "
                 "sampling, RoLinTS(…, sampling='joint'), or Greedy"
             )
+        arms = index_names(contexts) if arms is None else arms
         x = self._vectors(contexts, arms)
         names = Names(range(len(x)) if arms is None else _listed(arms))
         if len(names) != len(x):

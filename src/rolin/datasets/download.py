@@ -17,6 +17,7 @@ from os import PathLike
 from pathlib import Path, PurePosixPath
 
 from rolin._support.optional import needs
+from rolin._support.progress import check_progress
 from rolin.datasets.ratings import FILE_NAMES
 from rolin.errors import DataError, ParameterError
 
@@ -70,6 +71,7 @@ def fetch_movielens(
     GroupLens allows research but no redistribution, and asks you to cite:
     Harper & Konstan, *The MovieLens Datasets: History and Context*, ACM TiiS 5(4), 2015.
     """
+    check_progress(progress)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ParameterError(f"name={name!r}, expected letters, digits, dots and dashes")
     if url is None and name not in CHECKSUMS:

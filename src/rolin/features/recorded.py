@@ -29,7 +29,8 @@ _SCALARS = (np.bool_, np.integer, np.floating, np.str_)
 class RecordedFeatures:
     """The raw features of one decision: those of the arms that were offered, and those of the situation.
 
-    Contexts are encoded at most once, and held until `release`. Arrays are shared, not copied:
+    Contexts that are known are held until `release`; after that, and for a record that was read from JSON, they are encoded
+    when they are asked for. Arrays are shared, not copied:
     copy them before you write to them.
 
     Parameters
@@ -41,10 +42,10 @@ class RecordedFeatures:
     raw
         `{"situation": …, "arms": […]}`, as a dict or as JSON.
     contexts
-        (K, d): the contexts, if they are known; otherwise they are encoded when they are first needed.
+        (K, d): the contexts, if they are known.
     """
 
-    __slots__ = ("_contexts", "_raw", "_single", "arms", "feature_map")
+    __slots__ = ("_contexts", "_raw", "_retained", "arms", "feature_map")
 
     def __init__(
         self,
@@ -54,8 +55,8 @@ class RecordedFeatures:
         contexts: Floats | None = None,
     ) -> None:
         self.feature_map, self.arms, self._raw, self._contexts = feature_map, arms, raw, contexts
-        # Contexts of single arms, as long as not all are known.
-        self._single: dict[int, Floats] = {}
+        # Contexts of a few arms, after the others were released.
+        self._retained: dict[int, Floats] = {}
 
     @classmethod
     def record(
@@ -113,12 +114,11 @@ class RecordedFeatures:
         return self._contexts if self.feature_map.needs_vectors else None
 
     def contexts(self) -> Floats:
-        """Return the (K, d) contexts of all arms."""
+        """Return the (K, d) contexts of all arms; they are encoded again after `release`."""
         contexts = self._contexts
         if contexts is None:
             raw = self._parsed()
             contexts = self.feature_map.encode(raw["arms"], raw["situation"], self.arms)
-            self._contexts, self._single = contexts, {}
         return contexts
 
     def release(self, indices: Sequence[int]) -> None:
@@ -130,33 +130,46 @@ class RecordedFeatures:
             The arms whose contexts are retained.
         """
         contexts = self._contexts
-        if contexts is not None and not self.feature_map.needs_vectors:
-            self._single = {k: contexts[k].copy() for k in indices}
-            self._contexts = None
+        if contexts is None or self.feature_map.needs_vectors:
+            return
+        retained = {k: contexts[k].copy() for k in indices}
+        for context in retained.values():
+            context.flags.writeable = False  # a record is never changed
+        # In this order, so that another thread always finds one of the two.
+        self._retained, self._contexts = retained, None
 
     def context(self, k: int) -> Floats:
-        """Return the (d,) context of the arm with index k; if all are unknown, only this one is encoded."""
+        """Return the (d,) context of the arm with index k; only this one is encoded if it was not retained."""
         contexts = self._contexts
         if contexts is not None:
             row: Floats = contexts[k]
             return row
-        single = self._single.get(k)
-        if single is None:
-            raw, arm = self._parsed(), self.arms[k]
-            single = self.feature_map.encode([raw["arms"][k]], raw["situation"], [arm])[0]
-            self._single[k] = single
-        return single
+        retained = self._retained.get(k)
+        if retained is not None:
+            return retained
+        raw, arm = self._parsed(), self.arms[k]
+        found: Floats = self.feature_map.encode([raw["arms"][k]], raw["situation"], [arm])[0]
+        return found
 
     def contexts_of(self, indices: Sequence[int]) -> Floats:
         """Return the (n, d) contexts of several arms."""
-        if self._contexts is None and all(k in self._single for k in indices):
-            return np.array([self._single[k] for k in indices])
+        retained = self._retained
+        if self._contexts is None and all(k in retained for k in indices):
+            return np.array([retained[k] for k in indices])
         return self.contexts()[list(indices)]
 
-    def parts(self, k: int) -> list[Part]:
-        """Return the named terms of the context of the arm with index k."""
-        context = self.context(k)
+    def parts(self, k: int, context: Floats | None = None) -> list[Part]:
+        """Return the named terms of the context of the arm with index k.
+
+        Parameters
+        ----------
+        k
+            Index of the arm.
+        context
+            Its (d,) context, if it is known; otherwise it is encoded if necessary.
+        """
         raw = self._parsed()
+        context = self.context(k) if context is None else context
         return self.feature_map.parts(raw["arms"][k], raw["situation"], self.arms[k], context)
 
     def to_json(self) -> str:

@@ -17,6 +17,7 @@ __all__ = [
     "listed",
     "offered_index",
     "rank_of",
+    "unknown_message",
     "weight_of",
 ]
 
@@ -55,7 +56,12 @@ def conflict_message(known: Outcome, value: float, weight: float) -> str:
             f"decision {known.id!r} has a reward of {value} with weight {known.weight}, but now with "
             f"weight {weight}"
         )
-    return f"decision {known.id!r} has a reward of {known.value}, but now {value} was reported"
+    return f"decision {known.id!r} has a reward of {known.value}, but now {value} was reported; the first reward counts"
+
+
+def unknown_message(id: str) -> str:
+    """Return the message for an id that no decision has."""
+    return f"no decision has the id {id!r}: it was never made, was erased, or belongs to another journal"
 
 
 def weight_of(value: object) -> float:

@@ -167,7 +167,10 @@ class Learner(ABC):
             x = x if type(x) is SparseContexts else as_floats("contexts", x)
         shape = x.shape
         if len(shape) != 2 or shape[1] != self.n_features:
-            raise ShapeError(f"contexts has shape {shape}, expected (K, {self.n_features})")
+            raise ShapeError(
+                f"contexts has shape {shape}, expected (K, {self.n_features}): one row per arm, one "
+                "column per feature"
+            )
         if arms is None:
             found = self._index.find(range(shape[0]))
         else:

@@ -117,5 +117,5 @@ def _outcome(reward: object) -> float:
     """Return a reward as 0.0 or 1.0, and reject all others."""
     outcome = reward if type(reward) is float else number_of("reward", reward)
     if outcome not in (0.0, 1.0):
-        raise InputError(f"reward={reward!r}, expected 0 (no) or 1 (yes)")
+        raise InputError(f"reward={reward!r}, expected 0 or 1")
     return outcome

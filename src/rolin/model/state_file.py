@@ -42,6 +42,7 @@ __all__ = [
 
 FORMAT = "rolin-state"
 VERSION = 1
+_SQLITE = b"SQLite format 3\0"
 MOMENTS = "Moments"
 """The name of the policy in a file that holds moments instead of a policy."""
 FOLDED = "folded"
@@ -100,6 +101,10 @@ def read(path: str | PathLike[str]) -> State:
 
 def unpack(data: bytes, source: str) -> State:
     """Return the state that `pack` packed; raise `StateFileError` with the name of the source."""
+    if data.startswith(_SQLITE):
+        raise StateFileError(
+            f"{source} is an SQLite file, not a state file: rolin.Bandit(journal=…) opens a journal"
+        )
     try:
         length = int.from_bytes(data[:8], "little")
         metadata = json.loads(data[8 : 8 + length]).get("__metadata__") or {}
@@ -128,7 +133,7 @@ def unpack(data: bytes, source: str) -> State:
     except (
         SafetensorError, KeyError, TypeError, AttributeError, ValueError, RecursionError
     ) as error:  # fmt: skip
-        raise StateFileError(f"{source} is not a state of rolin, or is damaged: {error}") from error
+        raise StateFileError(f"{source} is not a state file of rolin, or is damaged") from error
 
 
 def _digest(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:

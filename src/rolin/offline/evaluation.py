@@ -183,7 +183,7 @@ class Evaluation:
         """The conclusion in one sentence, by the doubly robust estimate (DR)."""
         e, percent = self["DR"], f"{100 * self.level:g} %"
         if self.notes:
-            return "The log is inconclusive."
+            return "No verdict, because of the warnings marked with !."
         nothing = 1e-9 * max(abs(self.logged.value), abs(e.value))
         if e.gain_low <= nothing and e.gain_high >= -nothing:
             return f"By DR, no difference to the log is detected ({e.gain_low:.3g} to {e.gain_high:.3g}, {percent})."

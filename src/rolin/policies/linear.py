@@ -96,6 +96,18 @@ class LinearPolicy(Policy[Posterior]):
         )
         if changed:
             cls.rule = "own"
+            cls._drop_inherited_shortcuts()
+
+    @classmethod
+    def _drop_inherited_shortcuts(cls) -> None:
+        """Replace inherited methods that compute with a rule that the class has overridden."""
+        draws, score = _first_with("draws", cls), _first_with("score", cls)
+        if draws < score:
+            cls.score = LinearPolicy.score  # type: ignore[method-assign]  # which uses `draws`
+        if _first_with("score_many", cls) > min(draws, score):
+            cls.score_many = Policy.score_many  # type: ignore[method-assign]  # one by one
+        if _first_with("first_probabilities", cls) > min(draws, score):
+            cls.first_probabilities = Policy.first_probabilities  # type: ignore[method-assign]  # unknown
 
     def __init__(
         self,

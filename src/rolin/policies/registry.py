@@ -12,7 +12,7 @@ from os import PathLike
 from typing import Any, TypeVar, overload
 
 from rolin import policies
-from rolin.errors import StateFileError
+from rolin.errors import ParameterError, StateFileError
 from rolin.model import state_file
 from rolin.policies.base import Policy
 from rolin.policies.rolin_ts import RoLinTS
@@ -70,6 +70,8 @@ def load(
     FileNotFoundError
         If there is no such file.
     """
+    if not (isinstance(kind, type) and issubclass(kind, Policy)):
+        raise ParameterError(f"kind={kind!r}, expected a class such as rolin.RoLinTS")
     state = state_file.read(path)
     known = find()
     if is_fit(state):
@@ -79,9 +81,8 @@ def load(
         )
     if state.policy not in known or not issubclass(known[state.policy], kind):
         expected = sorted(name for name, policy in known.items() if issubclass(policy, kind))
-        raise StateFileError(
-            f"{path} holds a {state.policy}, expected one of {', '.join(expected)}"
-        )
+        one = f"a {expected[0]}" if len(expected) == 1 else f"one of {', '.join(expected)}"
+        raise StateFileError(f"{path} holds a {state.policy}, expected {one}")
     if seed is not None:
         state = state._replace(settings={**state.settings, "seed": seed})
     return known[state.policy].from_state(state)

@@ -93,7 +93,9 @@ def options_for(
     options = dict(given)
     if evidence.intercept_std is not None:
         options.setdefault("intercept_std", evidence.intercept_std)
-    missing = [name for name in _SCALES if name in (options_of(policy) or ()) and name not in given]
+    # A class that takes any option passes it on to the next one.
+    known = next((names for base in policy.__mro__ if (names := options_of(base)) is not None), [])
+    missing = [name for name in _SCALES if name in known and name not in given]
     if unset == "estimate" and missing:
         prior = Scales(intercept_std=options.get("intercept_std"))
         found = estimate_scales(evidence.moments, prior=prior).scales

@@ -1,0 +1,54 @@
+"""Ids for decisions whose callers give none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rolin.journal import Journal
+
+__all__ = ["NewIds"]
+
+
+class NewIds:
+    """Numbered ids, such as `"7-1"` and `"7-2"`.
+
+    An id is also the key of a decision's random numbers, so a rejected call must not use one up.
+
+    Parameters
+    ----------
+    token
+        The first part of every id.
+    journal
+        Ids that it already holds are skipped if it is in memory. The tokens of durable journals are random.
+    """
+
+    def __init__(self, token: str, journal: Journal) -> None:
+        self._token, self._journal = token, journal
+        self._next = 1
+        self._lock = threading.Lock()
+        self._own = threading.local()
+
+    def new(self) -> str:
+        """Return an id that is not in use."""
+        while True:
+            with self._lock:
+                id = f"{self._token}-{self._next}"
+                self._next += 1
+                self._own.used = getattr(self._own, "used", 0) + 1
+            if self._journal.durable or self._journal.decision(id) is None:
+                return id
+
+    @contextmanager
+    def taken_back_on_error(self) -> Iterator[None]:
+        """Take back the ids of the block if it raises, unless another thread has used ids meanwhile."""
+        with self._lock:
+            first, self._own.used = self._next, 0
+        try:
+            yield
+        except BaseException:
+            with self._lock:
+                if self._next == first + self._own.used:
+                    self._next = first
+            raise

@@ -24,6 +24,8 @@ settings.register_profile(
 )
 settings.load_profile("rolin")
 
+# Failed assertions of shared helpers show their values, as those of test modules do.
+pytest.register_assert_rewrite("support")
 
 # `make coverage` runs the kernels as Python, which is about a hundred times slower.
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"

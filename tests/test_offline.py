@@ -30,10 +30,10 @@ from rolin.model.draws import Scores
 from rolin.offline import DecisionLog
 from rolin.offline.estimators import groups_of, standard_error
 from rolin.offline.reward_model import default_model, fitted, mean_rewards, value_variance
-from test_bandit import Clock, play
+from support.bandits import Clock, play
+from support.files import open_bandit_files
 
 Floats = NDArray[np.float64]
-
 K, D = 5, 3
 THETA = np.array([0.5, -0.3, 0.2])
 EFFECT = np.array([0.3, -0.2, 0.0, 0.1, -0.4])
@@ -725,25 +725,6 @@ def test_plain_tables_offer_all_arms(rng: np.random.Generator) -> None:
         offline.read(frame, features=["hour"], arm_features={0: [1.0], 1: [1.0]})
     with pytest.raises(DataError, match="not vectors of one length"):
         offline.read(frame, features=["hour"], arm_features={0: [1.0], 1: [1.0, 2.0], 2: [1.0]})
-
-
-def open_bandit_files(folder: Path, rng: np.random.Generator, n: int = 400) -> Path:
-    """Make a campaign of 6 items in the format of the Open Bandit Dataset."""
-    folder.mkdir(parents=True)
-    items = pd.DataFrame(
-        {"item_id": range(6), "item_feature_0": rng.normal(size=6)}
-        | {f"item_feature_{i}": rng.choice(["1f3a9c", "77b0de"], 6) for i in (1, 2, 3)}
-    )
-    items.to_csv(folder / "item_context.csv")
-    rows = pd.DataFrame({
-        "timestamp": "2019-11-24 00:00:34.762830+00:00", "item_id": rng.integers(0, 6, n),
-        "position": rng.integers(1, 4, n), "click": rng.integers(0, 2, n), "propensity_score": 1 / 6,
-        **{f"user_feature_{i}": rng.choice(["81ce12", "03a564"], n) for i in range(4)},
-    })  # fmt: skip
-    for item in range(6):
-        rows[f"user-item_affinity_{item}"] = rng.integers(0, 3, n).astype(float)
-    rows.to_csv(folder / "all.csv")
-    return folder
 
 
 def test_open_bandit_logs_are_read(rng: np.random.Generator, tmp_path: Path) -> None:

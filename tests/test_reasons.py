@@ -21,7 +21,6 @@ import pytest
 from sklearn.feature_extraction import DictVectorizer
 
 import rolin
-from oracles import Dense, History
 from rolin import Bandit, FeatureMap, Policy, offline, policies
 from rolin.errors import (
     ArmError,
@@ -41,7 +40,8 @@ from rolin.logs.dsjson import read_dsjson
 from rolin.logs.export import to_frame
 from rolin.logs.record import read_journal
 from rolin.testing.problems import reward_for
-from test_bandit import Clock
+from support.bandits import Clock
+from support.oracles import Dense, History
 
 FEATURES = FeatureMap(
     {"device": Category(["phone", "desktop"]), "hour": Number(center=12.0, scale=6.0)},

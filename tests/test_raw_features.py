@@ -7,7 +7,7 @@ import json
 import math
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -34,7 +34,7 @@ from rolin.errors import (
     Unsupported,
 )
 from rolin.features import Boolean, Category, HashedFeatures, Number, SklearnFeatureMap, Tags
-from rolin.journal import Journal, MemoryJournal, SQLiteJournal
+from rolin.journal import Journal
 from rolin.journal.folding import load_policy, state_bytes
 from rolin.logs.dsjson import read_dsjson
 from rolin.logs.export import to_frame
@@ -62,14 +62,6 @@ POLICIES = {
     "joint": lambda d: rolin.RoLinTS(n_features=d, sampling="joint", seed=7),
     "logistic that learns": lambda d: rolin.LogisticRoLinTS(n_features=d, arm_std="learn", seed=7),
 }
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
-    """A journal of every kind."""
-    made = MemoryJournal() if request.param == "memory" else SQLiteJournal(tmp_path / "j.db")
-    with made:
-        yield made
 
 
 def question(rng: np.random.Generator) -> tuple[dict[Any, dict[str, Any]], dict[str, Any]]:

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 import rolin
 from rolin import Bandit
 from rolin.cli import main
+from rolin.features import FeatureMap
 from rolin.journal import Journal, MemoryJournal, SQLiteJournal
 
 # Deadlines measure the machine, not the code; the first call of a kernel compiles it.
@@ -30,7 +31,9 @@ settings.load_profile("rolin")
 
 # Failed assertions of shared helpers show their values, as those of test modules do.
 pytest.register_assert_rewrite("support")
-from support.bandits import Clock  # noqa: E402  # pytest only rewrites what is imported later
+# Imported here, because pytest does not rewrite what was imported before.
+from support.bandits import Clock  # noqa: E402
+from support.feature_maps import ARM, SITUATION  # noqa: E402
 
 # `make coverage` runs the kernels as Python, which is about a hundred times slower.
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -91,6 +94,12 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
 def bandit(journal: Journal) -> Bandit:
     """A new bandit with a clock that stands still."""
     return Bandit(rolin.RoLinTS(n_features=2, seed=7), journal=journal, clock=Clock())
+
+
+@pytest.fixture
+def features() -> FeatureMap:
+    """A map with every kind of field."""
+    return FeatureMap(SITUATION, ARM)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import numpy as np
 import rolin
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from oracles import Exact, History
+from support.oracles import Exact, History
 
 N_ARMS = 20
 CHUNK = 20_000

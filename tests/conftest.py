@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+import rolin
+from rolin import Bandit
 from rolin.cli import main
+from rolin.features import FeatureMap
+from rolin.journal import Journal, MemoryJournal, SQLiteJournal
 
 # Deadlines measure the machine, not the code; the first call of a kernel compiles it.
 settings.register_profile(
@@ -24,6 +29,11 @@ settings.register_profile(
 )
 settings.load_profile("rolin")
 
+# Failed assertions of shared helpers show their values, as those of test modules do.
+pytest.register_assert_rewrite("support")
+# Imported here, because pytest does not rewrite what was imported before.
+from support.bandits import Clock  # noqa: E402
+from support.feature_maps import ARM, SITUATION  # noqa: E402
 
 # `make coverage` runs the kernels as Python, which is about a hundred times slower.
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -70,6 +80,26 @@ def seed() -> int:
 def rng(seed: int) -> np.random.Generator:
     """A generator for the data of a test."""
     return np.random.default_rng(seed)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+    """A journal of every kind."""
+    made = MemoryJournal() if request.param == "memory" else SQLiteJournal(tmp_path / "j.db")
+    with made:
+        yield made
+
+
+@pytest.fixture
+def bandit(journal: Journal) -> Bandit:
+    """A new bandit with a clock that stands still."""
+    return Bandit(rolin.RoLinTS(n_features=2, seed=7), journal=journal, clock=Clock())
+
+
+@pytest.fixture
+def features() -> FeatureMap:
+    """A map with every kind of field."""
+    return FeatureMap(SITUATION, ARM)
 
 
 @pytest.fixture

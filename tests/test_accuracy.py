@@ -1,7 +1,7 @@
 """Numerical health: a million updates on hard features, against exact sums of the raw data.
 
 All numbers are dyadic, so the oracle's sums are exact and its algebra runs in extended
-precision (`oracles.Exact`). The bound of 1e-9 holds for the running posterior and for the one
+precision (`support.oracles.Exact`). The bound of 1e-9 holds for the running posterior and for the one
 rebuilt from its moments.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oracles import Exact, History
 from rolin import Moments, Posterior, Scales
+from support.oracles import Exact, History
 
 Array = NDArray[np.float64]
 N = 1_000_000

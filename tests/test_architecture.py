@@ -1,4 +1,4 @@
-"""The rules of the folder listing: packages do not reach into each other, names do not hide modules."""
+"""Packages do not reach into each other, names do not hide modules, and test files stay small and separate."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from collections import defaultdict
 from pathlib import Path
 
 import rolin
 
 SOURCE = Path(rolin.__file__).parent
+TESTS = Path(__file__).parent
+MAX_LINES = 600  # of a test file; a longer one tests more than one behavior
 # Private by name only: the documented methods of named tuples.
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}
 
@@ -110,3 +113,39 @@ def test_no_name_hides_a_module() -> None:
 def test_only_packages_lie_at_the_top() -> None:
     """Every module has a package; only `errors` is shared by all."""
     assert {path.name for path in SOURCE.glob("*.py")} == {"__init__.py", "errors.py"}
+
+
+def imported_tests(text: str, modules: set[str]) -> list[str]:
+    """Return the test modules that a file imports, also in code that it passes to a process."""
+    imports = re.findall(r"^[\s\"']*(?:from|import)\s.*", text, flags=re.MULTILINE)
+    return [name for line in imports for name in re.findall(r"\w+", line) if name in modules]
+
+
+def test_no_test_module_imports_another() -> None:
+    """What several test modules share is in `tests/support`."""
+    files = sorted(TESTS.rglob("*.py"))
+    modules = {path.stem for path in files if path.stem.startswith("test_")}
+    found = [
+        f"{path.relative_to(TESTS)} imports {name}"
+        for path in files
+        for name in imported_tests(path.read_text(encoding="utf-8"), modules)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_imports_of_test_modules_are_found() -> None:
+    """The check above sees every form of an import, and no other use of the name."""
+    text = (
+        "from test_a import x\n    import os, test_b as b\n'from tests.test_c import y'\n"
+        "import test_another\nfiles = ['test_a.py']\n"
+    )
+    assert imported_tests(text, {"test_a", "test_b", "test_c"}) == ["test_a", "test_b", "test_c"]
+
+
+def test_no_test_file_is_too_long() -> None:
+    """A file that grows too long is split by behavior."""
+    lengths = {
+        str(path.relative_to(TESTS)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in sorted(TESTS.rglob("*.py"))
+    }
+    assert not {name: lines for name, lines in lengths.items() if lines > MAX_LINES}

@@ -23,7 +23,7 @@ import scipy.sparse
 import rolin
 from rolin import policies
 from rolin.model import sparse
-from test_offline import open_bandit_files
+from support.files import open_bandit_files
 
 ROOT = Path(__file__).parent.parent
 PAGES = [

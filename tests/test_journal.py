@@ -33,6 +33,7 @@ from rolin.journal.events import (
 )
 from rolin.journal.group_commit import GroupCommit
 from rolin.model.scales import Scales
+from support.journals import decided, same
 
 Make = Callable[[], Journal]
 
@@ -44,14 +45,6 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
     made.begin(b"origin", "digest")
     with made:
         yield made
-
-
-def decided(id: str, time: float = 1.0, places: int = 1, **more: Any) -> LoggedDecision:
-    """A decision among three arms."""
-    fields: dict[str, Any] = {"propensities": np.array([0.2, 0.3, 0.5]), "version": 0} | more
-    return LoggedDecision(
-        id, time, ("a", 2, "c"), np.arange(6.0).reshape(3, 2), (2, 0, 1)[:places], **fields
-    )
 
 
 def rewarded(id: str, place: int = 0, time: float = 2.0, value: float = 1.0) -> Outcome:
@@ -73,15 +66,6 @@ EVENTS: list[Event] = [
     ArmRestored(6.0, "2", with_past=False),
     SettingsChanged(7.0, 0.1, 1 / 3, propensities=False),
 ]
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two events are equal, of the same types, to the bit."""
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
-    if isinstance(a, (tuple, list)) and not isinstance(a, str):
-        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    return type(a) is type(b) and repr(a) == repr(b)
 
 
 def test_what_is_written_is_read(journal: Journal) -> None:
@@ -460,7 +444,7 @@ import resource, signal, sys
 sys.path.insert(0, sys.argv[2])
 from rolin.errors import JournalError
 from rolin.journal import SQLiteJournal
-from test_journal import decided
+from support.journals import decided
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 journal = SQLiteJournal(sys.argv[1])
 journal.begin(b"origin", "digest")

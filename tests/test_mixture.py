@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import multivariate_t
 
 import rolin
-from oracles import random_history
 from rolin.model.mixture import Mixture
+from support.oracles import random_history
 
 GUESS = rolin.Scales(noise_std=2.0, arm_std=0.6, coef_std=(1.0, 3.0), coef_mean=0.3)
 

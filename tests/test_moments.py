@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oracles import History, random_history
 from rolin import Moments, errors
+from support.oracles import History, random_history
 
 
 def moments_of(history: History, part: slice = slice(None)) -> Moments:

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rolin
-from oracles import Dense, History, random_history
 from rolin import Moments, Posterior, Scales
 from rolin.model import posterior as posterior_module
 from rolin.policies.naive import DensePosterior
+from support.oracles import Dense, History, random_history
 
 positive = st.floats(0.05, 20.0)
 

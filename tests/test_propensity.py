@@ -13,9 +13,9 @@ from scipy.integrate import quad
 from scipy.stats import chi2, norm
 
 import rolin
-from oracles import random_history
 from rolin.policies.naive import DensePosterior
 from rolin.policies.propensity import highest_of_normals, noise_nodes
+from support.oracles import random_history
 
 
 def trained(kind: Any, rng: np.random.Generator, **options: Any) -> Any:

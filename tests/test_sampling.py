@@ -14,11 +14,11 @@ from scipy import sparse
 from scipy.stats import norm
 
 import rolin
-from oracles import Dense, random_history
 from rolin import Posterior, Scales, policies
 from rolin.errors import NotFiniteError, ShapeError
 from rolin.model.draws import Sampling
 from rolin.model.sparse import SparseContexts
+from support.oracles import Dense, random_history
 
 SE = 6.0
 N = 40_000

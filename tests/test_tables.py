@@ -28,8 +28,8 @@ from rolin.logs.export import export, to_frame
 from rolin.logs.reader import past_decisions
 from rolin.logs.record import COLUMNS, read_journal
 from rolin.logs.tables import read_decisions
-from test_bandit import POLICIES, Clock, play
-from test_journal import same
+from support.bandits import POLICIES, Clock, play
+from support.journals import same
 
 
 @pytest.fixture

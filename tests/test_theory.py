@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import norm
 
 import rolin
-from oracles import Dense, History
 from rolin import Scales, errors
 from rolin.model.theory import bayes_regret_bound
+from support.oracles import Dense, History
 
 
 def test_by_hand() -> None:

@@ -13,16 +13,16 @@ ENGINES := .engines-venv
 .PHONY: help demo test test-slow test-engines coverage check format docs bench accuracy clean
 
 help:
-	@echo "make demo      Figure 1 of the paper with few runs: a table, a figure, the claims (under a minute)"
+	@echo "make demo      Figure 1 of the paper with few runs: a table, a figure, the claims (about a minute, after the installation)"
 	@echo "make test      lint, types, layers and tests (a few minutes)"
-	@echo "make test-slow the same tests with more repetitions, for sharper statistical bounds (a few minutes)"
-	@echo "make coverage  which lines the tests run, with the kernels interpreted"
+	@echo "make test-slow only the slow tests, with more repetitions for sharper statistical bounds (about 5 minutes)"
+	@echo "make coverage  which lines the tests run, with the kernels interpreted (tens of minutes)"
 	@echo "make test-engines  the same work on real Dask, Ray and Spark on this machine (installs them, and Java if there is none)"
 	@echo "make check     lint, types and layers only"
 	@echo "make format    let ruff format and fix what it can"
 	@echo "make docs      write the reference from the docstrings, and build the site into site/"
-	@echo "make bench     time rolin beside other libraries (installs them; some minutes)"
-	@echo "make accuracy  a million updates against extended precision, d up to 1000 (a quarter of an hour)"
+	@echo "make bench     time rolin beside other libraries (installs them; several minutes)"
+	@echo "make accuracy  a million updates against extended precision, d up to 1000 (15 minutes)"
 	@echo "make clean     remove environments and what was built"
 
 $(VENV)/bin/python:

@@ -390,7 +390,7 @@ def test_the_tables_of_calls_are_true(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(said) == set(policies.find())
     for name, kind in policies.find().items():
         assert said[name] == calls_of(kind, monkeypatch), name
-    shared = (ROOT / "docs/explanation/policies.md").read_text().split("these calls: ")[1]
+    shared = (ROOT / "docs/explanation/policies.md").read_text().split("these methods: ")[1]
     for call in re.findall(r"`(\w+)`", shared.split("\n")[0]):
         for kind in policies.find().values():
             assert callable(getattr(kind, call)), call

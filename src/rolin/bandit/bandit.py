@@ -342,24 +342,24 @@ class Bandit(Generic[P]):
         top_k: int | None = None,
         exclude: Iterable[Name] = (),
     ) -> list[LoggedDecision]:
-        """Make one decision per question; all of them are recorded, or none.
+        """Make one decision per set of candidates; all of them are recorded, or none.
 
         Parameters
         ----------
         contexts
             A (B, K, d) array, or a list of what `decide` takes.
         arms
-            Names of the K rows of each array, the same for all questions.
+            Names of the K rows of each array, the same for all decisions.
         situations
-            As for `decide`, one per question.
+            As for `decide`, one per decision.
         ids
-            As for `decide`, one per question.
+            As for `decide`, one per decision.
         people
-            As for `decide`, one per question.
+            As for `decide`, one per decision.
         top_k
-            As for `decide`, the same for all questions.
+            As for `decide`, the same for all decisions.
         exclude
-            As for `decide`, the same for all questions.
+            As for `decide`, the same for all decisions.
         """
         each = listed("contexts", contexts)
         n = len(each)

@@ -21,9 +21,7 @@ def _data() -> None:
 
 @app.command()
 def movielens(
-    out: Annotated[Path, typer.Option(help="Folder in which the data set gets a folder.")] = Path(
-        "data"
-    ),
+    out: Annotated[Path, typer.Option(help="Parent folder of the data set.")] = Path("data"),
     name: Annotated[
         Literal["ml-1m", "ml-100k"], typer.Option(help="Name of the data set.")
     ] = "ml-1m",

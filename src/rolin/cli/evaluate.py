@@ -42,7 +42,8 @@ def run(
     missing: Annotated[
         str,
         typer.Option(
-            help="Decisions without a reward: refuse the log, drop them, or a number to count instead."
+            metavar="refuse|drop|NUMBER",
+            help="Decisions without a reward: refuse the log, drop them, or a number to count instead.",
         ),
     ] = "refuse",
     first_rank: Annotated[

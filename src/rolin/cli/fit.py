@@ -43,7 +43,8 @@ def run(
     missing: Annotated[
         str,
         typer.Option(
-            help="Rows without a reward: refuse the log, drop them, or a number to count instead."
+            metavar="refuse|drop|NUMBER",
+            help="Rows without a reward: refuse the log, drop them, or a number to count instead.",
         ),
     ] = "refuse",
     intercept_std: Annotated[

@@ -53,21 +53,22 @@ def show(journal: JournalFile) -> None:
         ]
     typer.echo(f"policy     {policy!r}")
     _, floor, share, propensities = settings[-1] if settings else SettingsChanged(0.0)
-    typer.echo(f"settings   floor {floor:g}, control_share {share:g}, propensities {propensities}")
+    typer.echo(f"bandit     floor {floor:g}, control_share {share:g}, propensities {propensities}")
     if policy.feature_map is not None:
         typer.echo(f"feature map {policy.feature_map!r}")
     typer.echo(f"events     {version}")
     if header.first:
         typer.echo(f"erased     some of the events up to {header.first}")
-    for kind, n in kinds.most_common():
-        typer.echo(f"{kind:<10} {n}")
-    typer.echo(f"{'waiting':<10} {waiting}")
+    typer.echo(f"waiting    {waiting} decisions without an outcome")
     if times:
         first, last = (
             datetime.fromtimestamp(t, UTC).isoformat(" ", "seconds")
             for t in (min(times), max(times))
         )
         typer.echo(f"from       {first}\nto         {last}")
+    typer.echo("\nevents by kind")
+    for kind, n in kinds.most_common():
+        typer.echo(f"  {kind:<10} {n}")
 
 
 @app.command()

@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 Method = Literal["map", "reml", "ml", "moments", "moments-as-printed"]
+"""How scales are learned; [`estimate_scales`][rolin.model.estimate_scales] explains each value."""
 Learned = Literal["noise_std", "arm_std", "coef_std"]
 
 

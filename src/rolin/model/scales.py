@@ -36,7 +36,7 @@ Learn = Literal["learn"]
 Scale = float | Learn | tuple[Learn, float]
 """A number; or `"learn"`, or `("learn", 0.5)` to start with 0.5."""
 CoefScale = Numbers | Learn | tuple[Learn, Numbers]
-"""The same, with one number for all features or one per feature."""
+"""A `Scale`, with one number for all features or one per feature."""
 
 
 def guess_of(name: str, value: object, default: float) -> tuple[Any, bool]:

@@ -53,7 +53,7 @@ def movielens_readings(
     sampling: Sampling = "marginal",
     seed: int = 0,
 ) -> Experiment:
-    """Figure 2, first panel, with other factorizations and other settings of hLinUCB."""
+    """Figure 2, first panel, with alternative factorizations and alternative settings of hLinUCB."""
     ratings = read_ratings(data)
     agent: dict[str, Any] = {"n_features": RANK, "noise_std": NOISE_STD, "sampling": sampling}
     hidden: dict[str, MakePolicy] = {

@@ -33,7 +33,7 @@ __all__ = ["readings"]
 def readings(
     *, rounds: int | None = None, contexts: Contexts = "fresh", sampling: Sampling = "marginal"
 ) -> Experiment:
-    """Figure 1 with other settings of hLinUCB and Safe-FALCON, which the paper does not state."""
+    """Figure 1 with alternative settings of hLinUCB and Safe-FALCON, which the paper does not state."""
     rounds = ROUNDS if rounds is None else rounds
     bold = math.sqrt(2.0 * math.log(rounds))
     explorations: dict[str, dict[str, Any]] = {

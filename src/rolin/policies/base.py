@@ -202,19 +202,19 @@ class Policy(ABC, Generic[Model]):
         top_k: int | None = None,
         exclude: Iterable[Name] = (),
     ) -> list[Decision]:
-        """Make one decision per question: the same decisions as `decide` one after the other, but faster.
+        """Make one decision per set of candidates: the same as calls of `decide` in a row, but faster.
 
         Parameters
         ----------
         contexts
             A (B, K, d) array, or a list whose items are what `decide` takes.
         arms
-            The K names, the same for all questions; or a list with one list of names per question
+            The K names, the same for all decisions; or a list with one list of names per decision
             (a tuple is a name). By default as for `decide`.
         top_k
-            As for `decide`, the same for all questions.
+            As for `decide`, the same for all decisions.
         exclude
-            As for `decide`, the same for all questions.
+            As for `decide`, the same for all decisions.
         """
         questions = ask_many(self._model, contexts, arms, exclude)
         if top_k is not None:
@@ -339,9 +339,9 @@ class Policy(ABC, Generic[Model]):
         self._model.observe_many(arms, contexts, rewards, weights)
 
     def remove_arm(self, arm: Name) -> None:
-        """Remove an arm: to offer it is an error until it is restored.
+        """Remove an arm: offering it raises `ArmError` until it is restored.
 
-        What it taught about the coefficients stays, and late rewards for it are still learned from.
+        The coefficients keep what they learned from it, and late rewards for it still count.
 
         Parameters
         ----------
@@ -430,7 +430,7 @@ class Policy(ABC, Generic[Model]):
 
     @property
     def new_arms_are_equal(self) -> bool:
-        """Whether arms without rewards score the same, on average, in the same context."""
+        """Whether two new arms with the same context have the same score distribution."""
         return True
 
     exact = True

@@ -162,7 +162,7 @@ class BayesRoLinTS(Policy[Mixture]):
         return diagnose(self.moments, prior=self._model.guess, feature_names=names)
 
     def decay(self, factor: float) -> None:
-        """Forget by the clock: multiply all evidence by a factor.
+        """Forget old rewards: multiply all evidence by a factor; call it at regular intervals.
 
         Parameters
         ----------

@@ -81,7 +81,7 @@ class LinearPolicy(Policy[Posterior]):
       With n = `posterior.size`, the first n of `normals(key, n + n_arms)` draw the coefficients and the others the
       effects.
     - `"draws"`: mean + draw · std, with any numbers from `draws(n_arms, key)`. The default of a new policy.
-    - `"own"`: a rule of its own, which only `score` knows.
+    - `"own"`: a custom rule, implemented in `score`.
 
     A class that overrides `score` has the rule `"own"`. So has one that overrides `draws` of a policy that has
     declared its rule. A class may declare another rule by setting `rule` itself.
@@ -250,7 +250,7 @@ class LinearPolicy(Policy[Posterior]):
         return self._model.half_life if isinstance(self._model, Adaptive) else None
 
     def decay(self, factor: float) -> None:
-        """Forget by the clock: multiply all evidence by a factor.
+        """Forget old rewards: multiply all evidence by a factor; call it at regular intervals.
 
         The prior stays, so an arm that is not pulled returns to it. A factor of 1 changes nothing. The posterior is
         rebuilt, in O(K d² + d³).

@@ -36,12 +36,17 @@ _UNRANKED = -1
 
 @with_shared_options
 class NaiveRoLinTS(RoLinTS):
-    """`RoLinTS` by dense matrices, in O((d + K)³) per decision; for checks and timings, not for use.
+    """`RoLinTS` with dense matrices, in O((d + K)³) per decision; for checks and timings, not for production.
 
-    With marginal sampling it makes the same decisions as `RoLinTS`. It does not learn scales and has no half-life.
+    With marginal sampling it makes the same decisions as `RoLinTS`. It neither learns scales nor forgets: `"learn"`
+    as a scale and a number as `half_life` raise `ParameterError`.
 
     Parameters
     ----------
+    learn_by
+        Not supported: values other than `"map"` raise `ParameterError`.
+    half_life
+        Not supported: a number raises `ParameterError`.
     **options
         The options of [`RoLinTS`][rolin.RoLinTS].
     """

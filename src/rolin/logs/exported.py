@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rolin.errors import DataError
 from rolin.logs import arrow
+from rolin.logs.reward_rows import RewardRows
 from rolin.logs.rules import BadCell, Missing
 
-__all__ = ["EXPORTED", "Rewarded", "check_exported", "exported_rewards", "exported_width"]
+__all__ = ["EXPORTED", "check_exported", "exported_rewards", "exported_width"]
 
 Floats = NDArray[np.float64]
 
 EXPORTED = ("offered", "contexts", "chosen", "rewards", "weights")
 """The columns that make a table an exported one."""
-
-
-class Rewarded(NamedTuple):
-    """The rewards of a batch of decisions, one row each."""
-
-    names: list[Any]
-    """The distinct arms."""
-    codes: NDArray[np.int64]
-    """(n,): index of each reward's arm in `names`."""
-    contexts: Floats
-    """(n, d)"""
-    rewards: Floats
-    """(n,)"""
-    weights: Floats
-    """(n,)"""
-    rows: NDArray[np.int64]
-    """(n,): the row of the batch that each reward is from."""
 
 
 def check_exported(schema: Any) -> None:
@@ -82,7 +66,7 @@ def exported_width(sample: Any) -> int:
     raise DataError("the table of decisions has no rows")
 
 
-def exported_rewards(batch: Any, width: int, missing: Missing) -> Rewarded:
+def exported_rewards(batch: Any, width: int, missing: Missing) -> RewardRows:
     """Return the rewards of a batch, with the arms and contexts that they belong to.
 
     Parameters
@@ -132,4 +116,4 @@ def exported_rewards(batch: Any, width: int, missing: Missing) -> Rewarded:
         )
         weights = arrow.as_doubles(columns["weights"].flatten().filter(pa.array(counts)))
         h = arrow.numbers(weights.fill_null(1.0), "weights")
-    return Rewarded(names, codes, contexts, r, h, rows)
+    return RewardRows(names, codes, contexts, r, h, rows)

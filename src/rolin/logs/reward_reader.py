@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from rolin.features import BaseFeatureMap, FeatureMap, FieldError, from_json
 from rolin.features.base import ARM
 from rolin.logs import arrow
 from rolin.logs.exported import EXPORTED, check_exported, exported_rewards, exported_width
+from rolin.logs.reward_rows import RewardRows
 from rolin.logs.rules import (
     BadCell,
     Missing,
@@ -25,26 +26,9 @@ from rolin.logs.rules import (
     require,
 )
 
-__all__ = ["RewardReader", "RewardRows"]
+__all__ = ["RewardReader"]
 
 Floats = NDArray[np.float64]
-
-
-class RewardRows(NamedTuple):
-    """The rewards of a batch, with the arms and contexts that they belong to."""
-
-    names: Sequence[Any]
-    """The K distinct arms."""
-    codes: NDArray[np.int64]
-    """(n,): index of each reward's arm in `names`."""
-    contexts: Floats
-    """(n, d)"""
-    rewards: Floats
-    """(n,)"""
-    weights: Floats
-    """(n,)"""
-    rows: NDArray[np.int64] | None = None
-    """(n,): the row of the batch that each reward is from; `None` if they are all rows, in order."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +199,7 @@ class RewardReader:
     def rows(self, batch: Any) -> RewardRows:
         """Return the rewards of a batch; a cell that cannot be used is a `BadCell`."""
         if self.kind == "exported":
-            rows = RewardRows(*exported_rewards(batch, self.n_features, self.missing))
+            rows = exported_rewards(batch, self.n_features, self.missing)
         else:
             rows = self._plain_rows(batch.select(list(self.columns)))
         with arrow.rows_renumbered(rows.rows):

@@ -14,7 +14,7 @@ import pandas as pd
 from rolin._support.checks import count_of
 from rolin._support.parallel import Engine, check_engine, check_n_jobs, connected
 from rolin._support.progress import Progress, check_progress, reporter
-from rolin.paper import figures
+from rolin.paper import drawing
 from rolin.paper.claims import Check, Claim, verdict
 from rolin.paper.experiment import Experiment
 from rolin.paper.folder import Folder
@@ -159,10 +159,10 @@ def _write(
     )
     heading = f"{experiment.source}: {runs} runs, {options}"
     output.write("claims.md", claims_page(heading, verdicts, notes))
-    figure = figures.draw(experiment, results)
+    figure = drawing.draw(experiment, results)
     for ending in ("png", "svg"):
         with output.file(f"figure.{ending}") as path:
-            figures.save(figure, path)
+            drawing.save(figure, path)
     first = next(iter(results.values()))
     output.write_settings(
         runs=runs,

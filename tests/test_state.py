@@ -281,3 +281,19 @@ def test_saving_keeps_links_and_permissions(tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").stat().st_mode & 0o777 == 0o600
     rolin.load(tmp_path / "real")
+
+
+class Own(rolin.RoLinTS):
+    """A policy that is defined outside the package."""
+
+
+def test_policies_defined_elsewhere_are_loaded_by_their_class(tmp_path: Path) -> None:
+    """`load` knows the class that it is given; without it, the file is of an unknown policy."""
+    policy = Own(n_features=2, seed=3)
+    policy.update("a", [1.0, 0.0], 1.0)
+    policy.save(tmp_path / "own")
+    loaded = rolin.load(tmp_path / "own", Own)
+    assert type(loaded) is Own
+    assert loaded.arms == ["a"]
+    with pytest.raises(errors.StateFileError, match="holds a Own, expected one of"):
+        rolin.load(tmp_path / "own")

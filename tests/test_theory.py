@@ -21,7 +21,7 @@ def test_by_hand() -> None:
     Learning: √2 √(2 · 14.3157 · 100 · log 100) = √(4 · 14.3157 · 460.517) = 162.389.
     Failure: √(2/π) √2 · 3 = 6/√π = 3.3851.
     """
-    bound = bayes_regret_bound(n_rounds=100, n_arms=3, n_features=1, context_norm=1.0, arm_std=1.0)
+    bound = bayes_regret_bound(rounds=100, n_arms=3, n_features=1, context_norm=1.0, arm_std=1.0)
     assert bound.max_std == pytest.approx(math.sqrt(2))
     assert bound.information == pytest.approx(4 * math.log(51) / math.log(3))
     assert bound.information == pytest.approx(14.3157, abs=1e-4)
@@ -32,14 +32,14 @@ def test_by_hand() -> None:
 
 def test_limits() -> None:
     """Nothing uncertain, nothing regretted; bad sizes are refused."""
-    size = {"n_rounds": 10, "n_arms": 2, "n_features": 0}
+    size = {"rounds": 10, "n_arms": 2, "n_features": 0}
     assert bayes_regret_bound(**size, context_norm=0.0, arm_std=0.0).total == 0.0
-    with pytest.raises(errors.ParameterError, match="n_rounds=0, expected a whole number"):
-        bayes_regret_bound(n_rounds=0, n_arms=1, n_features=1, context_norm=1.0)
+    with pytest.raises(errors.ParameterError, match="rounds=0, expected a whole number"):
+        bayes_regret_bound(rounds=0, n_arms=1, n_features=1, context_norm=1.0)
     with pytest.raises(errors.ParameterError, match="context_norm=-1"):
-        bayes_regret_bound(n_rounds=1, n_arms=1, n_features=1, context_norm=-1)
+        bayes_regret_bound(rounds=1, n_arms=1, n_features=1, context_norm=-1)
     with pytest.raises(errors.ParameterError, match="expected one number: the theorem has one λ"):
-        bayes_regret_bound(n_rounds=1, n_arms=1, n_features=1, context_norm=1.0, coef_std=(1.0,))
+        bayes_regret_bound(rounds=1, n_arms=1, n_features=1, context_norm=1.0, coef_std=(1.0,))
 
 
 class Run:
@@ -75,7 +75,7 @@ class Run:
             np.linalg.slogdet(prior.covariance)[1] - np.linalg.slogdet(last.covariance)[1]
         )
         self.bound = bayes_regret_bound(
-            n_rounds=self.n, n_arms=self.k, n_features=self.d, context_norm=self.norm,
+            rounds=self.n, n_arms=self.k, n_features=self.d, context_norm=self.norm,
             coef_std=self.scales.coef_std, arm_std=self.scales.arm_std,
             noise_std=self.scales.noise_std,
         )  # fmt: skip
@@ -126,7 +126,7 @@ def test_the_first_step_of_the_proof(case: int, seed: int) -> None:
     best = world.argmax(axis=1)
     left = world.max(axis=1) - mean[best]
     bound = bayes_regret_bound(
-        n_rounds=n, n_arms=k, n_features=d, context_norm=math.sqrt(d),
+        rounds=n, n_arms=k, n_features=d, context_norm=math.sqrt(d),
         arm_std=scales.arm_std, noise_std=scales.noise_std,
     )  # fmt: skip
     right = math.sqrt(2 * math.log(n)) * std[best].mean() + bound.failure / n
@@ -165,7 +165,7 @@ def test_marginal_sampling_falls_outside_the_proof() -> None:
 def test_measured_regret_is_below_the_bound(make: str, seed: int) -> None:
     """K = 10, d = 3, n = 500, 20 worlds from the prior: mean + 6 standard errors below the bound."""
     n, k, d, runs = 500, 10, 3, 20
-    bound = bayes_regret_bound(n_rounds=n, n_arms=k, n_features=d, context_norm=math.sqrt(d))
+    bound = bayes_regret_bound(rounds=n, n_arms=k, n_features=d, context_norm=math.sqrt(d))
     regrets = []
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
@@ -190,6 +190,6 @@ def test_measured_regret_is_below_the_bound(make: str, seed: int) -> None:
 def test_failure_term_is_a_gaussian_tail() -> None:
     """∫_z^∞ u φ(u) du = φ(z): with z = √(2 log n) it is φ(0)/n, of which the term is 2 K n σ_max."""
     n, k = 50, 4
-    bound = bayes_regret_bound(n_rounds=n, n_arms=k, n_features=2, context_norm=1.0)
+    bound = bayes_regret_bound(rounds=n, n_arms=k, n_features=2, context_norm=1.0)
     tail = norm.pdf(math.sqrt(2 * math.log(n)))
     assert bound.failure == pytest.approx(2 * k * n * tail * bound.max_std)

@@ -21,7 +21,7 @@ posterior = rolin.Posterior.of(rolin.Scales(arm_std=0.1), total)
 covariance: NDArray[np.float64] = posterior.coefficients.covariance
 both: rolin.LinearPolicy = rolin.merge(policy, policy, base=policy)
 bound: float = rolin.model.bayes_regret_bound(
-    n_rounds=100, n_arms=5, n_features=2, context_norm=1.0
+    rounds=100, n_arms=5, n_features=2, context_norm=1.0
 ).total
 falcon = rolin.SafeFALCON(n_features=2, reward_range=(0.0, 1.0))
 propensities: NDArray[np.float64] = falcon.probabilities(np.ones((2, 2)))

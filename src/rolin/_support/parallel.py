@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from rolin._support.optional import needs
 from rolin.errors import EngineError, ParameterError
@@ -87,7 +87,7 @@ def each(
         The kind of item, for errors, such as "run".
     """
     with _POOLS[engine](address, n_jobs) as pool:
-        yield from _in_order(function, items, what, *pool)
+        yield from _in_order(function, items, what, pool)
 
 
 def connected(
@@ -111,25 +111,22 @@ def _in_order(
     function: Callable[[Any], Any],
     items: Iterable[Any],
     what: str,
-    submit: Callable[..., Any],
-    result: Callable[[Any], Any],
-    workers: Callable[[], int],
-    cancel: Callable[[Any], object],
+    pool: Pool,
 ) -> Iterator[Any]:
     """Yield results in order, with just enough items submitted to keep all workers busy."""
     waiting: deque[tuple[Any, Any]] = deque()
     left = iter(items)
     try:
         while True:
-            room = max(1, _AHEAD * workers() - len(waiting))
-            waiting.extend((item, submit(function, item)) for item in islice(left, room))
+            room = max(1, _AHEAD * pool.workers() - len(waiting))
+            waiting.extend((item, pool.submit(function, item)) for item in islice(left, room))
             if not waiting:
                 return
             item, task = waiting.popleft()
-            yield _result(result, task, f"{what} {item}".strip())
+            yield _result(pool.result, task, f"{what} {item}".strip())
     finally:
         for _, task in waiting:  # nobody waits for these results any more
-            cancel(task)
+            pool.cancel(task)
 
 
 def _result(result: Callable[[Any], Any], task: Any, item: str) -> Any:
@@ -145,8 +142,17 @@ class _Died(Exception):
     """The workers of an item died."""
 
 
-Pool = tuple[Callable[..., Any], Callable[[Any], Any], Callable[[], int], Callable[[Any], object]]
-"""How to submit an item, wait for its result, count the workers, and cancel an item."""
+class Pool(NamedTuple):
+    """The workers of an engine."""
+
+    submit: Callable[..., Any]
+    """Start a function with an item, and return its task."""
+    result: Callable[[Any], Any]
+    """Wait for a task, and return its result."""
+    workers: Callable[[], int]
+    """Return the number of workers."""
+    cancel: Callable[[Any], object]
+    """Cancel a task."""
 
 
 @contextmanager
@@ -154,7 +160,9 @@ def _threads(_address: None, n_jobs: int | None) -> Iterator[Pool]:
     n = worker_count(n_jobs)
     executor = ThreadPoolExecutor(n)
     try:
-        yield executor.submit, lambda task: task.result(), lambda: n, lambda task: task.cancel()
+        yield Pool(
+            executor.submit, lambda task: task.result(), lambda: n, lambda task: task.cancel()
+        )
     finally:
         executor.shutdown(cancel_futures=True)
 
@@ -188,7 +196,7 @@ def _dask(address: str | None, n_jobs: int | None) -> Iterator[Pool]:
         return client.submit(function, item, pure=False)
 
     try:
-        yield (
+        yield Pool(
             submit,
             result,
             lambda: sum(client.nthreads().values()),
@@ -238,7 +246,7 @@ def _ray(address: str | None, n_jobs: int | None) -> Iterator[Pool]:
             raise error.cause if isinstance(error.cause, Exception) else error from None
 
     try:
-        yield submit, result, lambda: int(ray.cluster_resources().get("CPU", 1)), ray.cancel
+        yield Pool(submit, result, lambda: int(ray.cluster_resources().get("CPU", 1)), ray.cancel)
     finally:
         if own:
             ray.shutdown()

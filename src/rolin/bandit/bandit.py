@@ -41,6 +41,7 @@ from rolin._support.checks import (
     share_of,
     text_of,
 )
+from rolin._support.progress import Progress
 from rolin.bandit.explanation import Explanation, explain
 from rolin.bandit.new_ids import NewIds
 from rolin.bandit.requests import (
@@ -549,15 +550,17 @@ class Bandit(Generic[P]):
 
     # -- logs --------------------------------------------------------------------------------
 
-    def export_log(self, path: str | PathLike[str]) -> int:
+    def export_log(self, path: str | PathLike[str], *, progress: Progress = False) -> int:
         """Write all decisions with their rewards to a file, one row each; return the number of rows.
 
         Parameters
         ----------
         path
             A file that ends in `.csv`, `.csv.gz` or `.parquet`. `import_log` can read it.
+        progress
+            `True` shows a bar; a function is called with the number of decisions written since its last call.
         """
-        return export(self.journal, Path(path))
+        return export(self.journal, Path(path), progress=progress)
 
     def to_frame(self) -> pd.DataFrame:
         """Return all decisions with their rewards as a data frame, one row each."""

@@ -16,7 +16,7 @@ from rolin.cli.policies import new_policy, read_map
 from rolin.errors import DataError, RolinError
 from rolin.features import BaseFeatureMap
 from rolin.journal import SQLiteJournal, load_policy
-from rolin.journal.codec import row_of
+from rolin.journal.codec import kind_of
 from rolin.journal.events import SettingsChanged
 from rolin.logs.dsjson import read_dsjson
 from rolin.logs.export import check_target
@@ -41,11 +41,11 @@ def show(journal: JournalFile) -> None:
     with SQLiteJournal(journal, readonly=True) as opened:
         policy, version = load_policy(opened)
         header = opened.header()
-        assert header is not None  # otherwise replay would have failed
+        assert header is not None  # otherwise loading would have failed
         kinds: Counter[str] = Counter()
         times = []
         for _, event in opened.read():
-            kinds[row_of(event).kind] += 1
+            kinds[kind_of(event)] += 1
             times.append(event.time)
         waiting = len(opened.waiting(float("inf"), 10**9))
         settings = [

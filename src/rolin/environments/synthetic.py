@@ -87,7 +87,7 @@ class Synthetic:
     def regret_bound(self, rounds: int) -> float:
         """Return the regret bound of Theorem 1, which holds for policies that know the three scales."""
         return bayes_regret_bound(
-            n_rounds=rounds,
+            rounds=rounds,
             n_arms=self.n_arms,
             n_features=self.n_features,
             context_norm=self.n_features**0.5,

@@ -29,7 +29,7 @@ from rolin.journal.events import (
 from rolin.model.scales import Scales
 from rolin.model.state_file import decode, encode
 
-__all__ = ["DECISION", "PERMANENT_KINDS", "Row", "event_of", "row_of"]
+__all__ = ["DECISION", "PERMANENT_KINDS", "Row", "event_of", "kind_of", "row_of"]
 
 Floats = NDArray[np.float64]
 _DOUBLES = np.dtype("<f8")
@@ -39,6 +39,15 @@ DECISION = -1
 PERMANENT_KINDS = ("restored", "settings", "features")
 """Kinds of rows that are never removed."""
 
+_KINDS = {
+    LoggedDecision: "decision",
+    Decayed: "decay",
+    ScalesLearned: "scales",
+    ArmRemoved: "removed",
+    ArmRestored: "restored",
+    SettingsChanged: "settings",
+    FeatureMapChanged: "features",
+}
 _SETTINGS = SettingsChanged._fields[1:]
 _dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -55,8 +64,16 @@ class Row(NamedTuple):
     numbers: bytes | None = None
 
 
+def kind_of(event: Event) -> str:
+    """Return the kind of an event, as the rows name it."""
+    if isinstance(event, Outcome):
+        return "expiry" if event.expired else "reward"
+    return _KINDS[type(event)]
+
+
 def row_of(event: Event) -> Row:
     """Return the row of an event."""
+    kind = kind_of(event)
     match event:
         case LoggedDecision():
             p, given = event.propensities, event.given
@@ -76,27 +93,26 @@ def row_of(event: Event) -> Row:
             else:
                 body, x = _json(**members), given
             numbers = b"".join(_bytes(part) for part in (x, p) if part is not None)
-            return Row(event.time, "decision", body, event.id, DECISION, event.person, numbers)
+            return Row(event.time, kind, body, event.id, DECISION, event.person, numbers)
         case Outcome():
-            kind = "expiry" if event.expired else "reward"
             body = _json(arm=encode(event.arm), value=event.value, weight=event.weight)
             numbers = _bytes(event.context)
             return Row(event.time, kind, body, event.id, event.rank, numbers=numbers)
         case Decayed():
-            return Row(event.time, "decay", _json(factor=event.factor))
+            return Row(event.time, kind, _json(factor=event.factor))
         case ScalesLearned():
             scales = None if event.scales is None else asdict(event.scales)
-            return Row(event.time, "scales", _json(scales=scales))
+            return Row(event.time, kind, _json(scales=scales))
         case ArmRemoved():
-            return Row(event.time, "removed", _json(arm=encode(event.arm)))
+            return Row(event.time, kind, _json(arm=encode(event.arm)))
         case ArmRestored():
             body = _json(arm=encode(event.arm), with_past=event.with_past)
-            return Row(event.time, "restored", body)
+            return Row(event.time, kind, body)
         case SettingsChanged():
             body = _json(**dict(zip(_SETTINGS, event[1:], strict=True)))
-            return Row(event.time, "settings", body)
+            return Row(event.time, kind, body)
         case FeatureMapChanged():
-            return Row(event.time, "features", event.feature_map.to_json())
+            return Row(event.time, kind, event.feature_map.to_json())
 
 
 def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:

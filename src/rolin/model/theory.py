@@ -36,7 +36,7 @@ class RegretBound:
 
 def bayes_regret_bound(
     *,
-    n_rounds: int,
+    rounds: int,
     n_arms: int,
     n_features: int,
     context_norm: float,
@@ -48,7 +48,7 @@ def bayes_regret_bound(
 
     Parameters
     ----------
-    n_rounds
+    rounds
         Number n of rounds.
     n_arms
         Number K of arms.
@@ -65,7 +65,7 @@ def bayes_regret_bound(
 
     Notes
     -----
-    The bound holds for `RoLinUCB(horizon=n_rounds)` and `RoLinTS(sampling="joint")`. The proof does not cover marginal
+    The bound holds for `RoLinUCB(horizon=rounds)` and `RoLinTS(sampling="joint")`. The proof does not cover marginal
     sampling, Algorithm 1 of the paper: it needs the chosen arm and the best arm to be identically distributed given
     the past. The bound is loose: in the setting of Figure 1 of the paper, it is about 30 times the observed regret.
 
@@ -75,11 +75,11 @@ def bayes_regret_bound(
 
     Examples
     --------
-    >>> bound = bayes_regret_bound(n_rounds=3000, n_arms=50, n_features=10, context_norm=10**0.5)
+    >>> bound = bayes_regret_bound(rounds=3000, n_arms=50, n_features=10, context_norm=10**0.5)
     >>> round(bound.total)
     8856
     """
-    n = count_of("n_rounds", n_rounds, least=1)
+    n = count_of("rounds", rounds, least=1)
     k = count_of("n_arms", n_arms, least=1)
     d = count_of("n_features", n_features)
     scales = Scales(coef_std=coef_std, arm_std=arm_std, noise_std=noise_std)

@@ -57,7 +57,7 @@ def load(
     path
         The file.
     kind
-        The expected class, such as `rolin.RoLinTS`; by default any.
+        The expected class, such as `rolin.RoLinTS`, or a class of your own; by default any class of `rolin`.
     seed
         A new seed instead of the saved one. Servers that start from the same file need different seeds,
         otherwise they draw the same random numbers.
@@ -74,6 +74,8 @@ def load(
         raise ParameterError(f"kind={kind!r}, expected a class such as rolin.RoLinTS")
     state = state_file.read(path)
     known = find()
+    if not inspect.isabstract(kind):
+        known[kind.__name__] = kind  # which may be defined elsewhere
     if is_fit(state):
         name = kind.__name__ if kind in known.values() else RoLinTS.__name__
         raise StateFileError(

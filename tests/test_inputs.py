@@ -114,7 +114,7 @@ def test_ucb_takes_a_horizon_or_a_width() -> None:
         (lambda p: p.decide_many([np.ones((2, 2))], "ab"), "arms='ab' is one text"),
         (lambda p: p.decide_many([np.ones((2, 2))], 5), "arms=5, expected a sequence of names"),
         (lambda p: p.decide(np.ones((2, 2)), np.array("ab")), "expected a sequence of names"),
-        (lambda p: p.decide(np.ones((1, 2)), [np.datetime64("NaT")]), "which does not equal itself"),
+        (lambda p: p.decide(np.ones((1, 2)), [np.datetime64("NaT", "s")]), "which does not equal itself"),
         (lambda p: rolin.merge(p, 1), "RoLinTS cannot be merged with int"),
         (lambda p: rolin.merge(1, p), "1 is not a policy that can be merged"),
         (lambda p: p.remove_arm("z"), "arm 'z' was never observed"),

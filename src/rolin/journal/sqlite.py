@@ -379,6 +379,11 @@ class SQLiteJournal(Journal):
             self._reader.close()
             self._writer.close()
 
+    def __del__(self) -> None:
+        """Close the file of a journal that nobody closed; there is nothing to close if opening failed."""
+        with suppress(AttributeError):
+            self.close()
+
 
 def _primary_code(error: sqlite3.Error) -> int | None:
     """Return SQLite's primary result code; `None` for errors of the Python module itself."""

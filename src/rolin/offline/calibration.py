@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, ndtr
 
 from rolin._support.arms import Name
 from rolin._support.checks import count_of
+from rolin._support.distributions import chi2_tail, normal_tail
 from rolin._support.optional import needs
 from rolin.offline.log import DecisionLog
 
@@ -127,7 +127,7 @@ def check_propensities(log: DecisionLog, *, bins: int = 10) -> Calibration:
 
 def _bonferroni(groups: list[Group]) -> float:
     large = [abs(group.z) for group in groups if group.std**2 >= _FEW]
-    return min(1.0, len(large) * 2.0 * float(ndtr(-max(large)))) if large else 1.0
+    return min(1.0, len(large) * 2.0 * normal_tail(max(large))) if large else 1.0
 
 
 def _codes(log: DecisionLog) -> tuple[list[Name], NDArray[np.int64]]:
@@ -228,4 +228,4 @@ def _bins(log: DecisionLog, tables: list[Floats], bins: int) -> tuple[list[Group
     if not real.any():
         return groups, 1.0
     apart = (vectors[:, real].T @ (observed - expected)) ** 2 / values[real]
-    return groups, float(chdtrc(int(real.sum()), float(apart.sum())))
+    return groups, chi2_tail(int(real.sum()), float(apart.sum()))

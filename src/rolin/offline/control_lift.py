@@ -6,9 +6,9 @@ import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 from rolin._support.checks import level_of
+from rolin._support.distributions import student_margin
 from rolin._support.optional import needs
 from rolin.errors import DataError, OverlapWarning
 from rolin.offline.estimators import groups_of, standard_error, weighted_mean
@@ -91,7 +91,7 @@ def lift(log: DecisionLog, *, level: float = 0.95) -> Lift:
     # Welch's degrees of freedom: near those of the group with the larger variance.
     parts = sum(v**2 / max(f, 1) for v, f in zip(variances, freedoms, strict=True))
     freedom = total**2 / parts if parts > 0.0 else min(freedoms)
-    reach = float(stdtrit(max(freedom, 1.0), 0.5 + 0.5 * level)) * total**0.5
+    reach = student_margin(max(freedom, 1.0), level) * total**0.5
     return Lift(means[0], means[1], gain, gain - reach, gain + reach, level, sizes[0], sizes[1])
 
 

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+
+from rolin._support.distributions import student_margin
 
 __all__ = [
     "Estimate",
@@ -93,7 +94,7 @@ def estimate_of(
     error = float(np.hypot(error, np.sqrt(terms.extra_variance)))
     paired, _ = standard_error(terms.each - logged.each, groups)
     paired = float(np.hypot(paired, np.sqrt(terms.extra_variance)))
-    reach = float(stdtrit(max(k - 1, 1), 0.5 + 0.5 * level))
+    reach = student_margin(max(k - 1, 1), level)
     gain = terms.value - logged.value
     return Estimate(
         method, terms.value, error, terms.value - reach * error, terms.value + reach * error,

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from rolin._support.checks import level_of, number_of
+from rolin._support.distributions import student_margin
 from rolin._support.optional import needs
 from rolin._support.progress import Progress, reporter
 from rolin.errors import DataError, OverlapWarning, ParameterError
@@ -150,7 +150,7 @@ def replay(
         raise DataError(
             "all decisions that replay used are for one person, expected at least 2 people"
         )
-    reach = float(stdtrit(groups - 1, 0.5 + 0.5 * level))
+    reach = student_margin(groups - 1, level)
     low, high = terms.value - reach * error, terms.value + reach * error
     if people is None and np.isin(log.rewards, (0.0, 1.0)).all() and (weights == 1.0).all():
         low, high = _wilson(terms.value, n, reach)

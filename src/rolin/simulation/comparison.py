@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.checks import level_of
+from rolin._support.distributions import student_margin
 from rolin.errors import InputError
 
 __all__ = [
@@ -128,7 +129,5 @@ def _with_interval(value: float, std_error: float, n: int, level: float) -> RunE
     level = level_of(level)
     if n == 1:
         return RunEstimate(value, math.nan, math.nan, math.nan)
-    from scipy.special import stdtrit  # takes 0.1 s to import, and only simulations need it
-
-    margin = float(stdtrit(n - 1, 0.5 + level / 2)) * std_error
+    margin = student_margin(n - 1, level) * std_error
     return RunEstimate(value, std_error, value - margin, value + margin)

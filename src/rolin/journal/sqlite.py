@@ -137,9 +137,13 @@ class SQLiteJournal(Journal):
             f"file:{quote(os.fsencode(self.path.absolute()))}?mode={mode}",
             uri=True, isolation_level=None, check_same_thread=False, timeout=_WAIT,
         )  # fmt: skip
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA secure_delete = ON")  # erased rows are overwritten
-        connection.execute("PRAGMA temp_store = MEMORY")  # no copy of erased ids on the disk
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA secure_delete = ON")  # erased rows are overwritten
+            connection.execute("PRAGMA temp_store = MEMORY")  # no copy of erased ids on the disk
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _prepare(self, db: sqlite3.Connection) -> None:

@@ -18,7 +18,7 @@ from sklearn.feature_extraction import DictVectorizer
 
 import rolin
 from rolin import Bandit, FeatureMap, offline
-from rolin.errors import ArmError, InputError, ParameterError, ShapeError
+from rolin.errors import ArmError, InputError, ParameterError
 from rolin.features import Category, HashedFeatures, Number, SklearnFeatureMap, Tags
 from rolin.journal import Journal
 from rolin.journal.folding import state_bytes
@@ -328,12 +328,12 @@ def test_several_questions_and_odd_calls() -> None:
 
 
 def test_names_without_features_are_explained() -> None:
-    """A list of names is not a list of features, and the error shows what is."""
+    """A list of names is not a list of features, and the error shows what to pass instead."""
     bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
-    with pytest.raises(
-        ShapeError, match=r"is a list of names, expected a mapping .* \{'red': \{\}"
-    ):
+    with pytest.raises(InputError, match="give None and the names of the arms"):
         bandit.decide(["red", "blue"], situation={"hour": 3})
+    named = bandit.decide(None, ["red", "blue"], situation={"hour": 3})
+    assert named.offered == ("red", "blue")
     assert bandit.decide({"red": {}, "blue": {}}, situation={"hour": 3}).arm in ("red", "blue")
 
 

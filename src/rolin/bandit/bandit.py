@@ -59,7 +59,6 @@ from rolin.bandit.requests import (
 )
 from rolin.bandit.state import BanditState
 from rolin.bandit.validation import (
-    check_arms_with_features,
     check_feature_map,
     check_past,
     erase_before,
@@ -466,7 +465,6 @@ class Bandit(Generic[P]):
             if situation is not None:
                 raise ParameterError("situation was given, but the bandit has no feature map")
             return contexts, arms, None
-        check_arms_with_features(contexts)
         raw = record_candidates(feature_map, contexts, arms, situation, excluded)
         return raw.contexts(), raw.arms, raw
 

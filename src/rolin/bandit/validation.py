@@ -16,7 +16,6 @@ from rolin.logs.record import PastDecision
 from rolin.policies import Policy
 
 __all__ = [
-    "check_arms_with_features",
     "check_feature_map",
     "check_past",
     "erase_before",
@@ -86,14 +85,3 @@ def check_feature_map(policy: Policy[Any], feature_map: BaseFeatureMap) -> None:
             f"the policy has n_features={policy.n_features}, but {feature_map!r} makes vectors of "
             f"{feature_map.n_features}: expected n_features=feature_map.n_features"
         )
-
-
-def check_arms_with_features(contexts: object) -> None:
-    """Reject a list of arm names where arms with their features are expected."""
-    if isinstance(contexts, (list, tuple)) and contexts and isinstance(contexts[0], str):
-        # A string is also a row of features if it is JSON.
-        if not any(isinstance(item, str) and item.lstrip()[:1] == "{" for item in contexts):
-            raise ShapeError(
-                f"contexts={contexts!r} is a list of names, expected a mapping from arm to its "
-                f"features; for arms without features {{{contexts[0]!r}: {{}}, …}}"
-            )

@@ -37,7 +37,7 @@ from support.feature_maps import ARM, SITUATION  # noqa: E402
 
 # `make coverage` runs the kernels as Python, which is about a hundred times slower.
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
-SECONDS = 5.0
+SECONDS = 2.0
 
 
 class TooSlow(BaseException):  # so that no test catches it

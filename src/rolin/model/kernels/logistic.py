@@ -25,6 +25,14 @@ _DROP = 32.0  # densities smaller than the maximum by a factor e^-32 are cut off
 _LEAST = 1e-9
 
 
+@compiled(reorder=False)
+def _node_count(wanted: float) -> int:
+    """Return a number of nodes within the limits; the lower limit for NaN, which is rejected later."""
+    if not wanted > _NODES:
+        return _NODES
+    return _MAX_NODES if wanted >= _MAX_NODES else int(wanted)
+
+
 @compiled(reorder=True)
 def _logit(
     context: Floats, row: int, arms: Floats, tails: Tails, coef: Floats, factor: Floats,
@@ -132,7 +140,7 @@ def _site(mean: float, variance: float, yes: bool, weight: float) -> tuple[float
     reach = math.sqrt(2.0 * _DROP * variance)
     low = _edge(mode, top, mode - reach, mean, variance, sign, weight)
     high = _edge(mode, top, mode + reach, mean, variance, sign, weight)
-    n = min(max(_NODES, int((high - low) / _STEP)), _MAX_NODES)
+    n = _node_count((high - low) / _STEP)
     step = (high - low) / n
     middle = weight * (1.0 - _sigmoid(sign * mode))
     z, first, second, slope, slopes, bend = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -160,7 +168,7 @@ def _site(mean: float, variance: float, yes: bool, weight: float) -> tuple[float
 def sigmoid_moments(mean: Floats, std: Floats, out: Floats) -> None:
     """Write mean and standard deviation of σ(η), η ~ N(mean, std²), to the rows of `out`."""
     for k in range(mean.shape[0]):
-        n = min(max(_NODES, int(2.0 * _REACH * std[k] / _STEP)), _MAX_NODES)
+        n = _node_count(2.0 * _REACH * std[k] / _STEP)
         middle = _sigmoid(mean[k])
         total, first, second = 0.0, 0.0, 0.0
         for i in range(n + 1):

@@ -55,7 +55,7 @@ test: check
 test-slow: $(DEV)
 	$(PYTEST) -m slow
 
-# Coverage sees only Python, so the kernels are interpreted. What a test does after five seconds is skipped (see
+# Coverage sees only Python, so the kernels are interpreted. What a test does after two seconds is skipped (see
 # tests/conftest.py). Compiled kernels do not warn of numbers that overflow, which they check for.
 coverage: $(DEV)
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow" -W ignore::RuntimeWarning --cov=rolin --cov-report=term-missing:skip-covered

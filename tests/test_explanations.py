@@ -218,7 +218,13 @@ def test_reasons_that_cannot_be_had(journal: Journal) -> None:
     with pytest.raises(JournalError, match="have been removed"):
         bandit.explain("visit-1")
     assert bandit.explain("visit-1", as_of="now").mean != 0.0
-    for kind in (rolin.HLinUCB, rolin.SafeFALCON, rolin.NaiveRoLinTS):
+    for kind in (
+        rolin.HLinUCB,
+        rolin.HybridLinUCB,
+        rolin.DisjointLinUCB,
+        rolin.SafeFALCON,
+        rolin.NaiveRoLinTS,
+    ):
         other: Policy[Any] = kind(n_features=D, seed=7)
         blind = Bandit(other, feature_map=FEATURES)
         with pytest.raises(Unsupported, match="has no coefficients that could explain it"):

@@ -115,7 +115,13 @@ def test_maps_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         Bandit(policy, feature_map=other, journal=path)
     with Bandit(policy, journal=path) as bandit:
         assert bandit.feature_map == FEATURES
-    for kind in (rolin.HLinUCB, rolin.SafeFALCON, rolin.NaiveRoLinTS):
+    for kind in (
+        rolin.HLinUCB,
+        rolin.HybridLinUCB,
+        rolin.DisjointLinUCB,
+        rolin.SafeFALCON,
+        rolin.NaiveRoLinTS,
+    ):
         fixed = Bandit(kind(n_features=D, seed=7), feature_map=FEATURES)
         with pytest.raises(Unsupported, match="cannot add features after it was created"):
             fixed.change_feature_map(MORE)

@@ -15,19 +15,21 @@ import rolin
 from rolin.environments import Synthetic
 from rolin.errors import ParameterError
 from rolin.paper import claims
+from rolin.paper.alternatives import alternatives
 from rolin.paper.claims import Claim
 from rolin.paper.experiment import Experiment
 from rolin.paper.perturbed import Perturbed, perturbed
 from rolin.paper.readings import readings
 from rolin.paper.reproduce import reproduce
 from rolin.paper.runtime import PAPER, runtime
+from rolin.paper.scales import scales
 from rolin.paper.synthetic import synthetic
 from rolin.paper.ucb import ucb
 
 # -- the experiments have the settings of the paper -------------------------------------------
 
 
-@pytest.mark.parametrize("make", [synthetic, perturbed, ucb, readings])
+@pytest.mark.parametrize("make", [synthetic, perturbed, ucb, readings, scales, alternatives])
 def test_synthetic_experiments_have_the_papers_numbers(make: Any) -> None:
     """K = 50, d = 10, σ = λ = 1, n = 3000, and σ₀ = 0, 0.25, 0.5."""
     experiment = make()

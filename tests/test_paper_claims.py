@@ -14,7 +14,8 @@ from rolin.paper.movielens import CLAIMS
 from rolin.paper.perturbed import perturbed
 from rolin.paper.readings import readings
 from rolin.paper.runtime import _claims as run_time_claims
-from rolin.paper.synthetic import synthetic
+from rolin.paper.setting import ROLIN_TS
+from rolin.paper.trends import figure_1
 from rolin.paper.ucb import ucb
 
 
@@ -133,7 +134,7 @@ CONTRARY = (
 def test_figure_1_has_claims_that_hold_and_fail(names: tuple[str, str]) -> None:
     """With numbers as in the paper every claim holds; with contrary numbers every claim fails."""
     ours, linear = names
-    found = synthetic().claims if ours == "RoLinTS" else ucb().claims[:-1]
+    found = figure_1(ROLIN_TS, "LinTS", "") if ours == "RoLinTS" else ucb().claims[:-1]
     as_printed = panels(
         *AS_PRINTED,
         growths=[(0.7, 0.7), (0.7, 1.0), (0.7, 1.0)],

@@ -1,16 +1,23 @@
-"""Theorem 1: its value, every inequality of its proof on random states, and measured regret."""
+"""Theorems 1 and 2: their values, every inequality of the proof of Theorem 1 on random states, and measured regret."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import chi, norm
 
 import rolin
 from rolin import Scales, errors
-from rolin.model.theory import bayes_regret_bound
+from rolin.model.theory import RegretBound, bayes_regret_bound, linear_bandit_regret_bound
+from rolin.paper.bounds import Setting, bounds, trivial
+from rolin.paper.claims import verdict
 from support.oracles import Dense, History
 
 
@@ -193,3 +200,149 @@ def test_failure_term_is_a_gaussian_tail() -> None:
     bound = bayes_regret_bound(rounds=n, n_arms=k, n_features=2, context_norm=1.0)
     tail = norm.pdf(math.sqrt(2 * math.log(n)))
     assert bound.failure == pytest.approx(2 * k * n * tail * bound.max_std)
+
+
+# -- Theorem 2, and what Section 5.1 says about Theorem 1 --------------------------------------
+
+
+def test_theorem_2_by_hand() -> None:
+    """N = 100, d = 2, σ_max = σ = 1, δ = 1/2.
+
+    Information: 2 log(1 + 100/2)/log 2 = 11.3449. With any number of actions, learning is
+    √(2 · 2 · 11.3449 · 100 · log 2) = 56.0844 and failure √(2/π) · 2^1.5 · 100/2 = 112.838. With 3 actions, learning is
+    √(2 · 11.3449 · 100 · log 2) = 39.6577 and failure √(2/π) · 3 · 100/2 = 119.683.
+    """
+    size = {"rounds": 100, "n_features": 2, "max_std": 1.0, "failure_probability": 0.5}
+    bound = linear_bandit_regret_bound(**size)
+    assert bound.information == pytest.approx(11.3449, abs=1e-4)
+    assert bound.learning == pytest.approx(56.0844, abs=1e-4)
+    assert bound.failure == pytest.approx(112.838, abs=1e-3)
+    finite = linear_bandit_regret_bound(**size, n_actions=3)
+    assert finite.learning == pytest.approx(39.6577, abs=1e-4)
+    assert finite.failure == pytest.approx(119.683, abs=1e-3)
+
+
+@given(
+    d=st.integers(1, 30), rounds=st.integers(1, 10**6), std=st.floats(1e-2, 1e2),
+    noise=st.floats(1e-2, 1e2), delta=st.floats(1e-9, 1.0), k=st.none() | st.integers(1, 1000),
+)  # fmt: skip
+def test_theorem_2_is_as_printed(
+    d: int, rounds: int, std: float, noise: float, delta: float, k: int | None
+) -> None:
+    """Both bounds equal the formulas of the theorem, typed from the page."""
+    bound = linear_bandit_regret_bound(
+        rounds=rounds, n_features=d, max_std=std, noise_std=noise, n_actions=k,
+        failure_probability=delta,
+    )  # fmt: skip
+    logs = math.log(1 + std**2 * rounds / (noise**2 * d)) * math.log(1 / delta)
+    below = math.log(1 + std**2 / noise**2)
+    if k is None:
+        expected = std * d * math.sqrt(2 * rounds / below * logs)
+        expected += math.sqrt(2 / math.pi) * std * d**1.5 * rounds * delta
+    else:
+        expected = std * math.sqrt(2 * d * rounds / below * logs)
+        expected += math.sqrt(2 / math.pi) * std * k * rounds * delta
+    assert bound.total == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 20])
+@pytest.mark.parametrize("delta", [1e-4, 0.1, 0.9])
+def test_the_failure_term_of_theorem_2_bounds_a_chi_tail(d: int, delta: float) -> None:
+    """E[‖z‖ 1{‖z‖ > √(2 d log(1/δ))}] ≤ √(2/π) d^1.5 δ, for z standard normal: integrated numerically."""
+    limit = math.sqrt(2 * d * math.log(1 / delta))
+    tail, _ = quad(lambda x: x * chi.pdf(x, d), limit, np.inf)
+    assert tail <= math.sqrt(2 / math.pi) * d**1.5 * delta * (1 + 1e-9)
+
+
+def test_regret_with_many_contexts_is_below_theorem_2(seed: int) -> None:
+    """Contexts are drawn anew in every round, on the unit sphere; both algorithms stay below the bound.
+
+    20 runs each; the mean plus 5 standard errors must be below, so a wrong bound of half the size would be found only
+    if it were below the regret: the test shows that nothing contradicts the theorem.
+    """
+    d, rounds, runs = 3, 200, 20
+    bound = linear_bandit_regret_bound(rounds=rounds, n_features=d, max_std=1.0).total
+    width = math.sqrt(2 * d * math.log(rounds))
+    for make in (
+        lambda s: rolin.LinTS(n_features=d, sampling="joint", seed=s),
+        lambda s: rolin.LinUCB(n_features=d, width=width, seed=s),
+    ):
+        regrets = []
+        for run in range(runs):
+            rng = np.random.default_rng([seed, run])
+            theta, policy, regret = rng.normal(size=d), make(run), 0.0
+            for _ in range(rounds):
+                x = rng.normal(size=(100, d))
+                x /= np.linalg.norm(x, axis=1, keepdims=True)
+                arm = policy.decide(x).arm
+                policy.update(arm, x[arm], float(x[arm] @ theta + rng.normal()))
+                regret += float((x @ theta).max() - x[arm] @ theta)
+            regrets.append(regret)
+        assert np.mean(regrets) + 5 * np.std(regrets) / math.sqrt(runs) < bound
+
+
+settings_of_theorem_1 = st.builds(
+    Setting,
+    rounds=st.integers(2, 10**9), n_arms=st.integers(1, 10**5), n_features=st.integers(0, 1000),
+    context_norm=st.floats(0.01, 100), coef_std=st.floats(0.01, 100), arm_std=st.floats(0.01, 100),
+    noise_std=st.floats(0.01, 100),
+)  # fmt: skip
+
+
+@given(setting=settings_of_theorem_1, factor=st.floats(1.01, 100))
+def test_the_bound_grows_with_everything_that_is_uncertain(setting: Setting, factor: float) -> None:
+    """Section 5.1: it is monotone in σ₀, L and 1/λ, and never worse than the trivial analysis."""
+    total = setting.bound.total
+    for name in ("arm_std", "context_norm", "coef_std"):
+        assert setting.changed(**{name: factor * getattr(setting, name)}).bound.total > total
+    assert total <= trivial(setting).total * (1 + 1e-12)
+
+
+@given(setting=settings_of_theorem_1)
+def test_the_bound_is_that_of_a_k_armed_bandit_if_the_coefficients_are_known(
+    setting: Setting,
+) -> None:
+    """Section 5.1: for λ → ∞ and d/K → 0, the contexts do not matter."""
+    known = setting.changed(n_features=1, n_arms=10**6, coef_std=1e-9 * setting.arm_std)
+    without = known.changed(n_features=0, context_norm=0.0)
+    assert known.bound.total == pytest.approx(without.bound.total, rel=1e-5)
+
+
+def test_statements_about_the_bounds_can_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hold as documented; with a wrong bound, those that hold now do not."""
+    report = bounds(tmp_path / "right", settings=50)
+    found = {claim.name: verdict(checks) for claim, checks in report.verdicts}
+    partly = {"the limit of a K-armed bandit", "the order of the bound", "any δ"}
+    assert found == {name: "holds in part" if name in partly else "holds" for name in found}
+    assert "| 0.5 | 8856 | 9106 | 4131 |" in (tmp_path / "right" / "claims.md").read_text()
+
+    def wrong(**given: Any) -> RegretBound:
+        size = given["n_features"] + given["n_arms"]
+        std = math.hypot(given["arm_std"], given["coef_std"], given["context_norm"])
+        return RegretBound(std, 1.0, size**2 * given["rounds"] / std, 0.0)
+
+    monkeypatch.setattr("rolin.paper.bounds.bayes_regret_bound", wrong)
+    worse = bounds(tmp_path / "wrong", settings=50)
+    verdicts = {claim.name: verdict(checks) for claim, checks in worse.verdicts}
+    for name in ("the bound grows with σ₀, L and 1/λ", "always an improvement", "√n", "√(d + K)"):
+        assert verdicts[name] == "fails"
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        ({"failure_probability": 2.0}, r"failure_probability=2.0, expected a number in \(0, 1\]"),
+        ({"failure_probability": 0.0}, "failure_probability=0.0, expected"),
+        ({"max_std": -1.0}, "max_std=-1.0, expected a number of at least 0"),
+        ({"n_actions": 0}, "n_actions=0, expected"),
+        ({"noise_std": 0.0}, "noise_std=0"),
+    ],
+)
+def test_theorem_2_refuses_what_it_does_not_cover(given_: dict[str, Any], message: str) -> None:
+    """Bad arguments are named."""
+    size = {"rounds": 10, "n_features": 2, "max_std": 1.0}
+    with pytest.raises(errors.ParameterError, match=message):
+        linear_bandit_regret_bound(**{**size, **given_})
+    assert linear_bandit_regret_bound(rounds=10, n_features=0, max_std=1.0).total == 0.0

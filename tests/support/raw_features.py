@@ -22,7 +22,7 @@ POLICIES = {
     **{
         name: lambda d, kind=kind: kind(n_features=d, seed=7)
         for name, kind in policies.find().items()
-        if name not in ("HLinUCB", "SafeFALCON", "NaiveRoLinTS")
+        if name not in ("HLinUCB", "HybridLinUCB", "DisjointLinUCB", "SafeFALCON", "NaiveRoLinTS")
     },
     "intercept": lambda d: rolin.RoLinTS(n_features=d, intercept_std=2.0, seed=7),
     "learned": lambda d: rolin.RoLinTS(n_features=d, arm_std="learn", noise_std="learn", seed=7),

@@ -11,14 +11,20 @@ from rich.console import Console
 from rich.table import Table
 
 from rolin.cli.shared import Address, Jobs, OnEngine, Seed, Workers, in_order, summary_table
+from rolin.paper.alternatives import alternatives
+from rolin.paper.bounds import bounds
 from rolin.paper.claims import verdict
 from rolin.paper.experiment import Experiment
+from rolin.paper.horizon import horizon
+from rolin.paper.joint import joint
 from rolin.paper.movielens import movielens
 from rolin.paper.movielens_readings import movielens_readings
+from rolin.paper.movielens_zeros import movielens_zeros
 from rolin.paper.perturbed import perturbed
 from rolin.paper.readings import readings
 from rolin.paper.reproduce import Report, reproduce
 from rolin.paper.runtime import runtime
+from rolin.paper.scales import scales
 from rolin.paper.synthetic import synthetic
 from rolin.paper.ucb import ucb
 
@@ -26,8 +32,16 @@ __all__ = ["app"]
 
 app = typer.Typer(
     cls=in_order(
-        *("synthetic", "movielens", "runtime", "perturbed", "ucb"),
-        *("readings", "movielens-readings", "all"),
+        *("synthetic", "movielens", "runtime", "perturbed", "ucb", "scales", "bounds"),
+        *(
+            "joint",
+            "horizon",
+            "alternatives",
+            "readings",
+            "movielens-readings",
+            "movielens-zeros",
+            "all",
+        ),
     ),
     no_args_is_help=True,
     help="Run the experiments of the paper and check its claims.\n\n"
@@ -136,9 +150,24 @@ def _command(make: Callable[..., Experiment]) -> Callable[..., None]:
     return command
 
 
-SYNTHETIC = (synthetic, perturbed, ucb, readings)
+SYNTHETIC = (synthetic, perturbed, ucb, scales, horizon, alternatives, readings)
 for _make in SYNTHETIC:
     app.command(name=_make.__name__, help=_make.__doc__)(_command(_make))
+
+
+@app.command(name="joint", help=joint.__doc__)
+def _joint_command(
+    runs: Runs = None,
+    rounds: Rounds = None,
+    n_jobs: Jobs = -1,
+    engine: OnEngine = None,
+    address: Address = None,
+    seed: Seed = 0,
+    out: Out = None,
+    contexts: Contexts = "fresh",
+) -> None:
+    workers: Workers = {"n_jobs": n_jobs, "engine": engine, "address": address}
+    _run(joint(rounds=rounds, contexts=contexts), runs, seed, workers, out)
 
 
 def _movielens(make: Callable[..., Experiment], data: Path | None, **options: object) -> Experiment:
@@ -177,20 +206,30 @@ def _movielens_command(
     _run(experiment, runs, seed, {"n_jobs": n_jobs, "engine": engine, "address": address}, out)
 
 
-@app.command(name="movielens-readings", help=movielens_readings.__doc__)
-def _movielens_readings_command(
-    data: Data = None,
-    runs: Runs = None,
-    rounds: Rounds = None,
-    n_jobs: Jobs = -1,
-    engine: OnEngine = None,
-    address: Address = None,
-    seed: Seed = 0,
-    out: Out = None,
-    sampling: Sampling = "marginal",
-) -> None:
-    experiment = _movielens(movielens_readings, data, rounds=rounds, sampling=sampling, seed=seed)
-    _run(experiment, runs, seed, {"n_jobs": n_jobs, "engine": engine, "address": address}, out)
+def _movielens_variant(make: Callable[..., Experiment]) -> Callable[..., None]:
+    """Return the command of a variant of Figure 2."""
+
+    def command(
+        data: Data = None,
+        runs: Runs = None,
+        rounds: Rounds = None,
+        n_jobs: Jobs = -1,
+        engine: OnEngine = None,
+        address: Address = None,
+        seed: Seed = 0,
+        out: Out = None,
+        sampling: Sampling = "marginal",
+    ) -> None:
+        experiment = _movielens(make, data, rounds=rounds, sampling=sampling, seed=seed)
+        _run(experiment, runs, seed, {"n_jobs": n_jobs, "engine": engine, "address": address}, out)
+
+    return command
+
+
+MOVIELENS_VARIANTS = (movielens_readings, movielens_zeros)
+for _variant in MOVIELENS_VARIANTS:
+    _name = _variant.__name__.replace("_", "-")
+    app.command(name=_name, help=_variant.__doc__)(_movielens_variant(_variant))
 
 
 @app.command(name="runtime")
@@ -202,6 +241,12 @@ def _runtime_command(
 ) -> None:
     """Table 1: run time of RoLinTS and of its naive implementation, by the number of arms."""
     _show(runtime(out or Path("out") / "runtime", rounds=rounds, runs=runs, seed=seed))
+
+
+@app.command(name="bounds")
+def _bounds_command(seed: Seed = 0, out: Out = None) -> None:
+    """Theorems 1 and 2: what the paper says about its bounds, in random settings."""
+    _show(bounds(out or Path("out") / "bounds", seed=seed))
 
 
 @app.command(name="all")
@@ -228,11 +273,16 @@ def _all_command(
             movielens, data, rounds=rounds, sampling=sampling, seed=seed,
             rank=rank, ridge=ridge, center=center, weighted=weighted,
         ),
-        _movielens(movielens_readings, data, rounds=rounds, sampling=sampling, seed=seed),
+        *(
+            _movielens(make, data, rounds=rounds, sampling=sampling, seed=seed)
+            for make in MOVIELENS_VARIANTS
+        ),
     ]  # fmt: skip
     experiments += [make(rounds=rounds, contexts=contexts, sampling=sampling) for make in SYNTHETIC]
+    experiments.append(joint(rounds=rounds, contexts=contexts))
     folder = out or Path("out")
     workers: Workers = {"n_jobs": n_jobs, "engine": engine, "address": address}
     for experiment in experiments:
         _run(experiment, runs, seed, workers, folder / experiment.name)
     _runtime_command(runs=runs, rounds=rounds, seed=seed, out=folder / "runtime")
+    _bounds_command(seed=seed, out=folder / "bounds")

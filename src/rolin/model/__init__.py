@@ -9,7 +9,7 @@ from rolin.model.posterior import Posterior
 from rolin.model.report import Diagnosis, Effect
 from rolin.model.scales import Scales
 from rolin.model.summaries import ArmEffects, Coefficients, LogitPrediction, Prediction
-from rolin.model.theory import RegretBound, bayes_regret_bound
+from rolin.model.theory import RegretBound, bayes_regret_bound, linear_bandit_regret_bound
 from rolin.model.view import PosteriorView
 
 __all__ = [
@@ -31,4 +31,5 @@ __all__ = [
     "bayes_regret_bound",
     "diagnose",
     "estimate_scales",
+    "linear_bandit_regret_bound",
 ]

@@ -1,4 +1,4 @@
-"""The regret bound of the paper (Theorem 1), term by term."""
+"""The regret bounds of the paper (Theorems 1 and 2), term by term."""
 
 from __future__ import annotations
 
@@ -9,24 +9,21 @@ from rolin._support.checks import count_of, number_of
 from rolin.errors import ParameterError
 from rolin.model.scales import Scales
 
-__all__ = ["RegretBound", "bayes_regret_bound"]
+__all__ = ["RegretBound", "bayes_regret_bound", "linear_bandit_regret_bound"]
 
 
 @dataclass(frozen=True)
 class RegretBound:
-    """An upper bound on the Bayes regret of n rounds, and its terms.
-
-    R(n) ≤ σ_max √(2 c (d + K) n log n) + √(2/π) σ_max K
-    """
+    """An upper bound on the Bayes regret of n rounds, and its terms."""
 
     max_std: float
-    """σ_max = √(σ₀² + L²/λ): the largest standard deviation that an arm's mean reward can have."""
+    """σ_max: the largest standard deviation that the mean reward of an arm can have."""
     information: float
-    """c (d + K): the information that n rounds can give, in units of what one round can give."""
+    """The information that n rounds can give, in units of what one round can give; c (d + K) in Theorem 1."""
     learning: float
-    """σ_max √(2 c (d + K) n log n): the regret while learning."""
+    """The first term: the regret while learning."""
     failure: float
-    """√(2/π) σ_max K: the regret when confidence intervals fail, each with probability 1/n."""
+    """The second term: the regret when confidence intervals fail."""
 
     @property
     def total(self) -> float:
@@ -45,6 +42,8 @@ def bayes_regret_bound(
     noise_std: float = 1.0,
 ) -> RegretBound:
     """Return Theorem 1's bound on the Bayes regret of RoLinUCB and of joint RoLinTS.
+
+    R(n) ≤ σ_max √(2 c (d + K) n log n) + √(2/π) σ_max K, where σ_max = √(σ₀² + L²/λ).
 
     Parameters
     ----------
@@ -79,24 +78,94 @@ def bayes_regret_bound(
     >>> round(bound.total)
     8856
     """
-    n = count_of("rounds", rounds, least=1)
     k = count_of("n_arms", n_arms, least=1)
     d = count_of("n_features", n_features)
     scales = Scales(coef_std=coef_std, arm_std=arm_std, noise_std=noise_std)
     if isinstance(scales.coef_std, tuple):
         raise ParameterError(f"coef_std={coef_std!r}, expected one number: the theorem has one λ")
-    context_norm = number_of("context_norm", context_norm, ParameterError)
-    if not 0.0 <= context_norm < math.inf:
-        raise ParameterError(f"context_norm={context_norm!r}, expected a number of at least 0")
-    variance = scales.arm_std**2 + context_norm**2 * scales.coef_std**2
-    if variance == 0.0:  # nothing is uncertain, so there is no regret
+    norm = _at_least_zero("context_norm", context_norm)
+    # Section 5.2: the model is a linear bandit with d + K coefficients, and σ_max² = σ₀² + L²/λ.
+    variance = scales.arm_std**2 + norm**2 * scales.coef_std**2
+    return _bound(count_of("rounds", rounds, least=1), d + k, variance, scales.noise_std, k, None)
+
+
+def linear_bandit_regret_bound(
+    *,
+    rounds: int,
+    n_features: int,
+    max_std: float,
+    noise_std: float = 1.0,
+    n_actions: int | None = None,
+    failure_probability: float | None = None,
+) -> RegretBound:
+    """Return Theorem 2's bound on the Bayes regret of a linear bandit, with any number of contexts.
+
+    Parameters
+    ----------
+    rounds
+        Number n of rounds.
+    n_features
+        Number d of coefficients.
+    max_std
+        σ_max: the largest standard deviation, given any history, of the mean reward of an action.
+    noise_std
+        Standard deviation σ of the reward noise, known to the policy.
+    n_actions
+        K, if no round has more than K actions; `None` if there is no limit.
+    failure_probability
+        δ, the probability with which a confidence interval may fail; by default 1/n.
+
+    Notes
+    -----
+    The bound holds for linear Thompson sampling with one joint draw of the coefficients, and for Bayesian LinUCB
+    with a width of √(2 log(1/δ)) if `n_actions` is given, and of √(2 d log(1/δ)) otherwise. The theorem says "for any
+    δ > 0", but its logarithm needs δ ≤ 1.
+
+    References
+    ----------
+    Zhu & Kveton, *Robust Contextual Linear Bandits*, AISTATS 2023, Theorem 2 (Appendix B).
+
+    Examples
+    --------
+    >>> bound = linear_bandit_regret_bound(rounds=3000, n_features=10, max_std=1.0)
+    >>> finite = linear_bandit_regret_bound(rounds=3000, n_features=10, max_std=1.0, n_actions=50)
+    >>> round(bound.total), round(finite.total)
+    (6314, 2029)
+    """
+    n, d = count_of("rounds", rounds, least=1), count_of("n_features", n_features)
+    k = None if n_actions is None else count_of("n_actions", n_actions, least=1)
+    if failure_probability is not None:
+        delta = number_of("failure_probability", failure_probability, ParameterError)
+        if not 0.0 < delta <= 1.0:
+            raise ParameterError(
+                f"failure_probability={failure_probability!r}, expected a number in (0, 1]"
+            )
+        failure_probability = delta
+    variance = _at_least_zero("max_std", max_std) ** 2
+    return _bound(n, d, variance, Scales(noise_std=noise_std).noise_std, k, failure_probability)
+
+
+def _bound(
+    n: int, d: int, variance: float, noise: float, k: int | None, delta: float | None
+) -> RegretBound:
+    """Return the bound of Theorem 2 with σ_max² = `variance`; δ is 1/n if it is `None`."""
+    if d == 0 or variance == 0.0:  # nothing is uncertain, so there is no regret
         return RegretBound(0.0, 0.0, 0.0, 0.0)
-    ratio = variance / scales.noise_std**2
-    information = (d + k) * math.log1p(ratio * n / (d + k)) / math.log1p(ratio)
-    max_std = math.sqrt(variance)
+    std, ratio = math.sqrt(variance), variance / noise**2
+    information = d * math.log1p(ratio * n / d) / math.log1p(ratio)
+    log, failing_rounds = (math.log(n), 1.0) if delta is None else (-math.log(delta), n * delta)
+    # Infinitely many actions need an interval for all coefficients at once, which is wider by √d.
+    wider, intervals = (d, d**1.5) if k is None else (1, k)
     return RegretBound(
-        max_std=max_std,
+        max_std=std,
         information=information,
-        learning=max_std * math.sqrt(2.0 * information * n * math.log(n)),
-        failure=math.sqrt(2.0 / math.pi) * max_std * k,
+        learning=std * math.sqrt(2.0 * wider * information * n * log),
+        failure=math.sqrt(2.0 / math.pi) * std * intervals * failing_rounds,
     )
+
+
+def _at_least_zero(name: str, value: object) -> float:
+    number = number_of(name, value, ParameterError)
+    if not 0.0 <= number < math.inf:
+        raise ParameterError(f"{name}={number!r}, expected a number of at least 0")
+    return number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from functools import partial
 from itertools import pairwise
 from os import PathLike
@@ -11,11 +12,12 @@ from typing import Any
 import rolin
 from rolin.datasets.ratings import Ratings, read_ratings
 from rolin.environments import movielens_environments, movielens_noise
+from rolin.environments.movielens import MovieLens
 from rolin.model.draws import Sampling
 from rolin.paper import claims
 from rolin.paper.claims import Check, Claim, Results
 from rolin.paper.experiment import Experiment
-from rolin.paper.synthetic import (
+from rolin.paper.setting import (
     AGENT_STDS,
     H_LIN_UCB,
     LIN_TS,
@@ -27,7 +29,16 @@ from rolin.paper.synthetic import (
 )
 from rolin.simulation.comparison import compare
 
-__all__ = ["NOISE_STD", "ROUNDS", "SECTION", "digest", "movielens"]
+__all__ = [
+    "NOISE_STD",
+    "PANELS",
+    "ROUNDS",
+    "SECTION",
+    "SHARES",
+    "digest",
+    "movielens",
+    "without_features",
+]
 
 SHARES = (0.01, 0.02, 0.05)
 ROUNDS, RUNS, NOISE_STD = 5000, 500, 0.759
@@ -81,7 +92,7 @@ def movielens(
         runs=RUNS,
         claims=CLAIMS,
         settings={**options, "sampling": sampling, "ratings": digest(ratings)},
-        notes=(note,),
+        notes=(note, without_features(made.values())),
         min_runs=300,
     )
 
@@ -92,6 +103,18 @@ def digest(ratings: Ratings) -> str:
     for array in (ratings.users, ratings.items, ratings.values):
         digest_of.update(array.tobytes())
     return f"{len(ratings)} ratings, {digest_of.hexdigest()}"
+
+
+def without_features(environments: Iterable[MovieLens]) -> str:
+    """Say how many of the movies have no features, because they have no rating in the sample."""
+    shares = [
+        f"{1.0 - environment.features[environment.known_movies].any(axis=1).mean():.0%}"
+        for environment in environments
+    ]
+    return (
+        f"Movies without a rating in the sample have no features: all their numbers are zero. With "
+        f"{', '.join(PANELS)}, these are {', '.join(shares)} of the movies."
+    )
 
 
 def _improves(results: Results, name: str) -> list[Check]:

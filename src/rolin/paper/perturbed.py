@@ -12,7 +12,7 @@ from rolin.model.draws import Sampling
 from rolin.paper import claims
 from rolin.paper.claims import Claim
 from rolin.paper.experiment import Experiment
-from rolin.paper.synthetic import (
+from rolin.paper.setting import (
     AGENT_STDS,
     LIN_TS,
     N_FEATURES,
@@ -24,8 +24,8 @@ from rolin.paper.synthetic import (
     environments,
     rolin_ts,
     thompson,
-    trends,
 )
+from rolin.paper.trends import figure_1
 
 __all__ = ["Perturbed", "perturbed"]
 
@@ -93,6 +93,6 @@ def perturbed(
         not_drawn=frozenset(unperturbed(s) for s in AGENT_STDS),
         rounds=rounds,
         runs=RUNS,
-        claims=(slight, *trends(ROLIN_TS, LIN_TS, f"{SOURCE} (“all trends are similar”)")),
+        claims=(slight, *figure_1(ROLIN_TS, LIN_TS, f"{SOURCE} (“all trends are similar”)")),
         settings={"contexts": contexts, "sampling": sampling},
     )

@@ -12,7 +12,7 @@ from rolin.model.draws import Sampling
 from rolin.paper import claims
 from rolin.paper.claims import Check, Claim, Results
 from rolin.paper.experiment import Experiment
-from rolin.paper.synthetic import (
+from rolin.paper.setting import (
     LIN_TS,
     MISSPECIFIED,
     N_ARMS,

@@ -10,7 +10,7 @@ from rolin.model.draws import Sampling
 from rolin.paper import claims
 from rolin.paper.claims import Claim
 from rolin.paper.experiment import Experiment
-from rolin.paper.synthetic import (
+from rolin.paper.setting import (
     AGENT_STDS,
     LIN_TS,
     N_FEATURES,
@@ -22,8 +22,8 @@ from rolin.paper.synthetic import (
     environments,
     rolin_ts,
     thompson,
-    trends,
 )
+from rolin.paper.trends import figure_1
 
 __all__ = ["ucb"]
 
@@ -67,7 +67,7 @@ def ucb(
         rounds=rounds,
         runs=RUNS,
         claims=(
-            *trends(ours, LIN_UCB, f"{SOURCE} (“similar trends”)"),
+            *figure_1(ours, LIN_UCB, f"{SOURCE} (“similar trends”)"),
             competitive,
         ),
         settings={"contexts": contexts, "sampling": sampling},

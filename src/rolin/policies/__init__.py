@@ -5,8 +5,10 @@ from __future__ import annotations
 from rolin.policies.base import Policy
 from rolin.policies.bayes_rolin_ts import BayesRoLinTS
 from rolin.policies.decision import Decision, Probabilities
+from rolin.policies.disjoint_lin_ucb import DisjointLinUCB
 from rolin.policies.greedy import Greedy
 from rolin.policies.hlinucb import HLinUCB
+from rolin.policies.hybrid_lin_ucb import HybridLinUCB
 from rolin.policies.lin_ts import LinTS
 from rolin.policies.lin_ucb import LinUCB
 from rolin.policies.linear import LinearPolicy
@@ -22,8 +24,10 @@ from rolin.policies.uniform import Uniform
 __all__ = [
     "BayesRoLinTS",
     "Decision",
+    "DisjointLinUCB",
     "Greedy",
     "HLinUCB",
+    "HybridLinUCB",
     "LinTS",
     "LinUCB",
     "LinearPolicy",

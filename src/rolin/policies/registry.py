@@ -27,7 +27,7 @@ def find() -> dict[str, type[Policy[Any]]]:
     """Return every policy of this package, by name.
 
     >>> sorted(find())[:3]
-    ['BayesRoLinTS', 'Greedy', 'HLinUCB']
+    ['BayesRoLinTS', 'DisjointLinUCB', 'Greedy']
     """
     found = {}
     for module in pkgutil.iter_modules(policies.__path__):

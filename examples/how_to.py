@@ -28,6 +28,7 @@ import matplotlib.pyplot as plt
 from rolin._support.plotting import STYLE
 
 Policies = dict[str, Callable[..., Any]]
+HALF_LIVES = (15.0, 30.0, 60.0, 125.0, 250.0, 1000.0)
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,20 @@ def noise_policies(world: Synthetic) -> Policies:
         "learns them": lambda seed: rolin.RoLinTS(n_features=d, seed=seed, **learn),
         "BayesRoLinTS": lambda seed: rolin.BayesRoLinTS(n_features=d, seed=seed, **guess),
         "keeps the guess": lambda seed: rolin.RoLinTS(n_features=d, seed=seed, **guess),
+    }
+
+
+def few_arm_policies(world: Synthetic) -> Policies:
+    """Scales that are known, or a guess of arm_std four times too small that is learned, integrated out or kept."""
+    d = world.n_features
+    learn: dict[str, Any] = {"arm_std": ("learn", 0.5), "noise_std": "learn", "coef_std": "learn"}
+    return {
+        "knows the scales": lambda seed: rolin.RoLinTS(
+            n_features=d, arm_std=world.arm_std, seed=seed
+        ),
+        "learns them": lambda seed: rolin.RoLinTS(n_features=d, seed=seed, **learn),
+        "BayesRoLinTS": lambda seed: rolin.BayesRoLinTS(n_features=d, arm_std=0.5, seed=seed),
+        "keeps the guess": lambda seed: rolin.RoLinTS(n_features=d, arm_std=0.5, seed=seed),
     }
 
 
@@ -87,7 +102,7 @@ def drift_policies(world: Drifting) -> Policies:
     """Return a policy that forgets nothing, and policies with several half-lives."""
     d = world.n_features
     policies: Policies = {"remembers": lambda seed: rolin.RoLinTS(n_features=d, seed=seed)}
-    for half_life in (15.0, 30.0, 60.0, 125.0, 250.0, 1000.0):
+    for half_life in HALF_LIVES:
         policies[f"half_life={half_life:g}"] = lambda seed, h=half_life: rolin.RoLinTS(
             n_features=d, half_life=h, seed=seed
         )
@@ -107,6 +122,21 @@ STUDIES = {
         "Gaussian, chosen",
         covered=("Gaussian, chosen", "Gaussian, learned", "logistic, chosen", "logistic, learned"),
     ),
+    "few-arms": Study(
+        {"ten fixed arms": Synthetic(n_arms=10, n_features=2, arm_std=2.0, contexts="fixed")},
+        few_arm_policies,
+        "knows the scales",
+        rounds=1000,
+        runs=600,
+        covered=("knows the scales", "learns them", "BayesRoLinTS", "keeps the guess"),
+    ),
+    "clicks-early": Study(
+        {f"rate {r:.0%}": Clicks(click_rate=r) for r in (0.02, 0.1, 0.5)},
+        click_policies,
+        "Gaussian, chosen",
+        rounds=300,
+        covered=("Gaussian, chosen", "Gaussian, learned", "logistic, chosen", "logistic, learned"),
+    ),
     "drift": Study(
         {f"half-life {h}": Drifting(half_life=float(h)) for h in (300, 1000)}
         | {"no drift": Synthetic()},
@@ -114,6 +144,7 @@ STUDIES = {
         "remembers",
         rounds=5000,
         runs=50,
+        covered=("remembers", *(f"half_life={h:g}" for h in HALF_LIVES)),
     ),
 }
 
@@ -139,9 +170,13 @@ def play(name: str, study: Study, runs: int, rounds: int, n_jobs: int, out: Path
         lines = [lines[0] + " 90 % intervals hold |", lines[1] + "---:|"]
     with plt.rc_context(STYLE):
         figure, panels = plt.subplots(
-            1, len(study.worlds), figsize=(9.3, 3.6), layout="constrained"
+            1,
+            len(study.worlds),
+            figsize=(1.5 + 2.6 * len(study.worlds), 3.6),
+            layout="constrained",
+            squeeze=False,
         )
-        for ax, (title, world) in zip(panels, study.worlds.items(), strict=True):
+        for ax, (title, world) in zip(panels[0], study.worlds.items(), strict=True):
             policies = study.policies(world)
             result = rolin.simulate(
                 policies, world, rounds=rounds, runs=runs, seed=0, n_jobs=n_jobs
@@ -160,8 +195,14 @@ def play(name: str, study: Study, runs: int, rounds: int, n_jobs: int, out: Path
                     error = np.std(held, ddof=1) / runs**0.5
                     cells.append(f"{100 * np.mean(held):.1f} ± {100 * error:.1f} %")
                 lines.append(f"| {' | '.join(cells)} |")
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+        handles, labels = panels[0, 0].get_legend_handles_labels()
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=min(len(labels), 2 * len(study.worlds)),
+            frameon=False,
+        )
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / f"{name}.png", dpi=150)
     table = "\n".join(lines) + f"\n\n{runs} runs of {rounds} rounds; bands of 2 s.e.\n"

@@ -34,6 +34,8 @@ def draw(experiment: Experiment, results: Mapping[str, Result]) -> Figure:
             ax.set_axis_off()
         for ax, (title, result) in zip(panels, results.items(), strict=False):
             regrets = {n: r for n, r in result.regret.items() if n not in experiment.not_drawn}
+            if title in experiment.known:
+                regrets = {"known scales": result.regret[experiment.known[title]], **regrets}
             finals = {name: float(regret[:, -1].mean()) for name, regret in regrets.items()}
             limit = _FAR_ABOVE * float(np.median(list(finals.values())))
             top = 1.2 * max(f for f in finals.values() if f <= limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rolin.environments.base import Environment
@@ -37,6 +37,8 @@ class Experiment:
     """The options of the experiment. Runs with other options cannot be resumed."""
     not_drawn: frozenset[str] = frozenset()
     """Policies that a claim needs but the figure does not show."""
+    known: Mapping[str, str] = field(default_factory=dict)
+    """By title: the policy that knows the scales of this environment, which the figure shows in this panel only."""
     notes: tuple[str, ...] = ()
     """Other facts to report, such as numbers estimated from data."""
     min_runs: int = 2

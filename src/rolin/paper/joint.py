@@ -47,6 +47,7 @@ def joint(*, rounds: int | None = None, contexts: Contexts = "fresh") -> Experim
         source="Figure 1 with joint sampling",
         environments=environments(contexts),
         policies={**joint_policies, **marginal},
+        not_drawn=frozenset({ROLIN_TS[0], ROLIN_TS[2]}),
         rounds=rounds,
         runs=300,
         claims=(

@@ -45,6 +45,14 @@ class TooSlow(BaseException):  # so that no test catches it
     """A test takes too long with interpreted kernels."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests that need compiled kernels if there are none."""
+    if INTERPRETED:
+        for item in items:
+            if item.get_closest_marker("compiled"):
+                item.add_marker(pytest.mark.skip("needs compiled kernels"))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """Skip what is left of a test that takes too long with interpreted kernels."""

@@ -80,6 +80,7 @@ def test_keys_of_any_whole_number() -> None:
             policy.decide(np.ones((2, 1)), key=key)
 
 
+@pytest.mark.compiled
 def test_fast_normals_are_those_of_numpy(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A million draws of numbers and texts as keys, of all sizes, are the generator's, bit for bit."""
     draws = KeyedGenerator(seed)

@@ -26,7 +26,7 @@ RANK = 10
 # Prior of the intercept: wide, for ratings from 1 to 5.
 INTERCEPT_STD = 5.0
 OURS = "not in the paper"
-RATED = [f"{panel}, movies with features" for panel in PANELS]
+RATED = [f"{100 * share:g} %, movies with features" for share in SHARES]
 
 
 def with_intercept(policy: str) -> str:
@@ -68,6 +68,7 @@ def movielens_zeros(
                 for name, make in plain.items()
             },
         },
+        not_drawn=frozenset({ROLIN_TS[0], with_intercept(ROLIN_TS[0])}),
         rounds=ROUNDS if rounds is None else rounds,
         runs=300,
         claims=CLAIMS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,7 +12,7 @@ from rolin.bandit.requests import Change, LearnScales, Pending, Plan, Request, c
 from rolin.bandit.state import BanditState
 from rolin.errors import JournalError, RolinError
 from rolin.journal.base import OutOfDate, Removal, reached
-from rolin.journal.events import Event
+from rolin.journal.events import Event, Rejected
 from rolin.journal.folding import adaptive_of, fold, state_bytes
 from rolin.journal.group_commit import GroupCommit
 from rolin.journal.group_commit import Request as Queued
@@ -132,7 +132,16 @@ class Writer:
             errors = [rejected[i] for i in range(start, start + len(own)) if i in rejected]
             queued.settle(answer, errors[0] if errors else error)
             start += len(own)
+        if rejected:
+            self._note_rejected({last - len(events) + 1 + i: e for i, e in rejected.items()})
         self._maintain()
+
+    def _note_rejected(self, rejected: Mapping[int, RolinError]) -> None:
+        """Record which events taught nothing; a failure is harmless, as they teach nothing again."""
+        state = self._state
+        notes = [Rejected(self._clock(), event, str(error)) for event, error in rejected.items()]
+        with suppress(JournalError, OutOfDate):
+            state.fold(notes, state.journal.append(notes, after=state.version))
 
     def _planned(self, batch: Sequence[Queued[Request]]) -> list[_Planned]:
         state = self._state

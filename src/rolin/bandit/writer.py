@@ -97,8 +97,15 @@ class Writer:
             return state.journal.remove(what, after=state.version, state=state_bytes(state.policy))
 
         with self._commits.lock:
-            self.refresh()
-            removed, last = self._until_up_to_date(attempt)
+            while (
+                True
+            ):  # removing ends with writing back the log, which is not possible during a turn
+                self.refresh()
+                try:
+                    removed, last = attempt()
+                    break
+                except OutOfDate:
+                    continue
             with state.lock:
                 state.version = state.snapshot_version = last
             return removed
@@ -159,12 +166,13 @@ class Writer:
         return planned
 
     def _until_up_to_date(self, attempt: Callable[[], Answer]) -> Answer:
-        """Try to write; after events of another process, read them first and try again."""
-        while True:
-            try:
-                return attempt()
-            except OutOfDate:
+        """Try to write; after events of another process, read them first, while nobody else can write."""
+        try:
+            return attempt()
+        except OutOfDate:
+            with self._state.journal.turn():
                 self.refresh()
+                return attempt()
 
     def _maintain(self) -> None:
         """Learn scales and store a snapshot when they are due; a failure is retried next time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Self
 
 from rolin.errors import JournalError
@@ -98,6 +99,10 @@ class Journal(ABC):
         OutOfDate
             If `after` is not the number of the last event.
         """
+
+    @abstractmethod
+    def turn(self) -> AbstractContextManager[object]:
+        """Return a block in which no other process can write; what is appended is stored when it ends."""
 
     @abstractmethod
     def read(

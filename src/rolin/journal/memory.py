@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 
 from rolin._support.process import forget_locks_after_fork
 from rolin.journal.base import Header, Journal, OutOfDate, Removal, Snapshot, Waiting, reached
@@ -71,6 +72,10 @@ class MemoryJournal(Journal):
                     self._waiting.pop((event.id, event.rank), None)
             self._header = header._replace(last=after + len(new))
             return self._header.last
+
+    def turn(self) -> AbstractContextManager[object]:
+        """Return a block in which no other thread can write."""
+        return self._lock
 
     def read(
         self, *, after: int = 0, upto: int | None = None, decisions: bool = True

@@ -12,7 +12,7 @@ import math
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from os import PathLike
 from typing import Any
@@ -126,6 +126,10 @@ class SQLiteJournal(Journal):
             reached("inserted")
         reached("committed")
         return seq
+
+    def turn(self) -> AbstractContextManager[object]:
+        """Return a block in which no other process can write."""
+        return self._file.write()
 
     def _at(self, db: sqlite3.Connection, after: int) -> StoredHeader:
         """Return the header; raise if another process has written since."""

@@ -20,6 +20,7 @@ from rolin.journal import schema
 __all__ = ["SQLiteFile"]
 
 _WAIT = 10.0  # seconds to wait for another process's lock
+_STEP = 0.001  # seconds between two attempts
 _LARGE_LOG = 256 << 20  # bytes of the write-ahead log that are worth a warning
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
@@ -65,7 +66,7 @@ class SQLiteFile:
 
     def new_locks(self) -> None:
         """Make new locks; those of before a fork may be held by threads that do not exist."""
-        self.writing, self.reading = threading.Lock(), threading.Lock()
+        self.writing, self.reading = threading.RLock(), threading.Lock()
 
     # -- opening -----------------------------------------------------------------------------
 
@@ -137,7 +138,7 @@ class SQLiteFile:
     def transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
         """Commit what the block does, or nothing of it."""
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            _begin(connection)
             yield
             connection.execute("COMMIT")
         except BaseException:
@@ -147,11 +148,17 @@ class SQLiteFile:
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection that writes, in a transaction; raise if what was committed is not in the file."""
+        """Give the connection that writes, in a transaction; raise if what was committed is not in the file.
+
+        Blocks inside a block are part of its transaction.
+        """
         self._check_process()
         with self.writing, self._errors():
             if self.readonly:
                 raise JournalError(f"journal {self.path} was opened with readonly=True")
+            if self.writer.in_transaction:
+                yield self.writer
+                return
             with self.transaction(self.writer):
                 yield self.writer
             self._check_files()
@@ -268,6 +275,26 @@ def _reason(error: sqlite3.Error) -> str:
         return "it was closed"
     reason = _REASONS.get(code or 0, str(error))
     return f"{reason} ({error})" if code in _DAMAGED else reason
+
+
+def _begin(db: sqlite3.Connection) -> None:
+    """Begin to write; wait for other processes.
+
+    SQLite itself waits in ever longer steps, so that a process which has waited long would lose against newcomers.
+    """
+    give_up = monotonic() + _WAIT
+    db.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if _primary_code(error) not in _LOCKED or monotonic() > give_up:
+                    raise
+                sleep(_STEP)
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {int(1000 * _WAIT)}")
 
 
 def _use_log(db: sqlite3.Connection) -> None:

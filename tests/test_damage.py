@@ -274,3 +274,36 @@ def test_a_journal_of_the_first_format_is_upgraded(tmp_path: Path) -> None:
         report = check_journal(path)
         assert report.is_whole, report.problems
         assert report.unchecked < report.events or not hasattr(bandit.policy, "decay")
+
+
+def test_a_reader_notices_that_somebody_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader of a folder that it may not write to sees new events, although it found no writer at first."""
+    path = tmp_path / "j.db"
+    written(path)
+    monkeypatch.setattr("rolin.journal.sqlite_file.os.access", lambda *_: False)
+    with SQLiteJournal(path, readonly=True) as reader:
+        before = reader.header()
+        assert before is not None
+        assert reader._file._immutable is not None
+        with Bandit(journal=path) as bandit:
+            bandit.decide(np.eye(2), id="new")
+            assert reader.decision("new") is not None
+            assert reader.header() == before._replace(last=before.last + 1)
+
+
+def test_a_log_that_cannot_be_written_back_is_worth_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that reads for long makes the write-ahead log grow: whoever writes is told."""
+    monkeypatch.setattr("rolin.journal.sqlite_file._LARGE_LOG", 100_000)
+    path = tmp_path / "j.db"
+    with (
+        Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=path) as bandit,
+        closing(sqlite3.connect(path, isolation_level=None)) as reader,
+    ):
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM events").fetchone()
+        with pytest.warns(UserWarning, match="another process has been reading the file for long"):
+            bandit.decide_many([np.ones((50, 2))] * 200)

@@ -151,7 +151,10 @@ def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
             case "restored":
                 return ArmRestored(time, decode(body["arm"]), body["with_past"])
             case "settings":
-                return SettingsChanged(time, *(body[name] for name in _SETTINGS))
+                # Settings that were added later are missing in earlier events: they had their defaults.
+                return SettingsChanged(
+                    time, **{name: body[name] for name in _SETTINGS if name in body}
+                )
             case "features":
                 return FeatureMapChanged(time, from_json(text))
             case "rejected":

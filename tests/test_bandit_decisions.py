@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -139,6 +140,42 @@ def test_joint_sampling_draws_from_what_it_logs(seed: int, n: int) -> None:
     chosen = np.bincount([d.arm for d in decisions], minlength=12)
     assert (np.abs(chosen - n * p) <= 5 * np.sqrt(n * p * (1 - p))).all()
     assert min(d.propensity or 0.0 for d in decisions) > 0.0
+    assert all(len(set(d.ranking)) == 2 for d in decisions)
+
+
+JOINT = {
+    f"{kind.__name__}, joint": functools.partial(kind, sampling="joint")
+    for kind in (rolin.RoLinTS, rolin.LinTS, rolin.LogisticRoLinTS)
+}
+
+
+@pytest.mark.parametrize("name", [*rolin.policies.find(), *JOINT])
+def test_no_chosen_arm_has_a_propensity_of_zero(name: str, seed: int) -> None:
+    """Not even in states in which all draws agree: arms are drawn from what is logged."""
+    options = {"n_arms": 8} if name == "SafeFALCON" else {}
+    make: Any = {**rolin.policies.find(), **JOINT}[name]
+    bandit = Bandit(make(n_features=2, seed=seed, **options))
+    rng = np.random.default_rng(seed)
+    for n in (5, 100, 300):
+        for decision in bandit.decide_many(rng.uniform(-1, 1, (n, 8, 2)), top_k=1):
+            assert decision.propensity is not None
+            assert decision.propensity > 0.0
+            bandit.reward(decision.id, float(rng.random() < 0.1 + 0.1 * decision.arm))
+
+
+def test_an_arm_that_is_too_unlikely_to_be_logged_is_not_chosen() -> None:
+    """If the computed probability of the policy's own choice is 0, the arm is drawn from the probabilities."""
+
+    class Odd(rolin.Greedy):
+        def first_probabilities(self, candidates: Any) -> Any:
+            return rolin.policies.Probabilities(np.array([0.0, 0.25, 0.75]), np.zeros(3))
+
+    policy = Odd(n_features=1, seed=1)
+    policy.update(0, [1.0], 1.0)  # so that it prefers the largest context
+    bandit = Bandit(policy)
+    decisions = bandit.decide_many([np.array([[3.0], [2.0], [1.0]])] * 400, top_k=2)
+    shares = np.bincount([d.arm for d in decisions], minlength=3) / 400
+    np.testing.assert_allclose(shares, [0.0, 0.25, 0.75], atol=5 * (0.25 * 0.75 / 400) ** 0.5)
     assert all(len(set(d.ranking)) == 2 for d in decisions)
 
 

@@ -272,12 +272,12 @@ def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
     play(bandit, 20)
     id = bandit.decide(QUESTION).id
     state = state_bytes(bandit.policy)
-    (pages,) = journal._writer.execute("PRAGMA page_count").fetchone()
-    journal._writer.execute(f"PRAGMA max_page_count = {pages}")
+    (pages,) = journal._file.writer.execute("PRAGMA page_count").fetchone()
+    journal._file.writer.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(JournalError, match="full"):
         bandit.decide_many(np.zeros((300, 3, 2)))
     assert state_bytes(bandit.policy) == state
-    journal._writer.execute("PRAGMA max_page_count = 100000")
+    journal._file.writer.execute("PRAGMA max_page_count = 100000")
     bandit.reward(id, 1.0)
     assert state_bytes(load_policy(journal, from_start=True)[0]) == state_bytes(bandit.policy)
     bandit.close()

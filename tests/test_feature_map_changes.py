@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +15,7 @@ from rolin.features import HashedFeatures, Number, SklearnFeatureMap
 from rolin.journal import Journal
 from rolin.journal.folding import load_policy, state_bytes
 from rolin.testing.problems import reward_for
+from support.journals import forged
 from support.raw_features import FEATURES, MORE, POLICIES, D, play, question
 
 
@@ -247,12 +246,11 @@ def test_damaged_files_say_so(tmp_path: Path) -> None:
             arms, situation = question(np.random.default_rng(1))
             bandit.decide(arms, situation=situation, id="v")
             bandit.reward("v", 1.0)
-        with closing(sqlite3.connect(path)) as db, db:
-            db.execute(statement)
+        forged(path, statement)
         return path
 
     gone = damaged("gone", "DELETE FROM events WHERE kind = 'features' AND seq = 2")
-    with pytest.raises(JournalError, match="event 4 does not fit the events before it"):
+    with pytest.raises(JournalError, match="1 of the events 1 to 4 are missing"):
         Bandit(journal=gone)
     other = HashedFeatures(D).to_json()
     swapped = damaged("swapped", f"UPDATE events SET body = '{other}' WHERE seq = 2")
@@ -260,13 +258,14 @@ def test_damaged_files_say_so(tmp_path: Path) -> None:
         Bandit(journal=swapped)
     for i, part in enumerate(
         (
-            "'$.raw', 5",
-            "'$.raw.situation', 5",
-            "'$.raw.arms', json('[]')",
-            "'$.chosen', json('[99]')",
+            "question = CAST('5' AS BLOB)",
+            "question = CAST(json_set(question, '$.situation', 5) AS BLOB)",
+            "question = CAST(json_set(question, '$.arms', json('[]')) AS BLOB)",
+            "question = NULL",
+            "body = json_set(body, '$.chosen', json('[99]'))",
         )
     ):
-        change = f"UPDATE events SET body = json_set(body, {part}) WHERE kind = 'decision'"
+        change = f"UPDATE events SET {part} WHERE kind = 'decision'"
         with (
             Bandit(journal=damaged(str(i), change)) as bandit,
             pytest.raises(JournalError, match="a row of kind 'decision' is damaged"),

@@ -32,6 +32,7 @@ from rolin.journal.events import (
     SettingsChanged,
 )
 from rolin.journal.group_commit import GroupCommit
+from rolin.journal.schema import event_checksum
 from rolin.model.scales import Scales
 from support.journals import decided, same
 
@@ -89,7 +90,7 @@ def test_rows_lose_nothing(value: float, text: str, number: int) -> None:
     x = np.array([[value, -value], [0.0, value]])
     for event in (
         LoggedDecision(text, value, (text, number), x, (1,), x[:, 0], None, text),
-        Outcome(text, value, 0, number, x[0], value, value),
+        Outcome(text, value, 0, number, x[0], value, abs(value) + 1e-300),
     ):
         assert same(event_of(row_of(event), {}), event)
 
@@ -110,11 +111,11 @@ def test_what_waits_is_known_oldest_first(journal: Journal) -> None:
     journal.append(
         [decided("b", 2.0, places=2), decided("a", 1.0), decided("c", 3.0), rewarded("b")], after=0
     )
-    assert journal.waiting(10.0, 9) == [("a", 0), ("b", 1), ("c", 0)]
-    assert journal.waiting(3.0, 9) == [("a", 0), ("b", 1)]
-    assert journal.waiting(10.0, 1) == [("a", 0)]
+    assert [arm[1:] for arm in journal.waiting(10.0, 9)] == [("a", 0), ("b", 1), ("c", 0)]
+    assert [arm[1:] for arm in journal.waiting(3.0, 9)] == [("a", 0), ("b", 1)]
+    assert [arm[1:] for arm in journal.waiting(10.0, 1)] == [("a", 0)]
     journal.append([Outcome("a", 5.0, 0, "c", np.ones(2), None, expired=True)], after=4)
-    assert journal.waiting(3.0, 9) == [("b", 1)]
+    assert [arm[1:] for arm in journal.waiting(3.0, 9)] == [("b", 1)]
 
 
 def test_whoever_is_behind_writes_nothing(journal: Journal) -> None:
@@ -197,7 +198,7 @@ def test_removed_decisions_no_longer_wait(journal: Journal) -> None:
         4,
     )  # they are never removed
     journal.remove(Removal(ids=["x"]), after=4, state=b"")
-    assert journal.waiting(9.0, 9) == [("y", 0)]
+    assert [arm[1:] for arm in journal.waiting(9.0, 9)] == [("y", 0)]
 
 
 def test_threads_share_a_journal(journal: Journal) -> None:
@@ -230,8 +231,8 @@ def test_a_file_is_durable_and_erases(tmp_path: Path) -> None:
     """Every commit is synced, and no byte of what was erased stays in the files."""
     path = tmp_path / "j.db"
     journal = SQLiteJournal(path)
-    assert journal._writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert journal._writer.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+    assert journal._file.writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert journal._file.writer.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
     journal.begin(b"origin", "digest")
     secret = "Margarethe-von-Soest"
     journal.append(
@@ -273,7 +274,7 @@ def test_a_file_comes_back(tmp_path: Path) -> None:
             lambda path: sqlite3.connect(path).executescript(
                 "PRAGMA application_id = 1919904878; PRAGMA user_version = 99"
             ),
-            "format version 99, expected 1",
+            "format version 99, expected at most 2",
         ),
     ],
 )
@@ -308,7 +309,7 @@ def test_places_that_are_not_there(tmp_path: Path) -> None:
 
 def test_a_locked_file_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is written; when the lock is gone, everything works."""
-    monkeypatch.setattr("rolin.journal.sqlite._WAIT", 0.1)
+    monkeypatch.setattr("rolin.journal.sqlite_file._WAIT", 0.1)
     path = tmp_path / "j.db"
     with SQLiteJournal(path) as journal:
         journal.begin(b"origin", "digest")
@@ -326,7 +327,9 @@ def test_a_read_only_file_says_so(tmp_path: Path) -> None:
     """Nothing is written; reading goes on."""
     with SQLiteJournal(tmp_path / "j.db") as journal:
         journal.begin(b"origin", "digest")
-        journal._writer.execute("PRAGMA query_only = ON")  # as of a file that may not be written
+        journal._file.writer.execute(
+            "PRAGMA query_only = ON"
+        )  # as of a file that may not be written
         with pytest.raises(JournalError, match="it is read-only; nothing was written"):
             journal.append([decided("x")], after=0)
         assert journal.header() == Header(0, 0, "digest")
@@ -336,7 +339,7 @@ def test_an_interruption_leaves_no_transaction(tmp_path: Path) -> None:
     """Ctrl-C while SQLite begins is raised when it has begun; everybody can write afterwards."""
     with SQLiteJournal(tmp_path / "j.db") as journal:
         journal.begin(b"origin", "digest")
-        real: Any = journal._writer
+        real: Any = journal._file.writer
 
         class Interrupted:
             def __getattr__(self, name: str) -> Any:
@@ -348,17 +351,17 @@ def test_an_interruption_leaves_no_transaction(tmp_path: Path) -> None:
                     raise KeyboardInterrupt
                 return done
 
-        journal._writer = Interrupted()  # type: ignore[assignment]
+        journal._file.writer = Interrupted()  # type: ignore[assignment]
         with pytest.raises(KeyboardInterrupt):
             journal.append([decided("x")], after=0)
-        journal._writer = real
+        journal._file.writer = real
         assert not real.in_transaction
         assert journal.append([decided("x")], after=0) == 1
 
 
 def test_erasing_while_somebody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bytes may still be in the log beside the file, and that is said; later they are gone."""
-    monkeypatch.setattr("rolin.journal.sqlite._WAIT", 0.1)
+    monkeypatch.setattr("rolin.journal.sqlite_file._WAIT", 0.1)
     with SQLiteJournal(tmp_path / "j.db") as journal:
         journal.begin(b"origin", "digest")
         journal.append([decided("x", person="somebody-in-person")], after=0)
@@ -427,13 +430,13 @@ def test_a_full_disk_says_so(tmp_path: Path) -> None:
     """What does not fit is not there at all; with room again, everything works."""
     with SQLiteJournal(tmp_path / "j.db") as journal:
         journal.begin(b"origin", "digest")
-        (pages,) = journal._writer.execute("PRAGMA page_count").fetchone()
-        journal._writer.execute(f"PRAGMA max_page_count = {pages + 3}")
+        (pages,) = journal._file.writer.execute("PRAGMA page_count").fetchone()
+        journal._file.writer.execute(f"PRAGMA max_page_count = {pages + 3}")
         many: list[Event] = [decided(f"{i}", person="p" * 400) for i in range(100)]
         with pytest.raises(JournalError, match="the disk is full; nothing was written"):
             journal.append(many, after=0)
         assert list(journal.read()) == []
-        journal._writer.execute("PRAGMA max_page_count = 100000")
+        journal._file.writer.execute("PRAGMA max_page_count = 100000")
         assert journal.append(many, after=0) == 100
 
 
@@ -475,9 +478,13 @@ def test_a_damaged_row_is_named(tmp_path: Path) -> None:
     with SQLiteJournal(tmp_path / "j.db") as journal:
         journal.begin(b"origin", "digest")
         journal.append([decided("x"), Decayed(1.0, 0.5)], after=0)
-        journal._writer.execute("UPDATE events SET body = '{}' WHERE seq = 1")
-        journal._writer.execute("UPDATE events SET kind = 'dream' WHERE seq = 2")
-        with pytest.raises(JournalError, match=r"j.db: a row of kind 'decision' is damaged"):
+        journal._file.writer.execute("UPDATE events SET body = '{}' WHERE seq = 1")
+        with pytest.raises(JournalError, match=r"j.db: event 1 is damaged: its checksum does not"):
             journal.decision("x")
-        with pytest.raises(JournalError, match="has the kind 'dream', which this version"):
+        row = row_of(Decayed(1.0, 0.5))._replace(kind="dream")
+        journal._file.writer.execute(
+            "UPDATE events SET kind = 'dream', checksum = ? WHERE seq = 2",
+            (event_checksum(2, row),),
+        )
+        with pytest.raises(JournalError, match=r"event 2: .* the kind 'dream', which this version"):
             list(journal.read(after=1))

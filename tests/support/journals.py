@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rolin.journal.codec import Row
 from rolin.journal.events import LoggedDecision
+from rolin.journal.schema import COLUMNS, event_checksum
+
+
+def forged(path: Path, statement: str) -> None:
+    """Change a journal by hand, with checksums that match."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(statement)
+        rows = db.execute(f"SELECT seq, {COLUMNS} FROM events").fetchall()
+        sums = [(event_checksum(seq, Row(*values)), seq) for seq, *values in rows]
+        db.executemany("UPDATE events SET checksum = ? WHERE seq = ?", sums)
 
 
 def decided(id: str, time: float = 1.0, places: int = 1, **more: Any) -> LoggedDecision:

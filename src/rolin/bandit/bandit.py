@@ -81,7 +81,7 @@ from rolin.features import BaseFeatureMap, FeatureMap, RecordedFeatures, Sklearn
 from rolin.features.recorded import record_candidates
 from rolin.features.tables import is_table, rows_of
 from rolin.journal import Journal, open_journal
-from rolin.journal.base import Removal
+from rolin.journal.base import Removal, Waiting
 from rolin.journal.events import FeatureMapChanged, LoggedDecision
 from rolin.journal.folding import adaptive_of
 from rolin.journal.validation import LARGEST, check_names, listed, unknown_message, weight_of
@@ -540,10 +540,11 @@ class Bandit(Generic[P]):
         now = self._now()
         before = math.nextafter(now - age, math.inf)
         expired: int = 0
+        last: Waiting | None = None
         while True:
-            seen, closed = self._writer.submit(Expire(before, _EXPIRE_AT_ONCE, value, now))
+            last, closed = self._writer.submit(Expire(before, _EXPIRE_AT_ONCE, last, value, now))
             expired += closed
-            if not seen:
+            if last is None:
                 return expired
 
     # -- logs --------------------------------------------------------------------------------
@@ -681,7 +682,7 @@ class Bandit(Generic[P]):
             The maximum number of arms to look at.
         """
         arms = self.journal.waiting(math.inf, count_of("limit", limit, least=1))
-        return list(dict.fromkeys(id for id, _ in arms))
+        return list(dict.fromkeys(arm.id for arm in arms))
 
     def predict(
         self,

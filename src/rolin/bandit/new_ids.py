@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rolin._support.process import forget_locks_after_fork
 from rolin.journal import Journal
 
 __all__ = ["NewIds"]
@@ -27,8 +28,13 @@ class NewIds:
     def __init__(self, token: str, journal: Journal) -> None:
         self._token, self._journal = token, journal
         self._next = 1
-        self._lock = threading.Lock()
         self._own = threading.local()
+        self.new_locks()
+        forget_locks_after_fork(self)
+
+    def new_locks(self) -> None:
+        """Make a new lock."""
+        self._lock = threading.Lock()
 
     def new(self) -> str:
         """Return an id that is not in use."""

@@ -85,6 +85,10 @@ class Randomization:
         # After an arm that was drawn here, the others follow in the policy's order.
         scores = policy.score(candidates, key)
         ranked = policy.rank(scores, key, min(top_k + len(first), n))
+        if not first and p is not None and p[ranked[0]] <= 0.0:
+            # So unlikely that its computed probability is 0, which no log may hold for a chosen arm.
+            first = [_draw(p, self._random.at(key, _FLOOR))]
+            ranked = policy.rank(scores, key, min(top_k + 1, n))
         rest = [index for index in ranked if index not in first]
         return Choice((*first, *rest[: top_k - len(first)]), p)
 
@@ -109,8 +113,15 @@ class Randomization:
         if u < share:
             drawn = [min(int(u / floor), n - 1)]
         elif averaged:  # draw from the logged probabilities, so that they are exact
-            total = p.cumsum()
-            drawn = [int(np.searchsorted(total, generator.random() * total[-1], side="right"))]
+            drawn = [_draw(p, generator)]
         else:
             drawn = []
         return np.maximum(1.0 - share, 0.0) * p + floor, drawn
+
+
+def _draw(p: Floats, generator: np.random.Generator) -> int:
+    """Draw the index of an arm with these probabilities; never one with probability 0."""
+    total = p.cumsum()
+    # The product may be rounded up to the total.
+    u = min(generator.random() * total[-1], np.nextafter(total[-1], 0.0))
+    return int(np.searchsorted(total, u, side="right"))

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 from rolin._support.arms import Name
 from rolin.bandit.randomization import check_settings
-from rolin.errors import ArmError, RewardConflict, UnknownDecision
+from rolin.errors import ArmError, JournalError, RewardConflict, UnknownDecision
 from rolin.features import BaseFeatureMap
 from rolin.journal import Journal
+from rolin.journal.base import Waiting
 from rolin.journal.events import (
     ArmRemoved,
     ArmRestored,
@@ -80,12 +81,14 @@ class RecordRewards(NamedTuple):
 
 
 class Expire(NamedTuple):
-    """Close arms that have waited too long; the answer is how many were looked at and closed."""
+    """Close arms that have waited too long; the answer is the last one looked at and how many were closed."""
 
     before: float
     """Close arms that were chosen before this time."""
     limit: int
     """Number of arms to close in one transaction."""
+    after: Waiting | None
+    """The last arm that was looked at before; `None` to begin with the oldest."""
     value: float | None
     """The default reward; `None` to learn nothing."""
     time: float
@@ -152,9 +155,9 @@ class Pending:
         own = self._outcomes.get(id, {})
         return own if id in self._decisions else {**self._under.outcomes(id), **own}
 
-    def waiting(self, before: float, limit: int) -> list[tuple[str, int]]:
-        """Return id and rank of the oldest arms that have no outcome in the journal."""
-        return self._under.waiting(before, limit)
+    def waiting(self, before: float, limit: int, after: Waiting | None) -> list[Waiting]:
+        """Return the oldest arms that have no outcome in the journal."""
+        return self._under.waiting(before, limit, after)
 
 
 def plan(request: Request, pending: Pending) -> Plan:
@@ -204,14 +207,20 @@ def _record_rewards(request: RecordRewards, pending: Pending) -> Plan:
 
 def _expire(request: Expire, pending: Pending) -> Plan:
     events: list[Event] = []
-    waiting = pending.waiting(request.before, request.limit)
-    for id, rank in waiting:
+    waiting = pending.waiting(request.before, request.limit, request.after)
+    for _, id, rank in waiting:
         decision = pending.decision(id)
-        if decision is not None and rank not in pending.outcomes(id):
+        if decision is None:  # another process has just erased it
+            continue
+        if not 0 <= rank < len(decision.chosen) or not decision.time < request.before:
+            raise JournalError(
+                f"the journal is damaged: what waits for a reward does not fit decision {id!r}"
+            )
+        if rank not in pending.outcomes(id):
             events.append(
                 _outcome(pending, decision, rank, request.time, request.value, expired=True)
             )
-    return Plan(events, (len(waiting), len(events)))
+    return Plan(events, (waiting[-1] if waiting else None, len(events)))
 
 
 def _import_decisions(request: ImportDecisions, pending: Pending) -> Plan:

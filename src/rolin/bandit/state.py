@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from rolin._support.arms import Name, PastArm
+from rolin._support.process import forget_locks_after_fork
 from rolin.bandit.randomization import Randomization
 from rolin.errors import JournalError, RolinError
 from rolin.features import BaseFeatureMap
@@ -50,8 +51,7 @@ class BanditState(Generic[P]):
         self, journal: Journal, policy: P | None, feature_map: BaseFeatureMap | None
     ) -> None:
         self.journal = journal
-        self.lock = threading.RLock()
-        """Held by everything that reads or changes the policy."""
+        self.new_locks()
         self.version = 0
         """Number of the last event that was folded."""
         self.snapshot_version = 0
@@ -74,6 +74,12 @@ class BanditState(Generic[P]):
             header = journal.begin(state, digest_of(state))
             self._load()
             _check_same(self.policy, policy, header.origin, may_have_grown=feature_map is not None)
+        forget_locks_after_fork(self)
+
+    def new_locks(self) -> None:
+        """Make a new lock."""
+        self.lock = threading.RLock()
+        """Held by everything that reads or changes the policy."""
 
     def _load(self) -> None:
         """Load the state from the journal."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,7 +12,7 @@ from rolin.bandit.requests import Change, LearnScales, Pending, Plan, Request, c
 from rolin.bandit.state import BanditState
 from rolin.errors import JournalError, RolinError
 from rolin.journal.base import OutOfDate, Removal, reached
-from rolin.journal.events import Event
+from rolin.journal.events import Event, Rejected
 from rolin.journal.folding import adaptive_of, fold, state_bytes
 from rolin.journal.group_commit import GroupCommit
 from rolin.journal.group_commit import Request as Queued
@@ -97,8 +97,15 @@ class Writer:
             return state.journal.remove(what, after=state.version, state=state_bytes(state.policy))
 
         with self._commits.lock:
-            self.refresh()
-            removed, last = self._until_up_to_date(attempt)
+            while (
+                True
+            ):  # removing ends with writing back the log, which is not possible during a turn
+                self.refresh()
+                try:
+                    removed, last = attempt()
+                    break
+                except OutOfDate:
+                    continue
             with state.lock:
                 state.version = state.snapshot_version = last
             return removed
@@ -132,7 +139,16 @@ class Writer:
             errors = [rejected[i] for i in range(start, start + len(own)) if i in rejected]
             queued.settle(answer, errors[0] if errors else error)
             start += len(own)
+        if rejected:
+            self._note_rejected({last - len(events) + 1 + i: e for i, e in rejected.items()})
         self._maintain()
+
+    def _note_rejected(self, rejected: Mapping[int, RolinError]) -> None:
+        """Record which events taught nothing; a failure is harmless, as they teach nothing again."""
+        state = self._state
+        notes = [Rejected(self._clock(), event, str(error)) for event, error in rejected.items()]
+        with suppress(JournalError, OutOfDate):
+            state.fold(notes, state.journal.append(notes, after=state.version))
 
     def _planned(self, batch: Sequence[Queued[Request]]) -> list[_Planned]:
         state = self._state
@@ -150,12 +166,13 @@ class Writer:
         return planned
 
     def _until_up_to_date(self, attempt: Callable[[], Answer]) -> Answer:
-        """Try to write; after events of another process, read them first and try again."""
-        while True:
-            try:
-                return attempt()
-            except OutOfDate:
+        """Try to write; after events of another process, read them first, while nobody else can write."""
+        try:
+            return attempt()
+        except OutOfDate:
+            with self._state.journal.turn():
                 self.refresh()
+                return attempt()
 
     def _maintain(self) -> None:
         """Learn scales and store a snapshot when they are due; a failure is retried next time."""

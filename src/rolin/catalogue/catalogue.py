@@ -34,6 +34,7 @@ from rolin.model.summaries import Prediction
 from rolin.policies import Decision, LinearPolicy
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key, as_key
+from rolin.policies.propensity import error_of_average
 
 __all__ = ["Catalogue"]
 
@@ -431,8 +432,8 @@ class Catalogue:
                 _leave_out(scores, available)
                 kernels.add_probabilities(mean, std, scores, sums)
             p = sums[0] / draws
-            variance = np.maximum(sums[1] / draws - p * p, 0.0) / (draws - 1)
-            return Probabilities(p[offered], np.sqrt(variance)[offered])
+            variance = np.maximum(sums[1] / draws - p * p, 0.0) * draws / (draws - 1)
+            return Probabilities(p[offered], error_of_average(variance, draws)[offered])
 
     def _available(self, excluded: Sequence[Name]) -> NDArray[np.bool_] | None:
         """Return which arms can be chosen now, or `None` if all slots are available."""

@@ -1,4 +1,4 @@
-"""`rolin journal`: show, export, import and erase the decisions of a journal."""
+"""`rolin journal`: show, check, export, import and erase the decisions of a journal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rolin.bandit.bandit import Bandit
 from rolin.cli.policies import new_policy, read_map
 from rolin.errors import DataError, RolinError
 from rolin.features import BaseFeatureMap
-from rolin.journal import SQLiteJournal, load_policy
+from rolin.journal import SQLiteJournal, check_journal, load_policy
 from rolin.journal.codec import kind_of
 from rolin.journal.events import SettingsChanged
 from rolin.logs.dsjson import read_dsjson
@@ -27,7 +27,7 @@ from rolin.logs.reader import past_decisions
 __all__ = ["app"]
 
 app = typer.Typer(
-    no_args_is_help=True, help="Show, export, import and erase the decisions of a journal."
+    no_args_is_help=True, help="Show, check, export, import and erase the decisions of a journal."
 )
 
 _MAX_DAYS = 1e6
@@ -69,6 +69,26 @@ def show(journal: JournalFile) -> None:
     typer.echo("\nevents by kind")
     for kind, n in kinds.most_common():
         typer.echo(f"  {kind:<10} {n}")
+
+
+@app.command()
+def check(journal: JournalFile) -> None:
+    """Read a whole journal and say whether it is damaged; the exit code is 1 if it is."""
+    found = check_journal(journal, progress=True)
+    typer.echo(f"events     {found.events}")
+    if found.unchecked:
+        typer.echo(
+            f"unchecked  {found.unchecked} of them were written by an earlier version, without checksums"
+        )
+    if found.removed:
+        typer.echo(f"erased     some of the events up to {found.removed}")
+    if found.is_whole:
+        typer.echo("The journal is whole.")
+        return
+    typer.echo("The journal is damaged:")
+    for problem in found.problems:
+        typer.echo(f"- {problem}")
+    raise typer.Exit(1)
 
 
 @app.command()

@@ -10,6 +10,7 @@ from os import PathLike
 
 from rolin.errors import ParameterError
 from rolin.journal.base import Journal
+from rolin.journal.checking import JournalReport, check_journal
 from rolin.journal.events import LoggedDecision
 from rolin.journal.folding import LoadedPolicy, load_policy
 from rolin.journal.memory import MemoryJournal
@@ -17,10 +18,12 @@ from rolin.journal.sqlite import SQLiteJournal
 
 __all__ = [
     "Journal",
+    "JournalReport",
     "LoadedPolicy",
     "LoggedDecision",
     "MemoryJournal",
     "SQLiteJournal",
+    "check_journal",
     "load_policy",
     "open_journal",
 ]

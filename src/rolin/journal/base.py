@@ -4,15 +4,44 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
-from typing import NamedTuple, Self
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Self
 
+from rolin.errors import JournalError
 from rolin.journal.events import Event, LoggedDecision, Outcome, PermanentEvent
 
-__all__ = ["Header", "Journal", "OutOfDate", "Removal", "Snapshot", "reached"]
+__all__ = [
+    "DamagedSnapshot",
+    "Header",
+    "Journal",
+    "OutOfDate",
+    "Removal",
+    "Snapshot",
+    "Waiting",
+    "reached",
+]
 
 
 class OutOfDate(Exception):  # an internal signal, always caught
     """Another process has written since: read its events and try again."""
+
+
+class DamagedSnapshot(JournalError):  # an internal signal, always caught
+    """A snapshot is damaged; an earlier one may not be."""
+
+    def __init__(self, message: str, version: Any) -> None:
+        super().__init__(message)
+        self.version = version
+
+
+class Waiting(NamedTuple):
+    """An arm that waits for its outcome."""
+
+    time: float
+    """When it was chosen."""
+    id: str
+    """Id of its decision."""
+    rank: int
 
 
 class Header(NamedTuple):
@@ -72,12 +101,21 @@ class Journal(ABC):
         """
 
     @abstractmethod
+    def turn(self) -> AbstractContextManager[object]:
+        """Return a block in which no other process can write; what is appended is stored when it ends."""
+
+    @abstractmethod
     def read(
         self, *, after: int = 0, upto: int | None = None, decisions: bool = True
     ) -> Iterator[tuple[int, Event]]:
         """Yield numbers and events in order; leave out decisions, which change no state, if asked.
 
         Events that are removed during the iteration may be missing. The header shows this afterwards.
+
+        Raises
+        ------
+        JournalError
+            If an event is damaged, or missing without having been removed.
         """
 
     @abstractmethod
@@ -93,8 +131,8 @@ class Journal(ABC):
         """Return the outcomes of a decision, by rank."""
 
     @abstractmethod
-    def waiting(self, before: float, limit: int) -> list[tuple[str, int]]:
-        """Return id and rank of the oldest arms without an outcome that were chosen before a time."""
+    def waiting(self, before: float, limit: int, after: Waiting | None = None) -> list[Waiting]:
+        """Return the oldest arms without an outcome that were chosen before a time, after one of them."""
 
     @abstractmethod
     def save_snapshot(self, version: int, state: bytes) -> None:
@@ -102,7 +140,13 @@ class Journal(ABC):
 
     @abstractmethod
     def latest_snapshot(self, upto: int | None = None) -> Snapshot | None:
-        """Return the latest snapshot, or the latest one up to an event."""
+        """Return the latest snapshot, or the latest one up to an event.
+
+        Raises
+        ------
+        DamagedSnapshot
+            If it is damaged.
+        """
 
     @abstractmethod
     def remove(self, what: Removal, *, after: int, state: bytes) -> tuple[int, int]:

@@ -6,6 +6,7 @@ All databases use this form. Numbers are little-endian doubles, so nothing is ro
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from rolin.journal.events import (
     FeatureMapChanged,
     LoggedDecision,
     Outcome,
+    Rejected,
     ScalesLearned,
     SettingsChanged,
 )
@@ -47,6 +49,7 @@ _KINDS = {
     ArmRestored: "restored",
     SettingsChanged: "settings",
     FeatureMapChanged: "features",
+    Rejected: "rejected",
 }
 _SETTINGS = SettingsChanged._fields[1:]
 _dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -62,6 +65,12 @@ class Row(NamedTuple):
     rank: int | None = None
     person: str | None = None
     numbers: bytes | None = None
+    question: bytes | None = None
+    """The raw features of a decision, as JSON."""
+    digest: bytes | None = None
+    """A digest of the question."""
+    reward: str | None = None
+    """The caller's own id of a reward."""
 
 
 def kind_of(event: Event) -> str:
@@ -86,14 +95,17 @@ def row_of(event: Event) -> Row:
             }
             if event.imported:
                 members["imported"] = True
+            x: Floats | None
             if isinstance(given, RecordedFeatures):
                 members["map"] = given.feature_map.version
-                body = _json_with(members, raw=given.to_json())
-                x = given.stored_vectors
+                question, x = given.to_json().encode(), given.stored_vectors
             else:
-                body, x = _json(**members), given
+                question, x = None, given
             numbers = b"".join(_bytes(part) for part in (x, p) if part is not None)
-            return Row(event.time, kind, body, event.id, DECISION, event.person, numbers)
+            return Row(
+                event.time, kind, _json(**members), event.id, DECISION, event.person, numbers,
+                question,
+            )  # fmt: skip
         case Outcome():
             body = _json(arm=encode(event.arm), value=event.value, weight=event.weight)
             numbers = _bytes(event.context)
@@ -113,21 +125,22 @@ def row_of(event: Event) -> Row:
             return Row(event.time, kind, body)
         case FeatureMapChanged():
             return Row(event.time, kind, event.feature_map.to_json())
+        case Rejected():
+            return Row(event.time, kind, _json(event=event.event, reason=event.reason))
 
 
 def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
     """Return the event of a row; raw features refer to one of the maps by its version."""
-    time, kind, text, decision, rank, person, numbers = row
+    time, kind, text, decision, rank, person, numbers, question, *_ = row
     try:
         body = json.loads(text)
         match kind:
             case "decision":
+                if question is not None:  # format 1 kept it in the body
+                    body["raw"] = json.loads(question)
                 return _decision(str(decision), time, person, body, _floats(numbers), maps)
             case "reward" | "expiry":
-                return Outcome(
-                    str(decision), time, int(rank or 0), decode(body["arm"]), _floats(numbers),
-                    body["value"], body["weight"], kind == "expiry",
-                )  # fmt: skip
+                return _outcome(str(decision), time, int(rank or 0), body, _floats(numbers), kind)
             case "decay":
                 return Decayed(time, body["factor"])
             case "scales":
@@ -138,14 +151,32 @@ def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
             case "restored":
                 return ArmRestored(time, decode(body["arm"]), body["with_past"])
             case "settings":
-                return SettingsChanged(time, *(body[name] for name in _SETTINGS))
+                # Settings that were added later are missing in earlier events: they had their defaults.
+                return SettingsChanged(
+                    time, **{name: body[name] for name in _SETTINGS if name in body}
+                )
             case "features":
                 return FeatureMapChanged(time, from_json(text))
+            case "rejected":
+                return Rejected(time, int(body["event"]), str(body["reason"]))
     except (
         KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, RolinError
     ) as error:  # fmt: skip
         raise JournalError(f"a row of kind {kind!r} is damaged: {error!r}") from error
     raise JournalError(f"a row has the kind {kind!r}, which this version of rolin does not know")
+
+
+def _outcome(
+    id: str, time: float, rank: int, body: dict[str, Any], context: Floats, kind: str
+) -> Outcome:
+    value, weight = body["value"], body["weight"]
+    if not np.isfinite(context).all():
+        raise ValueError("its context has numbers that are not finite")
+    if value is not None and not math.isfinite(value):
+        raise ValueError(f"its reward is {value}")
+    if not 0.0 < weight < math.inf:
+        raise ValueError(f"its weight is {weight}")
+    return Outcome(id, time, rank, decode(body["arm"]), context, value, weight, kind == "expiry")
 
 
 def _decision(
@@ -181,13 +212,6 @@ def _decision(
 
 def _json(**members: Any) -> str:
     return _dumps(members)
-
-
-def _json_with(members: dict[str, Any], **encoded: str) -> str:
-    """Return a JSON object whose last members are JSON already and need not be encoded again."""
-    parts = [f'"{name}":{_dumps(value)}' for name, value in members.items()]
-    parts += [f'"{name}":{text}' for name, text in encoded.items()]
-    return f"{{{','.join(parts)}}}"
 
 
 def _bytes(array: Floats) -> bytes:

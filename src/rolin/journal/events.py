@@ -26,6 +26,7 @@ __all__ = [
     "LoggedDecision",
     "Outcome",
     "PermanentEvent",
+    "Rejected",
     "ScalesLearned",
     "SettingsChanged",
 ]
@@ -200,6 +201,15 @@ class FeatureMapChanged(NamedTuple):
     feature_map: BaseFeatureMap
 
 
+class Rejected(NamedTuple):
+    """An event before this one taught nothing, because the policy rejected it."""
+
+    time: float
+    event: int
+    """Number of the event."""
+    reason: str
+
+
 PermanentEvent = ArmRestored | SettingsChanged | FeatureMapChanged
 """Events that are never removed: they concern no person, and reading the rest needs them."""
-Event = LoggedDecision | Outcome | Decayed | ScalesLearned | ArmRemoved | PermanentEvent
+Event = LoggedDecision | Outcome | Decayed | ScalesLearned | ArmRemoved | Rejected | PermanentEvent

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rolin.errors import JournalError, RolinError, ShapeError, StateFileError
-from rolin.journal.base import Journal
+from rolin.journal.base import DamagedSnapshot, Journal
 from rolin.journal.events import (
     ArmRemoved,
     ArmRestored,
@@ -99,7 +100,8 @@ def load_policy(
     if isinstance(journal, (str, PathLike)):
         with SQLiteJournal(journal, readonly=True) as opened:
             return load_policy(opened, kind=kind, upto=upto, from_start=from_start)
-    return load_with_snapshot(journal, kind=kind, upto=upto, from_start=from_start)[0]
+    start = 0 if from_start else None
+    return load_with_snapshot(journal, kind=kind, upto=upto, start=start)[0]
 
 
 def load_with_snapshot(
@@ -107,26 +109,31 @@ def load_with_snapshot(
     *,
     kind: type[Policy[Any]] | None = None,
     upto: int | None = None,
-    from_start: bool = False,
+    start: int | None = None,
 ) -> tuple[LoadedPolicy, int]:
-    """Return what `load_policy` returns, and the version of the snapshot that it started from."""
+    """Return what `load_policy` returns, and the version of the snapshot that it started from.
+
+    That is the latest one, or the latest one up to the event `start`.
+    """
     while True:
         header = journal.header()
         if header is None:
             raise JournalError("the journal is empty: no policy has used it yet")
         last = header.last if upto is None else min(upto, header.last)
-        if from_start and header.first:
+        if start is not None and start < header.first:
             raise JournalError(
                 f"events up to {header.first} have been removed: earlier states cannot be rebuilt"
             )
-        snapshot = journal.latest_snapshot(0 if from_start else last)
-        if snapshot is None:
-            raise JournalError(
-                f"the state after event {last} cannot be rebuilt: events up to {header.first} have "
-                "been removed"
-            )
-        policy = _policy_of(snapshot.state, kind)
-        for seq, event in journal.read(after=snapshot.version, upto=last, decisions=False):
+        found = _from_snapshot(journal, last if start is None else min(start, last), kind)
+        if found is None or found.version < header.first:
+            if journal.header() == header:
+                raise JournalError(
+                    f"the state after event {last} cannot be rebuilt: events up to {header.first} have "
+                    "been removed"
+                )
+            continue  # another process has removed events meanwhile
+        policy, version = found
+        for seq, event in journal.read(after=version, upto=last, decisions=False):
             try:
                 fold(policy, event)
             except RolinError as error:
@@ -136,9 +143,31 @@ def load_with_snapshot(
                         f"event {seq} does not fit the events before it: {error}"
                     ) from error
         after = journal.header()
-        if after is not None and after.first <= snapshot.version:
-            return LoadedPolicy(policy, last), snapshot.version
+        if after is not None and after.first <= version:
+            return LoadedPolicy(policy, last), version
         # Another process removed events during the read: start again from the snapshot it stored.
+
+
+def _from_snapshot(
+    journal: Journal, upto: int, kind: type[Policy[Any]] | None
+) -> LoadedPolicy | None:
+    """Return the policy of the latest snapshot up to an event; earlier ones replace those that are damaged."""
+    while True:
+        version: Any = None
+        try:
+            snapshot = journal.latest_snapshot(upto)
+            if snapshot is None:
+                return None
+            version = snapshot.version
+            state = state_file.unpack(snapshot.state, f"snapshot {version} of the journal")
+        except (DamagedSnapshot, StateFileError) as error:
+            version = getattr(error, "version", version)
+            if not isinstance(version, int) or version <= 0:
+                raise JournalError(f"no snapshot can be read: {error}") from error
+            warnings.warn(f"{error}; an earlier one is used, which takes longer", stacklevel=2)
+            upto = version - 1
+        else:
+            return LoadedPolicy(_policy_of(state, kind), version)
 
 
 def state_bytes(policy: Policy[Any]) -> bytes:
@@ -146,9 +175,8 @@ def state_bytes(policy: Policy[Any]) -> bytes:
     return state_file.pack(policy.state())
 
 
-def _policy_of(state: bytes, kind: type[Policy[Any]] | None = None) -> Policy[Any]:
+def _policy_of(known: state_file.State, kind: type[Policy[Any]] | None = None) -> Policy[Any]:
     """Return the policy of a state; it takes its scales from events instead of estimating them."""
-    known = state_file.unpack(state, "the state in the journal")
     policies = {**find(), **({kind.__name__: kind} if kind else {})}
     if known.policy not in policies:
         raise StateFileError(

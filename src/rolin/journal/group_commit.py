@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from rolin._support.process import forget_locks_after_fork
 from rolin.errors import JournalError
 
 __all__ = ["GroupCommit", "Request"]
@@ -50,6 +51,11 @@ class GroupCommit(Generic[Work]):
     def __init__(self, write: Callable[[list[Request[Work]]], None]) -> None:
         self._write = write
         self._queue: deque[Request[Work]] = deque()
+        self.new_locks()
+        forget_locks_after_fork(self)
+
+    def new_locks(self) -> None:
+        """Make a new lock."""
         self.lock = threading.RLock()
         """Held while a batch is written."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 
-from rolin.journal.base import Header, Journal, OutOfDate, Removal, Snapshot, reached
+from rolin._support.process import forget_locks_after_fork
+from rolin.journal.base import Header, Journal, OutOfDate, Removal, Snapshot, Waiting, reached
 from rolin.journal.events import Event, LoggedDecision, Outcome, PermanentEvent
 
 __all__ = ["MemoryJournal"]
@@ -24,13 +26,18 @@ class MemoryJournal(Journal):
     durable = False
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self.new_locks()
+        forget_locks_after_fork(self)
         self._header: Header | None = None
         self._events: dict[int, Event] = {}  # by number, in order
         self._decisions: dict[str, LoggedDecision] = {}
         self._outcomes: dict[str, dict[int, Outcome]] = {}
         self._waiting: dict[tuple[str, int], float] = {}
         self._snapshots: dict[int, bytes] = {}
+
+    def new_locks(self) -> None:
+        """Make a new lock."""
+        self._lock = threading.RLock()
 
     def begin(self, state: bytes, origin: str) -> Header:
         """Store the first state unless the journal has begun; return the header."""
@@ -66,6 +73,10 @@ class MemoryJournal(Journal):
             self._header = header._replace(last=after + len(new))
             return self._header.last
 
+    def turn(self) -> AbstractContextManager[object]:
+        """Return a block in which no other thread can write."""
+        return self._lock
+
     def read(
         self, *, after: int = 0, upto: int | None = None, decisions: bool = True
     ) -> Iterator[tuple[int, Event]]:
@@ -90,11 +101,11 @@ class MemoryJournal(Journal):
         with self._lock:
             return dict(self._outcomes.get(id, {}))
 
-    def waiting(self, before: float, limit: int) -> list[tuple[str, int]]:
-        """Return id and rank of the oldest arms without an outcome that were chosen before a time."""
+    def waiting(self, before: float, limit: int, after: Waiting | None = None) -> list[Waiting]:
+        """Return the oldest arms without an outcome that were chosen before a time, after one of them."""
         with self._lock:
-            old = [(time, key) for key, time in self._waiting.items() if time < before]
-        return [key for _, key in sorted(old)[:limit]]
+            old = [Waiting(time, *key) for key, time in self._waiting.items() if time < before]
+        return sorted(arm for arm in old if after is None or arm > after)[:limit]
 
     def save_snapshot(self, version: int, state: bytes) -> None:
         """Store the state after event `version`, unless events have been removed since."""

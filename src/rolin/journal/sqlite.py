@@ -8,68 +8,42 @@ process that has not read the latest events is stopped before it writes.
 
 from __future__ import annotations
 
-import os
+import math
 import sqlite3
-import threading
+import struct
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from os import PathLike
-from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
-from urllib.parse import quote
 
 from rolin.errors import JournalError
 from rolin.features import BaseFeatureMap
-from rolin.journal.base import Header, Journal, OutOfDate, Removal, Snapshot, reached
+from rolin.journal import schema
+from rolin.journal.base import (
+    DamagedSnapshot,
+    Header,
+    Journal,
+    OutOfDate,
+    Removal,
+    Snapshot,
+    Waiting,
+    reached,
+)
 from rolin.journal.codec import DECISION, PERMANENT_KINDS, Row, event_of, row_of
 from rolin.journal.events import Event, FeatureMapChanged, LoggedDecision, Outcome, PermanentEvent
+from rolin.journal.schema import StoredHeader
+from rolin.journal.sqlite_file import SQLiteFile
 
-__all__ = ["FORMAT", "SQLiteJournal"]
+__all__ = ["SQLiteJournal"]
 
-FORMAT = 1
-"""Version of the tables."""
-_APPLICATION = 0x726F6C6E  # "roln": marks the file as a journal
-_WAIT = 10.0  # seconds to wait for another process's lock
 _CHUNK = 1000  # rows per query, so that a long read does not block writers
 _BATCH = 1024  # events encoded in memory at a time
 _SNAPSHOTS = 2  # stored beside the first: the latest, and the one before in case of damage
-
-_TABLES = """
-CREATE TABLE journal (last INTEGER NOT NULL, first INTEGER NOT NULL, origin TEXT NOT NULL);
-CREATE TABLE events (
-    seq INTEGER PRIMARY KEY,
-    time REAL NOT NULL,
-    kind TEXT NOT NULL,
-    body TEXT NOT NULL,
-    decision TEXT,
-    place INTEGER,
-    person TEXT,
-    numbers BLOB
-);
-CREATE UNIQUE INDEX once ON events (decision, place) WHERE decision IS NOT NULL;
-CREATE INDEX by_person ON events (person) WHERE person IS NOT NULL;
-CREATE INDEX without_decision ON events (kind) WHERE decision IS NULL;
-CREATE TABLE waiting (
-    decision TEXT NOT NULL, place INTEGER NOT NULL, time REAL NOT NULL, PRIMARY KEY (decision, place)
-) WITHOUT ROWID;
-CREATE INDEX oldest ON waiting (time);
-CREATE TABLE states (seq INTEGER PRIMARY KEY, state BLOB NOT NULL);
-"""
-_COLUMNS = "time, kind, body, decision, place, person, numbers"
 _IS_PERMANENT = f"kind IN ({', '.join('?' * len(PERMANENT_KINDS))})"
-_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
-_REASONS = {
-    sqlite3.SQLITE_BUSY: f"it is locked by another process, also after {_WAIT:g} s",
-    sqlite3.SQLITE_LOCKED: f"it is locked by another process, also after {_WAIT:g} s",
-    sqlite3.SQLITE_READONLY: "it is read-only",
-    sqlite3.SQLITE_FULL: "the disk is full",
-    sqlite3.SQLITE_IOERR: "the disk cannot be read or written, or is full",
-    sqlite3.SQLITE_NOTADB: "it is damaged or not a journal",
-    sqlite3.SQLITE_CORRUPT: "it is damaged or not a journal",
-}
+_LAST = (1 << 63) - 1
+_SELECT_HEADER = "SELECT last, first, origin, unchecked, checksum FROM journal"
+_ROW = f"({', '.join('?' * (2 + len(Row._fields)))})"  # the number, the columns, the checksum
 
 
 class _Maps(dict[str, BaseFeatureMap]):
@@ -102,135 +76,43 @@ class SQLiteJournal(Journal):
     durable = True
 
     def __init__(self, path: str | PathLike[str], *, readonly: bool = False) -> None:
-        try:
-            self.path = Path(path)
-            if b"\0" in os.fsencode(self.path):
-                raise ValueError("it contains a null character")
-            self.path.exists()
-        except (OSError, ValueError) as error:
-            raise JournalError(f"{path!r} is not a valid path for a journal: {error}") from error
-        self.readonly = readonly
-        if self.path.is_dir():
-            raise JournalError(f"{path} is a folder, expected the file of a journal")
-        if readonly and not self.path.exists():
-            raise JournalError(f"there is no journal {path}")
-        if not self.path.parent.is_dir():
-            raise JournalError(f"{path} cannot be created: there is no folder {self.path.parent}")
-        self._writing, self._reading = threading.Lock(), threading.Lock()
         self._maps = _Maps(self)
-        with self._errors():
-            self._writer = self._connect()
-            try:
-                self._prepare(self._writer)
-                self._reader = self._connect()
-            except BaseException:
-                self._writer.close()
-                raise
+        self._file = SQLiteFile(path, readonly=readonly)
+        self.path = self._file.path
+        self._columns = schema.columns_of(self._file.format)
+        self._last_unchecked: int | None = None
 
-    def _connect(self) -> sqlite3.Connection:
-        mode = "ro" if self.readonly else "rwc"
-        log = self.path.with_name(self.path.name + "-wal")
-        if self.readonly and not os.access(self.path.parent, os.W_OK):
-            if not log.exists() or not log.stat().st_size:
-                mode = "ro&immutable=1"  # otherwise even a reader creates files beside it
-        connection = sqlite3.connect(
-            f"file:{quote(os.fsencode(self.path.absolute()))}?mode={mode}",
-            uri=True, isolation_level=None, check_same_thread=False, timeout=_WAIT,
-        )  # fmt: skip
-        try:
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA secure_delete = ON")  # erased rows are overwritten
-            connection.execute("PRAGMA temp_store = MEMORY")  # no copy of erased ids on the disk
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _prepare(self, db: sqlite3.Connection) -> None:
-        """Create the tables of a new file; reject a file that is not a journal."""
-        if self._is_journal(db):
-            return
-        _use_log(db)
-        with self._transaction(db):
-            if not self._is_journal(db):  # another process may have been faster
-                for statement in _TABLES.split(";")[:-1]:
-                    db.execute(statement)
-                db.execute(f"PRAGMA application_id = {_APPLICATION}")
-                db.execute(f"PRAGMA user_version = {FORMAT}")
-
-    def _is_journal(self, db: sqlite3.Connection) -> bool:
-        """Return whether the file is a journal; reject any other file that is not empty."""
-        application, version, tables = db.execute(
-            "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
-            "FROM pragma_application_id, pragma_user_version"
-        ).fetchone()
-        if application == _APPLICATION and version != FORMAT:
-            raise JournalError(
-                f"{self.path} has format version {version}, expected {FORMAT}: it was written "
-                "by another version of rolin"
-            )
-        if application != _APPLICATION and (tables or application or self.readonly):
-            raise JournalError(f"{self.path} is a database, but not a journal of rolin")
-        return bool(application == _APPLICATION)
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Turn SQLite's errors into `JournalError`, with a reason that tells what to do."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise JournalError(
-                f"journal {self.path}: {_reason(error)}; nothing was written by this call"
-            ) from error
-
-    @contextmanager
-    def _transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            yield
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:  # a full disk may have ended it already
-                connection.execute("ROLLBACK")
-            raise
-
-    @contextmanager
-    def _write(self) -> Iterator[sqlite3.Connection]:
-        with self._writing, self._errors():
-            if self.readonly:
-                raise JournalError(f"journal {self.path} was opened with readonly=True")
-            with self._transaction(self._writer):
-                yield self._writer
-
-    def _query(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
-        with self._reading, self._errors():
-            return self._reader.execute(statement, values).fetchall()
+    @property
+    def readonly(self) -> bool:
+        """Whether the file was opened for reading only."""
+        return self._file.readonly
 
     # -- writing -----------------------------------------------------------------------------
 
     def begin(self, state: bytes, origin: str) -> Header:
         """Store the first state unless the journal has begun; return the header."""
-        with self._write() as db:
+        with self._file.write() as db:
             if not db.execute("SELECT count(*) FROM journal").fetchone()[0]:
-                db.execute("INSERT INTO states VALUES (0, ?)", (state,))
-                db.execute("INSERT INTO journal VALUES (0, 0, ?)", (origin,))
-            return Header(*db.execute("SELECT last, first, origin FROM journal").fetchone())
+                _insert_state(db, 0, state)
+                header = StoredHeader(0, 0, origin, unchecked=-1)
+                row = (*header, schema.header_checksum(header))
+                db.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?)", row)
+        found = self.header()
+        assert found is not None  # it has begun
+        return found
 
     def append(self, events: Iterable[Event], *, after: int) -> int:
         """Append all events or none, and return the number of the last one."""
-        with self._write() as db:
-            self._check(db, after)
+        with self._file.write() as db:
+            header = self._at(db, after)
             seq = after
             left = iter(events)
             while group := list(islice(left, _BATCH)):
-                rows = [(seq + i, *row_of(event)) for i, event in enumerate(group, start=1)]
-                seq += len(rows)
-                _insert(
-                    db,
-                    f"INSERT INTO events (seq, {_COLUMNS}) VALUES",
-                    "(?, ?, ?, ?, ?, ?, ?, ?)",
-                    rows,
-                )
+                rows = []
+                for event in group:
+                    seq, row = seq + 1, row_of(event)
+                    rows.append((seq, *row, schema.event_checksum(seq, row)))
+                _insert(db, f"INSERT INTO events (seq, {self._columns}) VALUES", _ROW, rows)
                 _insert(db, "INSERT INTO waiting VALUES", "(?, ?, ?)", [
                     (event.id, rank, event.time)
                     for event in group if isinstance(event, LoggedDecision)
@@ -240,23 +122,28 @@ class SQLiteJournal(Journal):
                     (event.id, event.rank)
                     for event in group if isinstance(event, Outcome)
                 ], end=")")  # fmt: skip
-            db.execute("UPDATE journal SET last = ?", (seq,))
+            _update_header(db, header._replace(last=seq))
             reached("inserted")
         reached("committed")
         return seq
 
-    @staticmethod
-    def _check(db: sqlite3.Connection, after: int) -> None:
-        if db.execute("SELECT last FROM journal").fetchone() != (after,):
+    def turn(self) -> AbstractContextManager[object]:
+        """Return a block in which no other process can write."""
+        return self._file.write()
+
+    def _at(self, db: sqlite3.Connection, after: int) -> StoredHeader:
+        """Return the header; raise if another process has written since."""
+        header = self._header_in(db.execute(_SELECT_HEADER).fetchall())
+        if header is None or header.last != after:
             raise OutOfDate
+        return header
 
     def save_snapshot(self, version: int, state: bytes) -> None:
         """Store the state after event `version`, and drop all but the latest two snapshots."""
-        with self._write() as db:
-            db.execute(
-                "INSERT OR REPLACE INTO states SELECT ?, ? WHERE ? >= (SELECT first FROM journal)",
-                (version, state, version),
-            )
+        with self._file.write() as db:
+            header = self._header_in(db.execute(_SELECT_HEADER).fetchall())
+            if header is not None and version >= header.first:
+                _insert_state(db, version, state)
             db.execute(
                 "DELETE FROM states WHERE seq > (SELECT first FROM journal) AND seq NOT IN "
                 "(SELECT seq FROM states ORDER BY seq DESC LIMIT ?)",
@@ -266,20 +153,16 @@ class SQLiteJournal(Journal):
 
     def remove(self, what: Removal, *, after: int, state: bytes) -> tuple[int, int]:
         """Remove decisions, and store the state that they led to as a snapshot."""
-        with self._write() as db:
-            self._check(db, after)
+        with self._file.write() as db:
+            header = self._at(db, after)
             db.execute("CREATE TEMP TABLE gone (decision TEXT PRIMARY KEY)")
             try:
-                removed = self._remove(db, what, after, state)
+                removed = self._remove(db, what, header, state)
             finally:
                 db.execute("DROP TABLE temp.gone")
             reached("removed")
         # The write-ahead log still holds the removed rows until it is written back.
-        with self._writing:
-            busy = True
-            with suppress(sqlite3.Error):
-                busy, *_ = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if busy:
+        if not self._file.checkpoint():
             raise JournalError(
                 f"journal {self.path}: the decisions are erased, but another process is reading, so the "
                 "write-ahead log still holds their bytes; erase again when that process has ended"
@@ -287,7 +170,9 @@ class SQLiteJournal(Journal):
         return removed
 
     @staticmethod
-    def _remove(db: sqlite3.Connection, what: Removal, after: int, state: bytes) -> tuple[int, int]:
+    def _remove(
+        db: sqlite3.Connection, what: Removal, header: StoredHeader, state: bytes
+    ) -> tuple[int, int]:
         find = "INSERT OR IGNORE INTO gone SELECT decision FROM events WHERE place = ? AND "
         db.executemany(f"{find} decision = ?", [(DECISION, id) for id in what.ids])
         db.executemany(f"{find} person = ?", [(DECISION, person) for person in what.people])
@@ -301,87 +186,196 @@ class SQLiteJournal(Journal):
             )
         db.execute("DELETE FROM events WHERE decision IN (SELECT decision FROM gone)")
         if db.total_changes == before:
-            return 0, after
+            return 0, header.last
+        last = header.last + 1
         db.execute("DELETE FROM waiting WHERE decision IN (SELECT decision FROM gone)")
         db.execute("DELETE FROM states")
-        db.execute("INSERT INTO states VALUES (?, ?)", (after + 1, state))
-        db.execute("UPDATE journal SET last = ?, first = ?", (after + 1, after + 1))
+        _insert_state(db, last, state)
+        _update_header(db, header._replace(last=last, first=last))
         (n,) = db.execute("SELECT count(*) FROM gone").fetchone()
-        return int(n), after + 1
+        return int(n), last
 
     # -- reading -----------------------------------------------------------------------------
 
     def header(self) -> Header | None:
         """Return the header, or `None` if the journal has not begun."""
-        rows = self._query("SELECT last, first, origin FROM journal")
-        return Header(*rows[0]) if rows else None  # type: ignore[arg-type]  # as the table says
+        found = self._stored_header()
+        return None if found is None else found.header
+
+    def _stored_header(self) -> StoredHeader | None:
+        if self._file.format == 1:
+            rows = self._file.query("SELECT last, first, origin, last, NULL FROM journal")
+        else:
+            rows = self._file.query(_SELECT_HEADER)
+        return self._header_in(rows)
+
+    def _header_in(self, rows: list[Any]) -> StoredHeader | None:
+        """Return the header from its row; reject it if it is damaged."""
+        if not rows:
+            return None
+        try:
+            *values, checksum = rows[0]
+            header = StoredHeader(*values)
+            computed = schema.header_checksum(header)
+        except (TypeError, ValueError, AttributeError, struct.error) as error:
+            raise JournalError(f"journal {self.path}: the header is damaged: {error}") from error
+        if len(rows) > 1:
+            raise JournalError(f"journal {self.path}: the header is damaged: there are several")
+        what = f"journal {self.path}: the header"
+        schema.verify(what, checksum, computed, required=self._file.format > 1)
+        return header
 
     def read(
         self, *, after: int = 0, upto: int | None = None, decisions: bool = True
     ) -> Iterator[tuple[int, Event]]:
         """Yield numbers and events in order."""
         which = "" if decisions else "AND kind != 'decision'"
-        last = (1 << 62) if upto is None else upto
-        while rows := self._query(
-            f"SELECT seq, {_COLUMNS} FROM events WHERE seq > ? AND seq <= ? {which} "
+        header = self._stored_header()
+        last = 0 if header is None else min(header.last, _LAST if upto is None else upto)
+        while rows := self._file.query(
+            f"SELECT seq, {self._columns} FROM events WHERE seq > ? AND seq <= ? {which} "
             f"ORDER BY seq LIMIT {_CHUNK}",
             (after, last),
         ):
-            for seq, *row in rows:
-                yield int(seq), self._event(row)  # type: ignore[call-overload]  # an integer
-            after = int(rows[-1][0])  # type: ignore[call-overload]  # the same
+            end = int(rows[-1][0]) if len(rows) == _CHUNK else last  # type: ignore[call-overload]  # an integer
+            self._check_gaps(after, end)
+            for row in rows:
+                yield int(row[0]), self._event(row)  # type: ignore[call-overload]  # the same
+            after = end
+        self._check_gaps(after, last)
+
+    def _check_gaps(self, after: int, upto: int) -> None:
+        """Reject a range of events of which some are missing, unless they were removed by `remove`."""
+        if upto <= after:
+            return
+        ((n,),) = self._file.query(
+            "SELECT count(*) FROM events WHERE seq > ? AND seq <= ?", (after, upto)
+        )
+        header = self._stored_header()
+        if n != upto - after and header is not None and after >= header.first:
+            raise JournalError(
+                f"journal {self.path}: {upto - after - int(n)} of the events {after + 1} to {upto} are missing"  # type: ignore[call-overload]  # an integer
+            )
+
+    def read_all(self, problems: list[str]) -> Iterator[tuple[int, Event]]:
+        """Yield all events that can be read, and note those that are damaged or missing."""
+        header = self._stored_header()
+        expected = last = 0
+        if header is not None:
+            expected, last = header.first, header.last
+        after = -1
+        while rows := self._file.query(
+            f"SELECT seq, {self._columns} FROM events WHERE seq > ? ORDER BY seq LIMIT {_CHUNK}",
+            (after,),
+        ):
+            for row in rows:
+                after = int(row[0])  # type: ignore[call-overload]  # an integer
+                if after > expected + 1 and after > (0 if header is None else header.first):
+                    problems.append(_missing(expected + 1, after - 1))
+                expected = max(expected, after)
+                try:
+                    event = self._event(row)
+                except JournalError as error:
+                    problems.append(str(error))
+                else:
+                    yield after, event
+        if expected < last:
+            problems.append(_missing(expected + 1, last))
+        elif expected > last:
+            problems.append(f"there are events up to {expected}, but the last one is {last}")
+
+    def integrity_problems(self) -> list[str]:
+        """Return what SQLite finds wrong with its file, or `["ok"]`."""
+        return [str(line) for (line,) in self._file.query("PRAGMA integrity_check")]
+
+    def events_without_checksum(self) -> int:
+        """Return how many events an earlier format has written."""
+        ((n,),) = self._file.query(
+            "SELECT count(*) FROM events WHERE seq <= ?", (self._unchecked(),)
+        )
+        return int(n)  # type: ignore[call-overload, no-any-return]  # an integer
+
+    def snapshot_versions(self) -> list[int]:
+        """Return the versions of all snapshots, in order."""
+        return [int(v) for (v,) in self._file.query("SELECT seq FROM states ORDER BY seq")]  # type: ignore[call-overload]  # integers
 
     def permanent_events(self) -> list[tuple[int, PermanentEvent]]:
         """Return the events that are never removed, with their numbers, in order."""
-        rows = self._query(
-            f"SELECT seq, {_COLUMNS} FROM events "
+        rows = self._file.query(
+            f"SELECT seq, {self._columns} FROM events "
             f"WHERE decision IS NULL AND {_IS_PERMANENT} ORDER BY seq",
             PERMANENT_KINDS,
         )
-        return [(seq, self._event(row)) for seq, *row in rows]  # type: ignore[misc]  # by its kind
+        return [(row[0], self._event(row)) for row in rows]  # type: ignore[misc]  # by its kind
 
-    def _event(self, row: Iterable[object]) -> Event:
-        found = Row(*row)  # type: ignore[arg-type]  # as the table says
+    def _event(self, stored: Any) -> Event:
+        """Return the event of a row: its number, its columns and its checksum."""
+        seq, *values, checksum = stored
+        what = f"journal {self.path}: event {seq}"
+        row = Row(*values)
         try:
-            return event_of(found, self._maps)
+            computed = schema.event_checksum(seq, row)
+        except (TypeError, ValueError, AttributeError, struct.error) as error:
+            raise JournalError(f"{what} is damaged: {error}") from error
+        schema.verify(what, checksum, computed, required=seq > self._unchecked())
+        try:
+            return event_of(row, self._maps)
         except JournalError as error:
-            raise JournalError(f"journal {self.path}: {error}") from error
+            raise JournalError(f"{what}: {error}") from error
+
+    def _unchecked(self) -> int:
+        """Return the number of the last event without a checksum."""
+        if self._last_unchecked is None:
+            header = self._stored_header()
+            self._last_unchecked = -1 if header is None else header.unchecked
+        return self._last_unchecked
 
     def decision(self, id: str) -> LoggedDecision | None:
         """Return the decision with this id."""
-        rows = self._query(
-            f"SELECT {_COLUMNS} FROM events WHERE decision = ? AND place = ?", (id, DECISION)
+        rows = self._file.query(
+            f"SELECT seq, {self._columns} FROM events WHERE decision = ? AND place = ?",
+            (id, DECISION),
         )
         return self._event(rows[0]) if rows else None  # type: ignore[return-value]  # by its rank
 
     def outcomes(self, id: str) -> dict[int, Outcome]:
         """Return the outcomes of a decision, by rank."""
-        rows = self._query(
-            f"SELECT {_COLUMNS} FROM events WHERE decision = ? AND place > ?", (id, DECISION)
+        rows = self._file.query(
+            f"SELECT seq, {self._columns} FROM events WHERE decision = ? AND place > ?",
+            (id, DECISION),
         )
         events: list[Outcome] = [self._event(row) for row in rows]  # type: ignore[misc]  # the same
         return {event.rank: event for event in events}
 
-    def waiting(self, before: float, limit: int) -> list[tuple[str, int]]:
-        """Return id and rank of the oldest arms without an outcome that were chosen before a time."""
-        return self._query(  # type: ignore[return-value]  # as the table says
-            "SELECT decision, place FROM waiting WHERE time < ? ORDER BY time, decision, place LIMIT ?",
-            (before, limit),
+    def waiting(self, before: float, limit: int, after: Waiting | None = None) -> list[Waiting]:
+        """Return the oldest arms without an outcome that were chosen before a time."""
+        start = Waiting(-math.inf, "", 0) if after is None else after
+        rows = self._file.query(
+            "SELECT time, decision, place FROM waiting WHERE time < ? AND (time, decision, place) > (?, ?, ?) "
+            "ORDER BY time, decision, place LIMIT ?",
+            (before, *start, limit),
         )
+        return [Waiting(*row) for row in rows]  # type: ignore[arg-type]  # as the table says
 
     def latest_snapshot(self, upto: int | None = None) -> Snapshot | None:
         """Return the latest snapshot, or the latest one up to an event."""
-        last = (1 << 62) if upto is None else upto
-        rows = self._query(
-            "SELECT seq, state FROM states WHERE seq <= ? ORDER BY seq DESC LIMIT 1", (last,)
+        checksum = "checksum" if self._file.format > 1 else "NULL"
+        rows = self._file.query(
+            f"SELECT seq, state, {checksum} FROM states WHERE seq <= ? ORDER BY seq DESC LIMIT 1",
+            (_LAST if upto is None else upto,),
         )
-        return Snapshot(*rows[0]) if rows else None  # type: ignore[arg-type]  # as the table says
+        if not rows:
+            return None
+        version, state, stored = rows[0]
+        if not (isinstance(version, int) and isinstance(state, bytes)):
+            raise DamagedSnapshot(f"journal {self.path}: a snapshot is damaged", version)
+        if stored != schema.state_checksum(version, state) and version > self._unchecked():
+            raise DamagedSnapshot(f"journal {self.path}: snapshot {version} is damaged", version)
+        return Snapshot(version, state)
 
     def close(self) -> None:
         """Close the file."""
-        with self._writing, self._reading:
-            self._reader.close()
-            self._writer.close()
+        self._file.close()
 
     def __del__(self) -> None:
         """Close the file of a journal that nobody closed; there is nothing to close if opening failed."""
@@ -389,32 +383,21 @@ class SQLiteJournal(Journal):
             self.close()
 
 
-def _primary_code(error: sqlite3.Error) -> int | None:
-    """Return SQLite's primary result code; `None` for errors of the Python module itself."""
-    code: int | None = getattr(error, "sqlite_errorcode", None)
-    return None if code is None else code & 0xFF  # without the extended part
+def _missing(first: int, last: int) -> str:
+    return f"event {first} is missing" if first == last else f"events {first} to {last} are missing"
 
 
-def _reason(error: sqlite3.Error) -> str:
-    """Return why a call failed."""
-    code = _primary_code(error)
-    if code is None and isinstance(error, sqlite3.ProgrammingError):
-        return "it was closed"
-    reason = _REASONS.get(code or 0, str(error))
-    return f"{reason} ({error})" if code in _DAMAGED else reason
+def _insert_state(db: sqlite3.Connection, version: int, state: bytes) -> None:
+    row = (version, state, schema.state_checksum(version, state))
+    db.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?)", row)
 
 
-def _use_log(db: sqlite3.Connection) -> None:
-    """Turn on write-ahead logging; wait for other processes that do the same, which SQLite does not."""
-    give_up = monotonic() + _WAIT
-    while True:
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if _primary_code(error) not in _LOCKED or monotonic() > give_up:
-                raise
-            sleep(0.01)
+def _update_header(db: sqlite3.Connection, header: StoredHeader) -> None:
+    checksum = schema.header_checksum(header)
+    db.execute(
+        "UPDATE journal SET last = ?, first = ?, checksum = ?",
+        (header.last, header.first, checksum),
+    )
 
 
 def _insert(

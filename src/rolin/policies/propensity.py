@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rolin.policies.kernels.propensity import highest
 
-__all__ = ["Node", "highest_of_normals", "noise_nodes"]
+__all__ = ["Node", "error_of_average", "highest_of_normals", "noise_nodes"]
 
 Floats = NDArray[np.float64]
 _EXACT = 1e-14
@@ -33,6 +33,15 @@ def highest_of_normals(mean: Floats, std: Floats) -> Floats:
         std[std < _EXACT * np.maximum(1.0, -mean)] = 0.0  # narrower than the rounding error
     highest(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
     return out
+
+
+def error_of_average(variance: Floats, draws: int) -> Floats:
+    """Return the standard error of an average of probabilities over draws, given their variance among the draws.
+
+    It is at least 1/draws, because one more draw could change the average by that much: an arm that no draw has
+    chosen is rare, but its probability is not known to be 0.
+    """
+    return np.sqrt(variance / draws + 1.0 / draws**2)
 
 
 class Node(NamedTuple):

@@ -15,7 +15,7 @@ from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy, Rule
 from rolin.policies.options import RoLinOptions, with_shared_options
-from rolin.policies.propensity import highest_of_normals
+from rolin.policies.propensity import error_of_average, highest_of_normals
 
 __all__ = ["RoLinTS"]
 
@@ -95,8 +95,7 @@ class RoLinTS(LinearPolicy):
     def _joint_probabilities(self, posterior: Posterior, candidates: Candidates) -> Probabilities:
         """Average over draws of the coefficients; given the coefficients, the arms are independent.
 
-        Draws come in pairs θ̂ ± T'z, so that much of their error cancels. The standard error is that of the pairs'
-        means. The same candidates in the same state give the same answer.
+        Draws come in pairs θ̂ ± T'z, so that much of their error cancels. The same candidates in the same state give the same answer.
         """
         x, _, rows = candidates
         own_std = posterior.own_std(rows)
@@ -108,7 +107,9 @@ class RoLinTS(LinearPolicy):
                 draws[: posterior.size] = sign * z
                 mean = posterior.score_joint(x, rows, draws)[1][-1]
                 pair += 0.5 * highest_of_normals(mean, own_std)
-        return Probabilities(pairs.mean(axis=0), pairs.std(axis=0, ddof=1) / _PAIRS**0.5)
+        return Probabilities(
+            pairs.mean(axis=0), error_of_average(pairs.var(axis=0, ddof=1), _PAIRS)
+        )
 
     def score_many(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:
         """Score the arms of several questions; with marginal sampling, in one pass."""

@@ -1,0 +1,310 @@
+"""The file of a journal: its connections, its locks, and whether it is still the file that was opened."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from os import PathLike
+from pathlib import Path
+from time import monotonic, sleep
+from urllib.parse import quote
+
+from rolin._support.process import forget_locks_after_fork
+from rolin.errors import JournalError
+from rolin.journal import schema
+
+__all__ = ["SQLiteFile"]
+
+_WAIT = 10.0  # seconds to wait for another process's lock
+_STEP = 0.001  # seconds between two attempts
+_LARGE_LOG = 256 << 20  # bytes of the write-ahead log that are worth a warning
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+_REASONS = {
+    sqlite3.SQLITE_BUSY: f"it is locked by another process, also after {_WAIT:g} s",
+    sqlite3.SQLITE_LOCKED: f"it is locked by another process, also after {_WAIT:g} s",
+    sqlite3.SQLITE_READONLY: "it is read-only",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk cannot be read or written, or is full",
+    sqlite3.SQLITE_NOTADB: "it is damaged or not a journal",
+    sqlite3.SQLITE_CORRUPT: "it is damaged or not a journal",
+}
+
+
+class SQLiteFile:
+    """A journal's file, open with one connection that writes and one that reads.
+
+    Parameters
+    ----------
+    path
+        The file; it is created if it does not exist.
+    readonly
+        Open an existing file for reading only, without locking it.
+    """
+
+    def __init__(self, path: str | PathLike[str], *, readonly: bool) -> None:
+        self.path, self.readonly = _checked_path(path, readonly=readonly), readonly
+        self._log = self.path.with_name(self.path.name + "-wal")
+        self._process = os.getpid()
+        self._immutable: tuple[int, ...] | None = None
+        self._large_log = _LARGE_LOG
+        self._files: tuple[int, ...] | None = None
+        self.new_locks()
+        with self._errors():
+            self.writer = self._connect()
+            try:
+                self.format = self._prepare()
+                self.reader = self._connect()
+            except BaseException:
+                self.writer.close()
+                raise
+        forget_locks_after_fork(self)
+
+    def new_locks(self) -> None:
+        """Make new locks; those of before a fork may be held by threads that do not exist."""
+        self.writing, self.reading = threading.RLock(), threading.Lock()
+
+    # -- opening -----------------------------------------------------------------------------
+
+    def _connect(self) -> sqlite3.Connection:
+        mode = "ro" if self.readonly else "rwc"
+        if self.readonly and not os.access(self.path.parent, os.W_OK) and not _size(self._log):
+            mode = "ro&immutable=1"  # otherwise even a reader creates files beside it
+            self._immutable = self._identity()
+        connection = sqlite3.connect(
+            f"file:{quote(os.fsencode(self.path.absolute()))}?mode={mode}",
+            uri=True, isolation_level=None, check_same_thread=False, timeout=_WAIT,
+        )  # fmt: skip
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA secure_delete = ON")  # erased rows are overwritten
+            connection.execute("PRAGMA temp_store = MEMORY")  # no copy of erased ids on the disk
+            connection.execute("PRAGMA cell_size_check = ON")  # notice damaged pages early
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self) -> int:
+        """Create the tables of a new file, upgrade earlier ones, and return the format."""
+        db = self.writer
+        version = self._version()
+        if version is None:
+            _use_log(db)
+        if version == schema.FORMAT or (version is not None and self.readonly):
+            return version
+        with self.transaction(db):
+            version = self._version()  # another process may have been faster
+            if version is None:
+                schema.create_tables(db)
+            elif version < schema.FORMAT:
+                schema.upgrade(db, version)
+        return schema.FORMAT
+
+    def _version(self) -> int | None:
+        """Return the format of the journal, or `None` if the file is empty; reject any other file."""
+        application, version, tables = self.writer.execute(
+            "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
+            "FROM pragma_application_id, pragma_user_version"
+        ).fetchone()
+        if application == schema.APPLICATION:
+            if version in schema.FORMATS:
+                return int(version)
+            raise JournalError(
+                f"{self.path} has format version {version}, expected at most {schema.FORMAT}: it was "
+                "written by another version of rolin"
+            )
+        if tables or application or self.readonly:
+            raise JournalError(f"{self.path} is a database, but not a journal of rolin")
+        return None
+
+    # -- using -------------------------------------------------------------------------------
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn SQLite's errors into `JournalError`, with a reason that tells what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise JournalError(
+                f"journal {self.path}: {_reason(error)}; nothing was written by this call"
+            ) from error
+
+    @contextmanager
+    def transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """Commit what the block does, or nothing of it."""
+        try:
+            _begin(connection)
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:  # a full disk may have ended it already
+                connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection that writes, in a transaction; raise if what was committed is not in the file.
+
+        Blocks inside a block are part of its transaction.
+        """
+        self._check_process()
+        with self.writing, self._errors():
+            if self.readonly:
+                raise JournalError(f"journal {self.path} was opened with readonly=True")
+            if self.writer.in_transaction:
+                yield self.writer
+                return
+            with self.transaction(self.writer):
+                yield self.writer
+            self._check_files()
+
+    def query(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+        """Return the rows of a query."""
+        self._check_process()
+        with self.reading, self._errors():
+            if self._immutable is not None and self._immutable != self._identity():
+                self._open_again()  # somebody has written after all
+            try:
+                return self.reader.execute(statement, values).fetchall()
+            except OverflowError as error:  # an integer of more than 64 bits
+                raise JournalError(f"journal {self.path}: {error}") from error
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise JournalError(
+                f"journal {self.path} was opened by another process, before a fork: open it in each process"
+            )
+
+    # -- the files on the disk ---------------------------------------------------------------
+
+    def _identity(self) -> tuple[int, ...]:
+        """Return what changes when somebody writes to the file."""
+        found = os.stat(self.path)
+        return (found.st_ino, found.st_mtime_ns, found.st_size, _size(self._log))
+
+    def _open_again(self) -> None:
+        self._immutable = None
+        old, self.reader = self.reader, self._connect()
+        old.close()
+
+    def _check_files(self) -> None:
+        """Reject a commit that went to files which are no longer those at the path."""
+        size = 0
+        try:
+            file, log = os.stat(self.path), os.stat(self._log)
+        except OSError:
+            found = None
+        else:
+            found = (file.st_dev, file.st_ino, log.st_ino)
+            size = log.st_size
+        if self._files is None:
+            self._files = (
+                found  # the log has its inode from the first write until the file is closed
+            )
+        if found is None or found != self._files:
+            raise JournalError(
+                f"journal {self.path}: the file, or its write-ahead log, was deleted or replaced while it was open; "
+                "what was written since then is lost. Restore the file, and open it again"
+            )
+        if size > self._large_log:
+            self._large_log = 2 * size  # warn again only if it doubles
+            warnings.warn(
+                f"the write-ahead log of journal {self.path} has {size >> 20} MB: another process has been reading the "
+                "file for long, so that it cannot be written back. End that process",
+                stacklevel=2,
+            )
+
+    def checkpoint(self) -> bool:
+        """Write the whole log back to the file; return whether it was possible."""
+        self._check_process()
+        with self.writing, suppress(sqlite3.Error):
+            busy, *_ = self.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
+        return False
+
+    def close(self) -> None:
+        """Close the connections; a process that has not opened them leaves them alone."""
+        if os.getpid() == self._process:
+            with self.writing, self.reading:
+                self.reader.close()
+                self.writer.close()
+
+
+def _checked_path(path: str | PathLike[str], *, readonly: bool) -> Path:
+    """Return a path at which a journal can be."""
+    try:
+        found = Path(path)
+        if b"\0" in os.fsencode(found):
+            raise ValueError("it contains a null character")
+        exists = found.exists()
+    except (OSError, ValueError) as error:
+        raise JournalError(f"{path!r} is not a valid path for a journal: {error}") from error
+    if found.is_dir():
+        raise JournalError(f"{path} is a folder, expected the file of a journal")
+    if exists and not found.is_file():
+        raise JournalError(f"{path} is not a file, expected the file of a journal")
+    if readonly and not exists:
+        raise JournalError(f"there is no journal {path}")
+    if not found.parent.is_dir():
+        raise JournalError(f"{path} cannot be created: there is no folder {found.parent}")
+    return found
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _primary_code(error: sqlite3.Error) -> int | None:
+    """Return SQLite's primary result code; `None` for errors of the Python module itself."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF  # without the extended part
+
+
+def _reason(error: sqlite3.Error) -> str:
+    """Return why a call failed."""
+    code = _primary_code(error)
+    if code is None and isinstance(error, sqlite3.ProgrammingError):
+        return "it was closed"
+    reason = _REASONS.get(code or 0, str(error))
+    return f"{reason} ({error})" if code in _DAMAGED else reason
+
+
+def _begin(db: sqlite3.Connection) -> None:
+    """Begin to write; wait for other processes.
+
+    SQLite itself waits in ever longer steps, so that a process which has waited long would lose against newcomers.
+    """
+    give_up = monotonic() + _WAIT
+    db.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if _primary_code(error) not in _LOCKED or monotonic() > give_up:
+                    raise
+                sleep(_STEP)
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {int(1000 * _WAIT)}")
+
+
+def _use_log(db: sqlite3.Connection) -> None:
+    """Turn on write-ahead logging; wait for other processes that do the same, which SQLite does not."""
+    give_up = monotonic() + _WAIT
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if _primary_code(error) not in _LOCKED or monotonic() > give_up:
+                raise
+            sleep(0.01)

@@ -1,0 +1,84 @@
+"""After a fork, a bandit of the parent answers with an error in the child; it never hangs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# A thread decides all the time, so that locks are held at the moment of most forks. Each child makes some calls, all of
+# which must end; an alarm kills one that hangs.
+CODE = """
+import os, signal, sys, threading, warnings
+import numpy as np
+import rolin
+from rolin.errors import JournalError
+
+warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads, which is the point
+path, forks = sys.argv[1], int(sys.argv[2])
+bandit = rolin.Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=None if path == "memory" else path)
+known = bandit.decide(np.eye(2)).id
+bandit.reward(known, 1.0)
+stop = False
+
+def work():
+    while not stop:
+        bandit.reward(bandit.decide(np.eye(2)).id, 1.0)
+
+thread = threading.Thread(target=work)
+thread.start()
+calls = [
+    lambda: bandit.decide(np.eye(2)), lambda: bandit.reward(known, 1.0), lambda: bandit.explain(known),
+    lambda: bandit.expire(1e9), bandit.snapshot, bandit.refresh, lambda: bandit.decay(0.5),
+]
+hung = silent = 0
+for i in range(forks):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        refused = 0
+        for call in calls:
+            try:
+                call()
+            except JournalError as error:
+                refused += "before a fork" in str(error)
+        bandit.close()
+        # Explaining a decision with a journal in memory reads only; all other calls are refused.
+        os._exit(0 if refused >= len(calls) - 1 else 1)
+    _, status = os.waitpid(child, 0)
+    hung += os.WIFSIGNALED(status)
+    silent += os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0
+stop = True
+thread.join()
+before = bandit.version
+bandit.reward(bandit.decide(np.eye(2)).id, 1.0)
+assert bandit.version == before + 2
+print(hung, silent)
+"""
+
+
+def forked(where: str, forks: int) -> str:
+    """Fork in a process of its own; return how many children hung, and how many were not refused."""
+    run = subprocess.run(
+        [sys.executable, "-c", CODE, where, str(forks)],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_a_forked_child_does_not_hang(where: str, tmp_path: Path) -> None:
+    """Of 20 children forked while a thread decides, none hangs and none writes."""
+    assert forked(str(tmp_path / "j.db") if where == "file" else where, 20) == "0 0"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_many_forked_children_do_not_hang(tmp_path: Path) -> None:
+    """The same with 200 children."""
+    assert forked(str(tmp_path / "j.db"), 200) == "0 0"

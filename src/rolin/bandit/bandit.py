@@ -759,7 +759,8 @@ class Bandit(Generic[P]):
     @property
     def policy(self) -> P:
         """The policy in its present state; read it, but do not change it."""
-        return self._state.policy
+        with self._state.lock:
+            return self._state.current().policy
 
     @property
     def version(self) -> int:

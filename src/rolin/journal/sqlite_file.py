@@ -133,6 +133,8 @@ class SQLiteFile:
             raise JournalError(
                 f"journal {self.path}: {_reason(error)}; nothing was written by this call"
             ) from error
+        except UnicodeDecodeError as error:  # SQLite quotes a damaged text in its message
+            raise JournalError(f"journal {self.path}: it is damaged: {error}") from error
 
     @contextmanager
     def transaction(self, connection: sqlite3.Connection) -> Iterator[None]:

@@ -45,8 +45,9 @@ app = typer.Typer(
     ),
     no_args_is_help=True,
     help="Run the experiments of the paper and check its claims.\n\n"
-    "With the default number of runs, on two cores: synthetic, perturbed and ucb take about 2 minutes each, "
-    "readings 4 minutes, movielens 6 minutes, movielens-readings half an hour, all of them up to two hours.\n\n"
+    "With the default number of runs, on two cores: synthetic, perturbed and ucb take about 2 minutes each, scales, "
+    "joint, horizon, alternatives and readings 4 to 5 minutes each, movielens and movielens-zeros about 8 minutes each, "
+    "movielens-readings an hour, all of them about two hours.\n\n"
     "Example: rolin reproduce synthetic --runs 20 --out out/try",
 )
 

@@ -417,7 +417,9 @@ def test_the_summary_says_what_the_runs_said() -> None:
     """Every verdict on the paper's page is the one in the ledger of a run that the page links to."""
     folder = ROOT / "docs/paper"
     verdict = re.compile(r"^\| ([^|]+) \| [^|]+ \| \*\*([a-z ]+)\*\* \|", re.MULTILINE)
-    row = re.compile(r"^\| ([^|]+) \| ((?:holds|fails|inconclusive)[a-z ]*) \| [^|]+ \|(?: [^|]+ \|)?$")
+    row = re.compile(
+        r"^\| ([^|]+) \| ((?:holds|fails|inconclusive)[a-z ]*) \| [^|]+ \|(?: [^|]+ \|)?$"
+    )
     linked: list[str] = []
     checked = 0
     for line in (folder / "index.md").read_text().splitlines():
@@ -443,7 +445,9 @@ def test_the_sentences_have_the_verdicts_of_the_runs() -> None:
         for claim, page in re.findall(r"\[([^]]+)\]\((\w[\w-]*)\.md\)", cells[4]):
             ledger = (folder / "runs" / page / "claims.md").read_text()
             assert re.search(
-                rf"^\| {re.escape(claim)} \| [^|]+ \| {re.escape(cells[2])} \|", ledger, re.MULTILINE
+                rf"^\| {re.escape(claim)} \| [^|]+ \| {re.escape(cells[2])} \|",
+                ledger,
+                re.MULTILINE,
             ), line
             checked += 1
         for name in re.findall(r"`(test_\w+)`", cells[4]):

@@ -38,7 +38,6 @@ from rolin._support.checks import (
     count_of,
     first_not_finite,
     number_of,
-    share_of,
     text_of,
 )
 from rolin._support.progress import Progress
@@ -64,6 +63,7 @@ from rolin.bandit.validation import (
     erase_before,
     reward_of,
     seconds_of,
+    settings_of,
 )
 from rolin.bandit.writer import Writer
 from rolin.errors import (
@@ -92,6 +92,7 @@ from rolin.model.moments import check_factor
 from rolin.model.summaries import LogitPrediction, Prediction
 from rolin.policies import Policy
 from rolin.policies.candidates import check_top_k
+from rolin.policies.propensity import exploration_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,13 +214,7 @@ class Bandit(Generic[P]):
             feature_map = SklearnFeatureMap(feature_map)
         if feature_map is not None and policy is not None:
             check_feature_map(policy, feature_map)
-        settings: dict[str, Any] = {}
-        if floor is not None:
-            settings["floor"] = share_of("floor", floor)
-        if control_share is not None:
-            settings["control_share"] = share_of("control_share", control_share)
-        if propensities is not None:
-            settings["propensities"] = bool(propensities)
+        settings = settings_of(floor, control_share, propensities)
         if snapshot_every is not None:
             count_of("snapshot_every", snapshot_every, least=1)
         if policy is None and journal is None:
@@ -625,6 +620,34 @@ class Bandit(Generic[P]):
             raise ParameterError("all scales were given as numbers, expected some as 'learn'")
         self._writer.change(LearnScales())
 
+    def change_settings(
+        self,
+        *,
+        floor: float | None = None,
+        control_share: float | None = None,
+        propensities: bool | None = None,
+        exploration: float | None = None,
+    ) -> None:
+        """Use other settings from now on; those that are not given stay as they are.
+
+        Parameters
+        ----------
+        floor
+            Least probability of every arm.
+        control_share
+            Share of the control group.
+        propensities
+            Whether to compute and record the probability of every arm.
+        exploration
+            Factor on the posterior's standard deviations, for policies that have one, such as `RoLinTS`.
+        """
+        settings = settings_of(floor, control_share, propensities)
+        if exploration is not None:
+            if not hasattr(type(self.policy), "exploration"):
+                raise Unsupported(f"{type(self.policy).__name__} has no factor of exploration")
+            settings["exploration"] = exploration_of(exploration)
+        self._writer.change(ChangeSettings(settings))
+
     # -- maintaining the journal -------------------------------------------------------------
 
     def refresh(self) -> int:
@@ -779,8 +802,8 @@ class Bandit(Generic[P]):
         self.close()
 
     def __repr__(self) -> str:
-        _, floor, control_share, propensities = self._state.settings
+        now = self._state.settings
         return (
-            f"Bandit({self.policy!r}, floor={floor:g}, control_share={control_share:g}, "
-            f"propensities={propensities}, version={self.version})"
+            f"Bandit({self.policy!r}, floor={now.floor:g}, control_share={now.control_share:g}, "
+            f"propensities={now.propensities}, version={self.version})"
         )

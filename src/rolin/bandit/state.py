@@ -192,7 +192,7 @@ def _check_same(
     for name, value in ours.settings.items():
         if name == "n_features" and may_have_grown:
             continue
-        if name != "seed" and theirs[name] != value:
+        if name not in ("seed", "exploration") and theirs[name] != value:
             raise JournalError(
                 f"the journal belongs to a policy with {name}={value!r}, but one with "
                 f"{name}={theirs[name]!r} was given: omit the policy to continue, or use another file"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rolin._support.checks import finite_number_of, first_not_finite
+from rolin._support.checks import finite_number_of, first_not_finite, share_of
 from rolin.errors import InputError, ParameterError, ShapeError
 from rolin.features import BaseFeatureMap
 from rolin.journal.validation import LARGEST, check_names, weight_of
@@ -21,7 +21,22 @@ __all__ = [
     "erase_before",
     "reward_of",
     "seconds_of",
+    "settings_of",
 ]
+
+
+def settings_of(
+    floor: float | None, control_share: float | None, propensities: bool | None
+) -> dict[str, Any]:
+    """Return the settings that were given."""
+    settings: dict[str, Any] = {}
+    if floor is not None:
+        settings["floor"] = share_of("floor", floor)
+    if control_share is not None:
+        settings["control_share"] = share_of("control_share", control_share)
+    if propensities is not None:
+        settings["propensities"] = bool(propensities)
+    return settings
 
 
 def reward_of(name: str, value: object, policy: Policy[Any]) -> float:

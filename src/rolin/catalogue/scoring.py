@@ -98,6 +98,12 @@ def _spread(draws: Floats, available: Flags | None) -> Floats:
     return out
 
 
+def _exploration(policy: LinearPolicy) -> float:
+    """Return the factor on the standard deviations of a policy's draws."""
+    factor: float = getattr(policy, "exploration", 1.0)
+    return factor
+
+
 class MarginalScoring(Scoring):
     """Scores each arm by its own mean and standard deviation: upper bounds and independent draws."""
 
@@ -129,7 +135,8 @@ class MarginalScoring(Scoring):
         """Return the distribution that each arm is drawn from independently, and one draw."""
         scores = next(self.scores([situation], [key], available))
         n = self._store.n
-        return ArmDraws(self._cache.mean[:n].copy(), self._cache.std[:n], scores)
+        std = _exploration(self._policy) * self._cache.std[:n]
+        return ArmDraws(self._cache.mean[:n].copy(), std, scores)
 
 
 class JointScoring(Scoring):
@@ -189,20 +196,20 @@ class JointScoring(Scoring):
         self._score(view, theta, level, mean, mean)
         std = self._policy.posterior.own_std(self._cache.rows[:n].astype(np.int64))
         kernels.sum_scaled(mean, std, self._effect_draws(view, key, available), scores)
-        return ArmDraws(mean, std, scores)
+        return ArmDraws(mean, _exploration(self._policy) * std, scores)
 
     def _effect_draws(self, view: PosteriorView, key: Key, available: Flags | None) -> Floats:
         """Return the draws of the arms' effects, which follow those of the coefficients."""
         if not self._draws:
             return np.zeros(self._store.n)
-        normals = self._policy.normals(key, view.size + self._n_available(available))
-        return _spread(normals[view.size :], available)
+        draws = self._policy.draws(view.size + self._n_available(available), key)
+        return _spread(draws[view.size :], available)
 
     def _theta(self, view: PosteriorView, key: Key) -> Floats:
         """Return θ̂ + T'z, where z are the first draws of the decision; θ̂ if nothing is drawn."""
         if not self._draws:
             return view.coef
-        theta: Floats = view.coef + view.factor.T @ self._policy.normals(key, view.size)
+        theta: Floats = view.coef + view.factor.T @ self._policy.draws(view.size, key)
         return theta
 
     def _linear_predictors(self, thetas: Sequence[Floats], situations: Sequence[Any]) -> Floats:

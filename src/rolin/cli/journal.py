@@ -52,8 +52,10 @@ def show(journal: JournalFile) -> None:
             event for _, event in opened.permanent_events() if isinstance(event, SettingsChanged)
         ]
     typer.echo(f"policy     {policy!r}")
-    _, floor, share, propensities = settings[-1] if settings else SettingsChanged(0.0)
-    typer.echo(f"bandit     floor {floor:g}, control_share {share:g}, propensities {propensities}")
+    now = settings[-1] if settings else SettingsChanged(0.0)
+    typer.echo(
+        f"bandit     floor {now.floor:g}, control_share {now.control_share:g}, propensities {now.propensities}"
+    )
     if policy.feature_map is not None:
         typer.echo(f"feature map {policy.feature_map!r}")
     typer.echo(f"events     {version}")

@@ -192,6 +192,8 @@ class SettingsChanged(NamedTuple):
     """Share of the control group."""
     propensities: bool = True
     """Whether propensities are recorded."""
+    exploration: float | None = None
+    """Factor on the posterior's standard deviations; `None` if it is still the one that the policy began with."""
 
 
 class FeatureMapChanged(NamedTuple):

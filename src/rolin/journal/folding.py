@@ -19,6 +19,7 @@ from rolin.journal.events import (
     FeatureMapChanged,
     Outcome,
     ScalesLearned,
+    SettingsChanged,
 )
 from rolin.journal.sqlite import SQLiteJournal
 from rolin.model import state_file
@@ -62,6 +63,9 @@ def fold(policy: Policy[Any], event: Event) -> None:
             policy.restore_arm(event.arm, with_past=event.with_past)
         case FeatureMapChanged():
             policy.change_feature_map(event.feature_map)
+        case SettingsChanged():
+            if event.exploration is not None:
+                policy.exploration = event.exploration  # type: ignore[attr-defined]  # checked before it was written
 
 
 class LoadedPolicy(NamedTuple):

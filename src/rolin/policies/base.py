@@ -458,7 +458,12 @@ class Policy(ABC, Generic[Model]):
 
     def __repr__(self) -> str:
         """Return the call that creates this policy."""
-        options = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        # A factor of 1 is not shown: files of runs, which name their policies, were written before there was one.
+        options = ", ".join(
+            f"{name}={value!r}"
+            for name, value in self.settings.items()
+            if (name, value) != ("exploration", 1.0)
+        )
         return f"{type(self).__name__}({options})"
 
     # -- state -------------------------------------------------------------------------------
@@ -500,7 +505,10 @@ class Policy(ABC, Generic[Model]):
             The state, as `rolin.model.state_file.read` returns it.
         """
         try:
-            self = cls(**state.settings)
+            # States from before there was a factor were made by Thompson sampling.
+            takes_factor = "exploration" in (options_of(cls) or ())
+            defaults = {"exploration": 1.0} if takes_factor else {}
+            self = cls(**defaults | state.settings)
             self._decisions = count_of("decisions", state.decisions)
             self._model.restore(state.names, state.removed, state.arrays)
             if state.feature_map is not None:

@@ -21,7 +21,7 @@ from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
-from rolin.policies.propensity import highest_of_normals, noise_nodes
+from rolin.policies.propensity import exploration_of, highest_of_normals, noise_nodes
 
 __all__ = ["BayesRoLinTS"]
 
@@ -54,6 +54,9 @@ class BayesRoLinTS(Policy[Mixture]):
         Guess of the standard deviation of the arms' own effects.
     noise_std
         Guess of the standard deviation of a reward around its mean; the guess counts as three rewards.
+    exploration
+        Factor on the standard deviations of the arms in all draws: 1 is Thompson sampling, 0 draws only the scales and
+        chooses the highest mean.
     seed
         A non-negative integer; by default one from the operating system.
 
@@ -78,8 +81,10 @@ class BayesRoLinTS(Policy[Mixture]):
         intercept_mean: float = 0.0,
         arm_std: float = 0.5,
         noise_std: float = 1.0,
+        exploration: float = 1.0,
         seed: int | None = None,
     ) -> None:
+        self.exploration = exploration
         scales = Scales(
             noise_std=noise_std,
             arm_std=arm_std,
@@ -90,6 +95,15 @@ class BayesRoLinTS(Policy[Mixture]):
         )
         super().__init__(Mixture(scales, n_features), seed)
 
+    @property
+    def exploration(self) -> float:
+        """Factor on the standard deviations of the arms in all draws; it may be changed at any time."""
+        return self._exploration
+
+    @exploration.setter
+    def exploration(self, value: float) -> None:
+        self._exploration = exploration_of(value)
+
     def score(self, candidates: Candidates, key: Key) -> Scores:
         """Draw the scales by their weights, then every arm given these scales."""
         x, _, rows = candidates
@@ -97,7 +111,7 @@ class BayesRoLinTS(Policy[Mixture]):
         generator = self.generator(key)
         g = int(table[1].searchsorted(generator.random()))
         g = min(g, len(self._model.parts) - 1)  # rounding may leave the sum below 1
-        noise = table[2, g] * (freedom / generator.chisquare(freedom)) ** 0.5
+        noise = self._exploration * table[2, g] * (freedom / generator.chisquare(freedom)) ** 0.5
         return self._model.parts[g].score(x, rows, noise * generator.standard_normal(len(rows)))
 
     def predict(
@@ -127,7 +141,8 @@ class BayesRoLinTS(Policy[Mixture]):
         ):
             if weight > _NEGLIGIBLE:
                 for scale, share in nodes:
-                    total += weight * share * highest_of_normals(mean, scale * noise * std)
+                    std_of_draws = self._exploration * scale * noise * std
+                    total += weight * share * highest_of_normals(mean, std_of_draws)
         return Probabilities(total / total.sum(), np.zeros(len(x)))
 
     @property
@@ -174,4 +189,9 @@ class BayesRoLinTS(Policy[Mixture]):
     @property
     def settings(self) -> dict[str, Any]:
         """The options that create this policy again, without what it has learned."""
-        return {"n_features": self.n_features, **asdict(self._model.guess), "seed": self.seed}
+        return {
+            "n_features": self.n_features,
+            **asdict(self._model.guess),
+            "exploration": self._exploration,
+            "seed": self.seed,
+        }

@@ -29,6 +29,17 @@ class LinTS(RoLinTS):
     """
 
     def __init__(
-        self, *, n_features: int, sampling: Sampling = "marginal", **options: Unpack[LinOptions]
+        self,
+        *,
+        n_features: int,
+        sampling: Sampling = "marginal",
+        exploration: float = 1.0,
+        **options: Unpack[LinOptions],
     ) -> None:
-        super().__init__(n_features=n_features, sampling=sampling, arm_std=0.0, **options)
+        super().__init__(
+            n_features=n_features,
+            sampling=sampling,
+            exploration=exploration,
+            arm_std=0.0,
+            **options,
+        )

@@ -76,9 +76,9 @@ class LinearPolicy(Policy[Posterior]):
 
     - `"mean"`: the posterior mean. Nothing is drawn.
     - `"bound"`: mean + width · std, with the same width for all arms. Nothing is drawn.
-    - `"marginal"`: mean + z · std, with independent standard normal draws z = `draws(n_arms, key)`.
+    - `"marginal"`: mean + z · std, with independent normal draws z = `draws(n_arms, key)`.
     - `"joint"`: one draw of the coefficients, then one draw of every arm's effect given the coefficients.
-      With n = `posterior.size`, the first n of `normals(key, n + n_arms)` draw the coefficients and the others the
+      With n = `posterior.size`, the first n of `draws(n + n_arms, key)` draw the coefficients and the others the
       effects.
     - `"draws"`: mean + draw · std, with any numbers from `draws(n_arms, key)`. The default of a new policy.
     - `"own"`: a custom rule, implemented in `score`.

@@ -89,6 +89,7 @@ class LogisticRoLinTS(_Logistic, RoLinTS):
         n_features: int,
         intercept_std: float | None = 2.0,
         sampling: Sampling = "marginal",
+        exploration: float = 1.0,
         **options: Unpack[LogisticOptions],
     ) -> None:
         super().__init__(
@@ -96,6 +97,7 @@ class LogisticRoLinTS(_Logistic, RoLinTS):
             intercept_std=intercept_std,
             noise_std=1.0,
             sampling=sampling,
+            exploration=exploration,
             **options,
         )
 

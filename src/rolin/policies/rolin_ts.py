@@ -15,7 +15,7 @@ from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy, Rule
 from rolin.policies.options import RoLinOptions, with_shared_options
-from rolin.policies.propensity import error_of_average, highest_of_normals
+from rolin.policies.propensity import error_of_average, exploration_of, highest_of_normals
 
 __all__ = ["RoLinTS"]
 
@@ -34,6 +34,9 @@ class RoLinTS(LinearPolicy):
         `"marginal"` draws the arms independently from N(μ_i, τ_i²), as in the paper.
         `"joint"` draws one set of coefficients for all arms. Each arm has the same distribution, the arms are
         correlated as in the posterior, and a decision takes O(K d) instead of O(K d²).
+    exploration
+        Factor on the posterior's standard deviations in all draws: 1 is Thompson sampling as in the paper, 0 chooses
+        the highest mean. Smaller factors explore less, which pays if there are few rounds.
     **options
         The options of [`LinearPolicy`][rolin.LinearPolicy].
 
@@ -57,11 +60,17 @@ class RoLinTS(LinearPolicy):
     rule: Rule = "marginal"  # or "joint", by the option `sampling`
 
     def __init__(
-        self, *, n_features: int, sampling: Sampling = "marginal", **options: Unpack[RoLinOptions]
+        self,
+        *,
+        n_features: int,
+        sampling: Sampling = "marginal",
+        exploration: float = 1.0,
+        **options: Unpack[RoLinOptions],
     ) -> None:
         super().__init__(n_features=n_features, **options)
         check_sampling(sampling)
         self.sampling = sampling
+        self.exploration = exploration
         if self.rule == "marginal":
             self.rule = sampling
         self._takes_sparse = sampling == "joint"
@@ -69,27 +78,37 @@ class RoLinTS(LinearPolicy):
     @property
     def settings(self) -> dict[str, Any]:
         """The options that create this policy again, without what it has learned."""
-        return {**super().settings, "sampling": self.sampling}
+        return {**super().settings, "sampling": self.sampling, "exploration": self._exploration}
+
+    @property
+    def exploration(self) -> float:
+        """Factor on the posterior's standard deviations in all draws; it may be changed at any time."""
+        return self._exploration
+
+    @exploration.setter
+    def exploration(self, value: float) -> None:
+        self._exploration = exploration_of(value)
 
     def draws(self, n_arms: int, key: Key) -> Floats:
-        """Return independent standard normal numbers."""
-        return self._random.normals(key, n_arms)
+        """Return independent normal numbers, with the factor `exploration` as their standard deviation."""
+        normals = self._random.normals(key, n_arms)
+        return normals if self._exploration == 1.0 else self._exploration * normals
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
         """Draw the mean reward of every candidate."""
         x, rows = candidates.contexts, candidates.rows
         posterior = self._model
-        if self.sampling == "marginal":  # what the base class does, with two calls fewer
-            return posterior.score(x, rows, self._random.normals(key, len(rows)))
-        draws = self._random.normals(key, posterior.size + len(rows))
-        return posterior.score_joint(x, rows, draws)
+        if self.sampling == "marginal":
+            return posterior.score(x, rows, self.draws(len(rows), key))
+        return posterior.score_joint(x, rows, self.draws(posterior.size + len(rows), key))
 
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
         """Return the probability of each candidate, integrated over the draws; see `probabilities`."""
         x, _, rows = candidates
         if self.sampling == "marginal":
             _, table = self._model.score(x, rows, np.zeros(len(x)))
-            return Probabilities(highest_of_normals(table[0], table[1]), np.zeros(len(x)))
+            std = self._exploration * table[1]
+            return Probabilities(highest_of_normals(table[0], std), np.zeros(len(x)))
         return self._joint_probabilities(self._model, candidates)
 
     def _joint_probabilities(self, posterior: Posterior, candidates: Candidates) -> Probabilities:
@@ -98,13 +117,14 @@ class RoLinTS(LinearPolicy):
         Draws come in pairs θ̂ ± T'z, so that much of their error cancels. The same candidates in the same state give the same answer.
         """
         x, _, rows = candidates
-        own_std = posterior.own_std(rows)
+        factor = self._exploration
+        own_std = factor * posterior.own_std(rows)
         draws = np.zeros(posterior.size + len(rows))
         normals = self.generator("probabilities").standard_normal((_PAIRS, posterior.size))
         pairs = np.zeros((_PAIRS, len(rows)))
         for pair, z in zip(pairs, normals, strict=True):
             for sign in (1.0, -1.0):
-                draws[: posterior.size] = sign * z
+                draws[: posterior.size] = sign * factor * z
                 mean = posterior.score_joint(x, rows, draws)[1][-1]
                 pair += 0.5 * highest_of_normals(mean, own_std)
         return Probabilities(

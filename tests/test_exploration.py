@@ -1,0 +1,137 @@
+"""A factor on the posterior's standard deviations: draws, probabilities, files and journals know it."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rolin
+from rolin import Bandit
+from rolin.errors import ParameterError, RolinError, Unsupported
+from rolin.journal import load_policy
+from rolin.journal.folding import state_bytes
+
+K, D = 5, 3
+POLICIES: dict[str, Any] = {
+    "RoLinTS": rolin.RoLinTS,
+    "RoLinTS, joint": functools.partial(rolin.RoLinTS, sampling="joint"),
+    "LinTS": rolin.LinTS,
+    "LinTS, joint": functools.partial(rolin.LinTS, sampling="joint"),
+    "NaiveRoLinTS": rolin.NaiveRoLinTS,
+    "BayesRoLinTS": rolin.BayesRoLinTS,
+    "LogisticRoLinTS": rolin.LogisticRoLinTS,
+}
+
+
+def trained(name: str, exploration: float, seed: int) -> Any:
+    """A policy that has learned from thirty rewards."""
+    policy = POLICIES[name](n_features=D, exploration=exploration, seed=seed)
+    rng = np.random.default_rng(seed)
+    rewards = rng.integers(0, 2, 30).astype(float)
+    policy.update_many(rng.integers(0, K, 30).tolist(), rng.normal(size=(30, D)), rewards)
+    return policy
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("exploration", [0.2, 1.0, 2.5])
+def test_probabilities_are_those_of_the_draws(name: str, exploration: float, seed: int) -> None:
+    """Of 2000 decisions, every arm is chosen as often as stated, within 5 standard errors."""
+    policy = trained(name, exploration, seed)
+    x = np.random.default_rng(seed + 1).normal(size=(K, D))
+    p, error = policy.probabilities_with_error(x)
+    n = 2000
+    chosen = np.bincount([policy.decide(x, key=i).arm for i in range(n)], minlength=K) / n
+    limit = 5 * np.sqrt(p * (1 - p) / n + error**2) + 1e-3
+    assert (np.abs(chosen - p) <= limit).all()
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_factor_of_one_changes_no_bit(name: str, seed: int) -> None:
+    """It is Thompson sampling, and the same policy as without the option."""
+    with_factor = trained(name, 1.0, seed)
+    policy = POLICIES[name](n_features=D, seed=seed)
+    x = np.random.default_rng(seed).normal(size=(K, D))
+    fresh = POLICIES[name](n_features=D, exploration=1.0, seed=seed)
+    for key in range(20):
+        assert policy.decide(x, key=key).arm == fresh.decide(x, key=key).arm
+    assert "exploration" not in repr(with_factor)
+    assert "exploration=0.5" in repr(trained(name, 0.5, seed))
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if name != "BayesRoLinTS"])
+def test_a_factor_of_zero_chooses_the_highest_mean(name: str, seed: int) -> None:
+    """With probability 1."""
+    policy = trained(name, 0.0, seed)
+    x = np.random.default_rng(seed).normal(size=(K, D))
+    best = int(np.argmax(policy.predict(x).mean))
+    assert {policy.decide(x, key=key).arm for key in range(20)} == {best}
+    assert policy.probabilities(x)[best] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["RoLinTS", "RoLinTS, joint"])
+def test_a_catalogue_draws_with_the_factor(name: str, seed: int) -> None:
+    """Its decisions are those of the policy, and its probabilities follow the factor."""
+    policy = trained(name, 0.3, seed)
+    x = np.random.default_rng(seed).normal(size=(K, D))
+    catalogue = rolin.Catalogue(policy, x, arms=list(range(K)))
+    for key in range(20):
+        assert catalogue.decide(key=key).arm == policy.decide(x, key=key).arm
+    p, error = catalogue.probabilities_with_error(draws=400)
+    exact, own = policy.probabilities_with_error(x)
+    assert (np.abs(p - exact) <= 5 * np.hypot(error, own)).all()
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_state_files_hold_the_factor(name: str, tmp_path: Path, seed: int) -> None:
+    """Also one that was changed later."""
+    policy = trained(name, 0.5, seed)
+    policy.exploration = 0.25
+    policy.save(tmp_path / "state")
+    assert rolin.load(tmp_path / "state").settings["exploration"] == 0.25
+
+
+def test_a_bandit_changes_it_while_running(tmp_path: Path) -> None:
+    """As an event: replay, restart and explanation know when it was changed."""
+    path = tmp_path / "j.db"
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(K, D))
+    with Bandit(rolin.RoLinTS(n_features=D, seed=1), journal=path) as bandit:
+        first = bandit.decide(x, id="first")
+        bandit.reward("first", 1.0)
+        bandit.change_settings(exploration=0.1, floor=0.02)
+        assert bandit.policy.exploration == 0.1
+        second = bandit.decide(x, id="second")
+        assert first.propensities is not None
+        assert second.propensities is not None
+        assert second.propensities.max() > first.propensities.max()
+        assert second.propensities.min() >= 0.02
+        assert bandit.explain("first").score is not None
+        bandit.snapshot()
+        bandit.change_settings(exploration=0.3)
+        state = state_bytes(bandit.policy)
+    for from_start in (True, False):
+        policy = load_policy(path, from_start=from_start).policy
+        assert state_bytes(policy) == state
+    with Bandit(rolin.RoLinTS(n_features=D, seed=1), journal=path) as again:
+        assert again.policy.exploration == 0.3
+        assert again._state.settings.floor == 0.02
+
+
+def test_bad_factors_are_refused() -> None:
+    """Numbers below 0, and policies that have no factor."""
+    for bad in (-0.1, float("nan"), float("inf"), "much", None):
+        with pytest.raises(ParameterError, match="exploration"):
+            rolin.RoLinTS(n_features=1, exploration=bad)
+    policy = rolin.RoLinTS(n_features=1, exploration=0.5)
+    with pytest.raises(ParameterError, match="exploration=-1"):
+        policy.exploration = -1
+    assert policy.exploration == 0.5
+    for kind in (rolin.RoLinUCB, rolin.LinUCB, rolin.LogisticRoLinUCB, rolin.Greedy):
+        with pytest.raises((RolinError, TypeError), match="exploration"):
+            kind(n_features=1, exploration=0.5)  # type: ignore[call-arg]
+    with pytest.raises(Unsupported, match="RoLinUCB has no factor of exploration"):
+        Bandit(rolin.RoLinUCB(n_features=1)).change_settings(exploration=0.5)

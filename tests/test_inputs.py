@@ -50,7 +50,7 @@ def test_unknown_options_name_the_known_ones() -> None:
     with pytest.raises(errors.UnknownOption) as caught:
         rolin.RoLinTS(n_features=2, arm_sdt=0.5)
     assert "RoLinTS has no option 'arm_sdt'; did you mean arm_std?" in str(caught.value)
-    assert "sampling, seed" in str(caught.value)
+    assert "sampling, exploration, seed" in str(caught.value)
     assert isinstance(caught.value, TypeError)
     with pytest.raises(errors.UnknownOption, match=r"RoLinTS has no option 'alpha'\. Its options"):
         rolin.RoLinTS(n_features=2, alpha=0.5)

@@ -41,7 +41,7 @@ FITS: dict[str, dict[str, Any]] = {
     "weighted 0.08": {"ridge": 0.08, "weighted": True},
     "weighted 0.08, centered": {"ridge": 0.08, "weighted": True, "center": True},
 }
-# hLinUCB that learns its hidden features, besides the default of its authors, which does not.
+# hLinUCB that learns five hidden features, besides the default of its authors, which learns none.
 LEARNED = "hLinUCB, uniform, width 1"
 
 

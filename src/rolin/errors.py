@@ -17,8 +17,9 @@
     ├── MissingExtra (ImportError)          an optional dependency is not installed
     └── Unsupported (NotImplementedError)   a policy does not have the requested capability
 
-There are two warnings. ApproximationWarning (UserWarning): a result is approximate. OverlapWarning (UserWarning): a log
-has too few of the choices that a policy would make to estimate the policy's value.
+There are three warnings, all of them UserWarning. ApproximationWarning: a result is approximate. OverlapWarning: a log
+has too few of the choices that a policy would make to estimate the policy's value. ScaleWarning: scales could not be
+estimated, so the earlier ones are still in use.
 
 Messages say what was given and what was expected.
 """
@@ -39,6 +40,7 @@ __all__ = [
     "ParameterError",
     "RewardConflict",
     "RolinError",
+    "ScaleWarning",
     "ShapeError",
     "StateFileError",
     "UnknownDecision",
@@ -119,3 +121,7 @@ class ApproximationWarning(UserWarning):
 
 class OverlapWarning(UserWarning):
     """A log has too few of the choices that a policy would make to estimate the policy's value."""
+
+
+class ScaleWarning(UserWarning):
+    """Scales could not be estimated from the rewards so far; the earlier ones are still in use."""

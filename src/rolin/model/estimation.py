@@ -183,6 +183,8 @@ def _scales(evidence: Evidence, point: Point, wanted: Set[str]) -> Scales:
     if isinstance(evidence.prior.coef_std, tuple):
         coef_std = tuple(c * coef / evidence.unit for c in evidence.prior.coef_std)
     learned = {"noise_std": noise, "arm_std": noise * math.sqrt(point.arm), "coef_std": coef_std}
+    if not all(np.isfinite(value).all() for value in learned.values()):
+        raise ValueError(f"found {learned}")
     return replace(evidence.prior, **{name: learned[name] for name in wanted})  # type: ignore[arg-type]  # each its own
 
 

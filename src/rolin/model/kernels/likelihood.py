@@ -39,6 +39,8 @@ _LOW, _STEP, _TRIED = math.log(1e-9), math.log(10.0), 19
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 _MAX_STEPS = 40  # of the search after the grid
 _CLOSE = 1e-6  # tolerance of the search
+_NEGLIGIBLE = 1e-30  # of the largest diagonal element, for a column of the reduction
+_SMALLEST_NORM = 1e-150  # its square is a normal number
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -89,6 +91,12 @@ def reduce(
     for i in range(d):
         for j in range(i):
             a[j, i] = a[i, j]
+    largest = 0.0
+    for i in range(d):
+        largest = max(largest, a[i, i])
+    # Beyond the rank of A, only rounding errors are left. Each reflection shrinks them again, until their squares
+    # underflow and the reflection is not finite. A column this small changes no digit of the result.
+    least = max(_NEGLIGIBLE * largest, _SMALLEST_NORM)
     p, v = row, mean  # v: the vector of the reflection
     for k in range(d - 2):
         norm = 0.0
@@ -96,7 +104,7 @@ def reduce(
             norm += a[i, k] * a[i, k]
         norm = math.sqrt(norm)
         out[0, k] = a[k, k]
-        if norm == 0.0:
+        if norm <= least:
             out[1, k + 1] = 0.0
             continue
         out[1, k + 1] = -norm if a[k + 1, k] > 0.0 else norm
@@ -157,9 +165,8 @@ def _deviance(
     deviance = count * (_LOG_2PI + math.log(variance)) + rest / variance + log_arms + log_det
     if not flat:
         deviance += tri.shape[1] * math.log(kappa)
-    if pseudo > 0.0 and math.isnan(
-        numbers[COEF]
-    ):  # coef_std is learned: log-normal prior around the guess
+    if pseudo > 0.0 and math.isnan(numbers[COEF]):
+        # coef_std is learned: log-normal prior around the guess
         t = 0.5 * math.log(kappa / numbers[COEF_GUESS])
         deviance += t * t
     return deviance, variance

@@ -41,7 +41,8 @@ def packed(rng: np.random.Generator, rows: int, d: int, intercept: bool) -> Pack
     arms = np.zeros((rows, kernels.CONTEXT + d))
     arms[1:, kernels.WEIGHT] = rng.uniform(0.5, 9, rows - 1)
     arms[1:, kernels.REWARD :] = rng.normal(size=(rows - 1, 1 + d))
-    numbers = np.zeros(7)
+    numbers = np.zeros(layout.N_NUMBERS)
+    numbers[[layout.AGEING, layout.WEIGHT_OF_NEW]] = 1.0
     numbers[[kernels.NOISE_VARIANCE, kernels.ARM_VARIANCE]] = rng.uniform(0.2, 3, 2)
     return Packed(
         arms,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rolin
-from rolin.errors import NotFiniteError, ParameterError
+from rolin.errors import NotFiniteError, ParameterError, ScaleWarning
 from rolin.model.adaptive import Adaptive
 from rolin.model.estimation import estimate_scales
 from rolin.model.scales import Scales
@@ -297,7 +297,11 @@ def test_scales_that_cannot_be_computed_stay(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("rolin.model.adaptive.mode", fails)
     before = policy.scales
-    for i in range(30):
+    for i in range(9):
+        policy.update(i % 3, [1.0 * i], 1.0)
+    with pytest.warns(ScaleWarning, match="earlier scales are still in use"):
+        policy.update(0, [9.0], 1.0)
+    for i in range(20):  # warnings are errors here, which fails no update
         policy.update(i % 3, [1.0 * i], 1.0)
     assert policy.posterior.count == 30
     assert policy.scales == before

@@ -141,11 +141,8 @@ class ArmIndex:
         try:
             if type(names) is type(asked) and names == asked:
                 return last
-        except (
-            TypeError,
-            ValueError,
-        ):  # names that cannot be compared: `canonical` raises for them
-            pass
+        except (TypeError, ValueError):
+            pass  # names that cannot be compared: `canonical` raises for them
         named = self._find(names)
         # Names of other types may be equal without being the same name (Decimal(1) and 1).
         if isinstance(names, range) or set(map(type, names)) <= _PLAIN:
@@ -179,23 +176,22 @@ class ArmIndex:
             )
 
     def add(self, name: Name) -> int:
-        """Give a new canonical name the next row."""
-        self.names.append(name)
-        row = self.row_of[name] = len(self.names)
-        if isinstance(
-            name, PastArm
-        ):  # a reward for an arm that was restored before this index began
+        """Give a new canonical name the next row. After an interruption, `drop` removes it again."""
+        if isinstance(name, PastArm):
+            # a reward for an arm that was restored before this index began
             self._lives[name.name] = max(name.life, self._lives.get(name.name, 0))
         self._forget_last()
+        self.names.append(name)
+        row = self.row_of[name] = len(self.names)
         return row
 
     def drop(self, last_row: int) -> None:
-        """Remove the rows after this one again, after a batch that failed."""
+        """Remove the rows after this one again, after an update that failed."""
+        self._forget_last()
         for name in self.names[last_row:]:
-            del self.row_of[name]
+            self.row_of.pop(name, None)
         del self.names[last_row:]
         self.changes += 1
-        self._forget_last()
 
     def remove(self, name: Name) -> None:
         """Mark an arm as removed; its row and name stay."""
@@ -203,8 +199,7 @@ class ArmIndex:
         if name not in self.row_of:
             raise ArmError(f"arm {name!r} was never observed, so there is nothing to remove")
         self.check_not_removed(name)
-        self._removed[name] = self.row_of[name]
-        self._forget_last()
+        vars(self).update(_removed={**self._removed, name: self.row_of[name]}, _last=_NOTHING_FOUND)
 
     def restore(self, name: Name, *, with_past: bool) -> None:
         """Restore a removed arm, with its past or as a new arm of the same name."""
@@ -214,15 +209,18 @@ class ArmIndex:
         row = self._removed.get(name, 0)
         if row == 0:
             raise ArmError(f"arm {name!r} is not among the removed arms: {self.removed!r}")
-        del self._removed[name]
+        changed: dict[str, Any] = {
+            "_removed": {n: r for n, r in self._removed.items() if n != name}
+        }
         if not with_past:
-            life = self._lives[name] = self._lives.get(name, 0) + 1
+            life = self._lives.get(name, 0) + 1
             past = PastArm(name, life)
-            del self.row_of[name]
-            self.names[row - 1] = past
-            self.row_of[past] = row
-            self.changes += 1
-        self._forget_last()
+            names, row_of = list(self.names), {**self.row_of, past: row}
+            names[row - 1] = past
+            del row_of[name]
+            changed |= {"names": names, "row_of": row_of, "changes": self.changes + 1}
+            changed["_lives"] = {**self._lives, name: life}
+        vars(self).update(changed, _last=_NOTHING_FOUND)  # all at once, also if a signal comes
 
     def _forget_last(self) -> None:
         self._last = _NOTHING_FOUND

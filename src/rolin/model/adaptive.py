@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
 from rolin._support.checks import as_batch, number_of
-from rolin.errors import InputError, NotFiniteError, ParameterError
+from rolin.errors import NotFiniteError, ParameterError, ScaleWarning
 from rolin.model import kernels
 from rolin.model.estimation import Learned, Method, check_method, mode
 from rolin.model.learner import Learner
@@ -94,12 +95,10 @@ class Adaptive(Posterior):
         self.guess = scales
         self.learn, self.method, self.half_life = frozenset(learn), method, half_life
         self.history: list[ScaleEvent] = []
-        self._ageing = 1.0 if half_life is None else 2.0 ** (1.0 / half_life)
-        self._weight_of_new = 1.0  # relative to the stored evidence
-        self._seen = 0
-        self._due = (
-            _FIRST if learn else math.inf
-        )  # number of rewards at which scales are estimated next
+        if half_life is not None:
+            self._numbers[kernels.AGEING] = 2.0 ** (1.0 / half_life)
+        # The number of rewards at which scales are estimated next.
+        self._due = _FIRST if learn else math.inf
         self._learns_when_due = True
 
     # -- learning ----------------------------------------------------------------------------
@@ -107,31 +106,30 @@ class Adaptive(Posterior):
     def observe(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
-        """Learn from one reward; if due, also learn the scales."""
-        if self.half_life is None:
-            super().observe(arm, context, reward, weight)
-        else:
-            # New evidence is made heavier, instead of making all old evidence lighter.
-            h = weight if type(weight) is float else number_of("weight", weight)
-            grown = self._weight_of_new * self._ageing
-            if not h > 0.0:
-                raise InputError(f"weight={weight!r}, expected a positive number")
-            super().observe(arm, context, reward, h * grown)
-            self._weight_of_new = grown
-            self._count_as(grown, h)
+        """Learn from one reward; if due, also learn the scales.
+
+        Each of these changes is made completely or not at all. If a signal comes between them, the next reward makes
+        up for what is missing.
+        """
+        super().observe(arm, context, reward, weight)
+        if self.half_life is not None:
+            # The kernel makes new evidence heavier, instead of making all old evidence lighter.
+            grown = self._weight_of_new
             if grown > _PENDING:
                 with suppress(NotFiniteError):  # then the evidence stays heavier
-                    self._renew(self.scales, 1.0 / grown)
-                    self._weight_of_new = 1.0
-        self._seen += 1
-        if self._seen >= self._due and self._learns_when_due:
+                    self.commit(**self.renewed(self.scales, 1.0 / grown))
+        if self.learn and self._learns_when_due and self._numbers[kernels.SEEN] >= self._due:
             self.learn_scales()
 
-    def _count_as(self, grown: float, weight: float) -> None:
-        """Count the last observation as `grown` observations, not as one heavier observation."""
-        numbers, log_weight = self._numbers, (grown - 1.0) * math.log(weight) - math.log(grown)
-        numbers[kernels.COUNT] += grown - 1.0
-        numbers[kernels.SUM_LOG_WEIGHT] += log_weight
+    @property
+    def _seen(self) -> int:
+        """The number of rewards, without decay."""
+        return int(self._numbers[kernels.SEEN])
+
+    @property
+    def _weight_of_new(self) -> float:
+        """The weight of the latest reward, relative to the stored evidence."""
+        return float(self._numbers[kernels.WEIGHT_OF_NEW])
 
     def observe_many(
         self,
@@ -141,23 +139,20 @@ class Adaptive(Posterior):
         weights: ArrayLike | None = None,
     ) -> None:
         """Learn from n rewards as from one after the other. If one is invalid, none is learned."""
-        if (
-            self.half_life is not None
-        ):  # the posterior is recomputed every few rewards, so a batch gains little
+        if self.half_life is not None:
+            # The posterior is recomputed every few rewards, so a batch gains little.
             Learner.observe_many(self, arms, contexts, rewards, weights)
             return
         batch = as_batch(arms, contexts, rewards, weights, self.n_features)
         n = len(batch.arms)
         if self._seen + n < self._due or not self._learns_when_due:
             super().observe_many(*batch)
-            self._seen += n
             return
         before, done = copy.deepcopy(self), 0
         try:
             while done < n:
                 part = slice(done, int(min(n, done + self._due - self._seen)))
                 super().observe_many(*(column[part] for column in batch))
-                self._seen += part.stop - done
                 if self._seen >= self._due:
                     self.learn_scales()
                 done = part.stop
@@ -169,8 +164,7 @@ class Adaptive(Posterior):
         """Multiply all evidence by a factor of at most 1; the prior stays."""
         factor = check_factor(factor)
         if factor < 1.0:
-            self._renew(self.scales, factor / self._weight_of_new)
-            self._weight_of_new = 1.0
+            self.commit(**self.renewed(self.scales, factor / self._weight_of_new))
 
     @property
     def moments(self) -> Moments:
@@ -198,29 +192,39 @@ class Adaptive(Posterior):
         self.settle(self.estimate_scales())
 
     def estimate_scales(self) -> Scales | None:
-        """Return the scales estimated from all evidence; `None` if the estimate is not finite."""
-        with suppress(NotFiniteError):
+        """Return the scales estimated from all evidence; `None`, with a warning, if that is not possible."""
+        try:
             return mode(self.moments, self.guess, self.learn, self.method)
-        return None
+        except NotFiniteError as error:
+            with suppress(
+                ScaleWarning
+            ):  # if warnings are errors: an estimate never makes an update fail
+                warnings.warn(
+                    f"{error}; the earlier scales are still in use", ScaleWarning, stacklevel=2
+                )
+            return None
 
     def settle(self, scales: Scales | None) -> None:
         """Use estimated scales (`None` for the current ones) until the next estimate is due."""
         remembered = self.count / self._weight_of_new
+        changes: dict[str, Any] = {}
         with suppress(NotFiniteError):  # then the current scales stay
             if scales is not None:
-                self.adopt(scales)
-        self._due = self._seen + max(_FIRST, int(_SHARE * min(self._seen, remembered)))
+                changes = self._adopted(scales)
+        due = self._seen + max(_FIRST, int(_SHARE * min(self._seen, remembered)))
+        self.commit(**changes, _due=due)
 
     def adopt(self, scales: Scales) -> None:
         """Use other scales from now on, and record them in the history."""
-        self._renew(scales, 1.0 / self._weight_of_new)
-        self._weight_of_new = 1.0
-        self.history = [*self.history[1 - _MAX_HISTORY :], ScaleEvent(self._seen, scales)]
+        self.commit(**self._adopted(scales))
+
+    def _adopted(self, scales: Scales) -> dict[str, Any]:
+        history = [*self.history[1 - _MAX_HISTORY :], ScaleEvent(self._seen, scales)]
+        return {**self.renewed(scales, 1.0 / self._weight_of_new), "history": history}
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Replace all evidence with `moments`, and learn the scales from it."""
-        super().fill(moments, removed)
-        self._seen, self._weight_of_new, self.history = int(moments.count), 1.0, []
+        self.commit(**self.filled(moments, removed), history=[])
         if self.learn:
             self.learn_scales()
 
@@ -257,5 +261,6 @@ class Adaptive(Posterior):
         ]
         super().restore(names, removed, arrays)
         self.scales = self.history[-1].scales if self.history else self.guess
-        seen, due, self._weight_of_new = arrays["age"].tolist()
-        self._seen, self._due = int(seen), due if self.learn else math.inf
+        seen, due, weight_of_new = arrays["age"].tolist()
+        self._numbers[kernels.SEEN], self._numbers[kernels.WEIGHT_OF_NEW] = int(seen), weight_of_new
+        self._due = due if self.learn else math.inf

@@ -81,6 +81,14 @@ class Learner(ABC):
         """Take over a state: after copying, after unpickling, or to undo a batch that failed."""
         vars(self).update(state)
 
+    def commit(self, **changes: Any) -> None:
+        """Set several attributes at once.
+
+        A change of state prepares all new values and then commits them. This is one call of C code, so no signal,
+        such as Ctrl-C, leaves a part of them set.
+        """
+        vars(self).update(changes)
+
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays (views, not copies).
@@ -92,7 +100,7 @@ class Learner(ABC):
         self, names: Iterable[Name], removed: Iterable[Name], arrays: Mapping[str, NDArray[Any]]
     ) -> None:
         """Restore the state of a model that had these names and arrays."""
-        self._index = ArmIndex(names, removed)
+        self.commit(_index=ArmIndex(names, removed))
         self._reserve(len(self._index))
         for name, own in self.arrays().items():
             given = arrays[name]

@@ -13,6 +13,7 @@ stored once per t_g.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable
 from dataclasses import replace
@@ -90,25 +91,40 @@ class Mixture(Learner):
         self.ratio = unit * _GRID
         self.parts = [Posterior(replace(given, arm_std=float(t)), n_features) for t in self.ratio]
         """One posterior per ratio, for a model whose noise is 1. They share their moments."""
-        self._arms, self._tails = self.parts[0]._arms, self.parts[0]._tails
-        self._scatter = self.parts[0]._scatter
-        self._coef = np.stack([part._coef for part in self.parts])
-        self._factor = np.stack([part._factor for part in self.parts])
-        self._numbers = np.stack([part._numbers for part in self.parts])
-        self._share()
+        first = self.parts[0]
+        self._arms: Floats
+        self._tails: NDArray[np.float32]
+        self._scatter: Floats
+        self._coef: Floats  # (G, D)
+        self._factor: Floats  # (G, D, D)
+        self._numbers: Floats  # (G, 10)
+        self.commit(
+            _arms=first._arms,
+            _tails=first._tails,
+            _scatter=first._scatter,
+            _coef=np.stack([part._coef for part in self.parts]),
+            _factor=np.stack([part._factor for part in self.parts]),
+            _numbers=np.stack([part._numbers for part in self.parts]),
+        )
 
-    def _share(self) -> None:
-        """Let all posteriors use the arrays of the mixture."""
-        for g, part in enumerate(self.parts):
-            part._index, part._scatter = self._index, self._scatter
-            part._arms, part._tails = self._arms, self._tails
-            part._coef, part._factor = self._coef[g], self._factor[g]
-            part._numbers = self._numbers[g]
+    def commit(self, **changes: Any) -> None:
+        """Set several attributes at once, and let all posteriors use the arrays of the mixture."""
+        state = vars(self) | changes
+        parts = []
+        for g, part in enumerate(state["parts"]):
+            new = copy.copy(part)
+            new.commit(
+                **{name: state[name] for name in ("_index", "_scatter", "_arms", "_tails")},
+                **{name: state[name][g] for name in ("_coef", "_factor", "_numbers")},
+                n_features=state["n_features"],
+                _shape=state["_shape"],
+            )
+            parts.append(new)
+        super().commit(**(changes | {"parts": parts}))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over a state, after copying or unpickling, and share its arrays."""
-        vars(self).update(state)
-        self._share()
+        self.commit(**state)
 
     # -- learning ----------------------------------------------------------------------------
 
@@ -117,48 +133,62 @@ class Mixture(Learner):
     ) -> None:
         """Learn from one reward, in O(G d²)."""
         name, x, r, h = self._observed(arm, context, reward, weight)
-        row = self._index.row_of.get(name, 0) or self._reserve(len(self._index) + 1)
-        if not kernels.observe_mixture(
-            x, r, h, row,
-            self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
-        ):  # fmt: skip
-            raise NotFiniteError(
-                "context, reward or weight is too large or too small to compute with, given what has been learned"
-            )
-        if row > len(self._index):
-            self._index.add(name)
+        known, seen = len(self._index), self._numbers[0, kernels.SEEN]
+        row = self._index.row_of.get(name, 0)
+        try:
+            if not row:
+                self._reserve(known + 1)
+                row = self._index.add(name)
+            if not kernels.observe_mixture(
+                x, r, h, row,
+                self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
+            ):  # fmt: skip
+                raise NotFiniteError(
+                    "context, reward or weight is too large or too small to compute with, given what has been learned"
+                )
+        except BaseException:  # also Ctrl-C, before or after the kernel
+            if self._numbers[0, kernels.SEEN] == seen:
+                self._index.drop(known)
+            raise
 
     def _reserve(self, last_row: int) -> int:
         first = self.parts[0]
         first._reserve(last_row)
-        self._arms, self._tails = first._arms, first._tails
-        self._share()
+        if first._arms is not self._arms:
+            self.commit(_arms=first._arms, _tails=first._tails)
         return last_row
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Replace all evidence with `moments`."""
+        filled = self.parts[0].filled(moments, removed)
         solved = [solve_coefficients(part.scales, moments) for part in self.parts]
-        self.parts[0].fill(moments, removed)
-        first = self.parts[0]
-        self._index, self._arms, self._tails = first._index, first._arms, first._tails
-        self._numbers[:] = self._numbers[0]
+        numbers = np.tile(filled["_numbers"], (len(self.parts), 1))
         for g, (part, new) in enumerate(zip(self.parts, solved, strict=True)):
-            self._coef[g], self._factor[g] = new.coef, new.factor
-            self._numbers[g, kernels.ARM_VARIANCE] = part.scales.arm_std**2
-            self._numbers[g, kernels.LOG_DETERMINANTS] = new.log_determinants
-            self._numbers[g, kernels.QUADRATIC] = new.quadratic
-        self._share()
+            numbers[g, kernels.ARM_VARIANCE] = part.scales.arm_std**2
+            numbers[g, kernels.LOG_DETERMINANTS] = new.log_determinants
+            numbers[g, kernels.QUADRATIC] = new.quadratic
+        self.commit(
+            **{name: filled[name] for name in ("_index", "_arms", "_tails", "_scatter")},
+            _coef=np.stack([new.coef for new in solved]),
+            _factor=np.stack([new.factor for new in solved]),
+            _numbers=numbers,
+        )
 
     def extend(self, n_features: int) -> None:
         """Append features, initialized from the prior."""
-        for part in self.parts:
+        parts = [copy.copy(part) for part in self.parts]
+        for part in parts:
             part.extend(n_features)
-        self.n_features, self._shape = n_features, (n_features,)
-        first = self.parts[0]
-        self._arms, self._tails, self._scatter = first._arms, first._tails, first._scatter
-        self._coef = np.stack([part._coef for part in self.parts])
-        self._factor = np.stack([part._factor for part in self.parts])
-        self._share()
+        first = parts[0]
+        self.commit(
+            n_features=n_features,
+            _shape=(n_features,),
+            _arms=first._arms,
+            _tails=first._tails,
+            _scatter=first._scatter,
+            _coef=np.stack([part._coef for part in parts]),
+            _factor=np.stack([part._factor for part in parts]),
+        )
 
     def decay(self, factor: float) -> None:
         """Multiply all evidence by a factor of at most 1; the prior stays."""
@@ -211,10 +241,11 @@ class Mixture(Learner):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays (views, not copies)."""
-        own = {"coef": self._coef, "factor": self._factor, "numbers": self._numbers}
+        stored = self._numbers[:, : kernels.N_STORED]
+        own = {"coef": self._coef, "factor": self._factor, "numbers": stored}
         return {**self.parts[0].arrays(), **own}
 
     def restore(self, names: Iterable[Name], removed: Iterable[Name], arrays: Any) -> None:
         """Restore the state of a mixture that had these names and arrays."""
         super().restore(names, removed, arrays)
-        self._share()
+        self.commit()

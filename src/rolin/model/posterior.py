@@ -79,11 +79,12 @@ class Posterior(Learner):
         self._coef = mean
         self._factor = np.diag(std)
         self._scatter = np.zeros((3, 1 + d, 1 + d))
-        self._numbers = np.zeros(7)
+        self._numbers = np.zeros(kernels.N_NUMBERS)
         self.renewals = 0
         """How often the whole posterior has changed at once. Between two renewals, weights only grow."""
         self._numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
         self._numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
+        self._numbers[[kernels.AGEING, kernels.WEIGHT_OF_NEW]] = 1.0
 
     @classmethod
     def of(cls, scales: Scales, moments: Moments, *, removed: Iterable[Name] = ()) -> Self:
@@ -94,28 +95,39 @@ class Posterior(Learner):
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Replace all evidence with `moments`: O(K d² + d³)."""
-        index = ArmIndex(moments.arms, removed)
+        self.commit(**self.filled(moments, removed))
+
+    def filled(self, moments: Moments, removed: Iterable[Name] = ()) -> dict[str, Any]:
+        """Return the changes that replace all evidence with `moments`, for `commit`."""
         solved = solve_coefficients(self.scales, moments)
-        self.renewals += 1
-        self._index = index
-        self._arms[:] = 0.0
-        self._tails[:] = 0.0
-        self._reserve(len(moments.arms))
-        rows = slice(1, 1 + len(moments.arms))
-        self._arms[rows, kernels.WEIGHT] = moments.weight
-        self._arms[rows, kernels.REWARD] = moments.mean_reward
-        self._arms[rows, kernels.CONTEXT :] = moments.mean_context
-        self._scatter[:] = 0.0
-        total = self._scatter[0]
-        total[0, 0] = moments.reward_scatter
-        total[1:, 0] = moments.cross
-        total[1:, 1:] = np.tril(moments.scatter)
-        self._numbers[kernels.COUNT] = moments.count
-        self._numbers[kernels.SUM_LOG_WEIGHT] = moments.sum_log_weight
-        self._numbers[kernels.LATEST] = 0.0
-        self._numbers[kernels.LOG_DETERMINANTS] = solved.log_determinants
-        self._numbers[kernels.QUADRATIC] = solved.quadratic
-        self._coef, self._factor = solved.coef, solved.factor
+        index, d, k = ArmIndex(moments.arms, removed), self.n_features, len(moments.arms)
+        arms = np.zeros((max(k + 1, len(self._arms)), kernels.CONTEXT + d))
+        rows = slice(1, 1 + k)
+        arms[rows, kernels.WEIGHT] = moments.weight
+        arms[rows, kernels.REWARD] = moments.mean_reward
+        arms[rows, kernels.CONTEXT :] = moments.mean_context
+        scatter = np.zeros_like(self._scatter)
+        scatter[0, 0, 0] = moments.reward_scatter
+        scatter[0, 1:, 0] = moments.cross
+        scatter[0, 1:, 1:] = np.tril(moments.scatter)
+        numbers = self._numbers.copy()
+        numbers[kernels.COUNT] = moments.count
+        numbers[kernels.SUM_LOG_WEIGHT] = moments.sum_log_weight
+        numbers[kernels.LATEST] = 0.0
+        numbers[kernels.LOG_DETERMINANTS] = solved.log_determinants
+        numbers[kernels.QUADRATIC] = solved.quadratic
+        numbers[kernels.SEEN] = moments.count
+        numbers[kernels.WEIGHT_OF_NEW] = 1.0
+        return {
+            "_index": index,
+            "_arms": arms,
+            "_tails": np.zeros((len(arms), 1 + d), dtype=np.float32),
+            "_scatter": scatter,
+            "_numbers": numbers,
+            "_coef": solved.coef,
+            "_factor": solved.factor,
+            "renewals": self.renewals + 1,
+        }
 
     def extend(self, n_features: int) -> None:
         """Append features, initialized from the prior.
@@ -129,27 +141,31 @@ class Posterior(Learner):
                     "prior for new ones"
                 )
         d, more = self.n_features, n_features - self.n_features
-        self.renewals += 1
         mean, std = self.scales.prior(n_features)
         new, old = np.arange(d, d + more), np.delete(np.arange(len(mean)), np.s_[d : d + more])
         coef, factor = mean, np.zeros((len(mean), len(mean)))
         coef[old] = self._coef  # an intercept stays last
         factor[np.ix_(old, old)] = self._factor
         factor[new, new] = std[new]
-        self._coef, self._factor = coef, factor
-        self._arms = np.pad(self._arms, ((0, 0), (0, more)))
-        self._tails = np.pad(self._tails, ((0, 0), (0, more)))
-        self._scatter = np.pad(self._scatter, ((0, 0), (0, more), (0, more)))
-        self.n_features, self._shape = n_features, (n_features,)
+        self.commit(
+            _coef=coef,
+            _factor=factor,
+            _arms=np.pad(self._arms, ((0, 0), (0, more))),
+            _tails=np.pad(self._tails, ((0, 0), (0, more))),
+            _scatter=np.pad(self._scatter, ((0, 0), (0, more), (0, more))),
+            n_features=n_features,
+            _shape=(n_features,),
+            renewals=self.renewals + 1,
+        )
 
     def decay(self, factor: float) -> None:
         """Multiply all evidence by a factor of at most 1; the prior stays. O(K d² + d³)."""
         factor = check_factor(factor)
         if factor < 1.0:
-            self._renew(self.scales, factor)
+            self.commit(**self.renewed(self.scales, factor))
 
-    def _renew(self, scales: Scales, age: float) -> None:
-        """Recompute the posterior with these scales and all evidence multiplied by `age`."""
+    def renewed(self, scales: Scales, age: float) -> dict[str, Any]:
+        """Return the changes to these scales and to all evidence multiplied by `age`, for `commit`."""
         k, size = len(self._index), len(self._coef)
         solved = None
         if size <= _SMALL_SIZE and k * size * size <= _SMALL:
@@ -164,19 +180,26 @@ class Posterior(Learner):
                 solved = new
         if solved is None:
             solved = solve_coefficients(scales, self._stored().decayed(age))
-        self.scales = scales
-        self.renewals += 1
-        self._coef, self._factor = solved.coef, solved.factor
-        numbers = self._numbers
+        numbers = self._numbers.copy()
         numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
         numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
         numbers[kernels.LOG_DETERMINANTS] = solved.log_determinants
         numbers[kernels.QUADRATIC] = solved.quadratic
+        numbers[kernels.WEIGHT_OF_NEW] = 1.0
+        changes: dict[str, Any] = {
+            "scales": scales,
+            "renewals": self.renewals + 1,
+            "_coef": solved.coef,
+            "_factor": solved.factor,
+            "_numbers": numbers,
+        }
         if age != 1.0:
-            self._arms[1 : 1 + k, kernels.WEIGHT] *= age
-            self._scatter *= age
+            changes["_arms"] = arms = self._arms.copy()
+            arms[1 : 1 + k, kernels.WEIGHT] *= age
+            changes["_scatter"] = self._scatter * age
             numbers[kernels.COUNT] *= age
             numbers[kernels.SUM_LOG_WEIGHT] *= age
+        return changes
 
     def __repr__(self) -> str:
         """Return the number of rewards, arms and features in one line."""
@@ -200,14 +223,30 @@ class Posterior(Learner):
         if not h > 0.0:
             raise InputError(f"weight={weight!r}, expected a positive number")
         name = arm if type(arm) is str or type(arm) is int else canonical(arm)
-        row = self._index.row_of.get(name, 0) or self._reserve(len(self._index.names) + 1)
-        if not self._fold(
+        row = self._index.row_of.get(name, 0)
+        if not row:
+            self._observe_new(name, x, r, h)
+        elif not self._fold(
             x, r, h, row,
             self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
         ):  # fmt: skip
             raise _not_finite(x, r, h)
-        if row > len(self._index.names):  # only now that the kernel has succeeded
-            self._index.add(name)
+
+    def _observe_new(self, name: Name, x: Floats, r: float, h: float) -> None:
+        """Learn from the first reward of an arm."""
+        known, seen = len(self._index), self._numbers[kernels.SEEN]
+        self._reserve(known + 1)
+        try:
+            row = self._index.add(name)
+            if not self._fold(
+                x, r, h, row,
+                self._arms, self._tails, self._coef, self._factor, self._scatter, self._numbers,
+            ):  # fmt: skip
+                raise _not_finite(x, r, h)
+        except BaseException:  # also Ctrl-C, before or after the kernel
+            if self._numbers[kernels.SEEN] == seen:
+                self._index.drop(known)
+            raise
 
     def observe_many(
         self,
@@ -248,12 +287,11 @@ class Posterior(Learner):
     def _reserve(self, last_row: int) -> int:
         """Allocate rows up to `last_row`, at least doubling their number, so that growth is amortized."""
         if last_row >= len(self._arms):
-            rows = max(last_row + 1, 2 * len(self._arms))
-            for name in ("_arms", "_tails"):
-                old = getattr(self, name)
-                grown = np.zeros((rows, old.shape[1]), dtype=old.dtype)
-                grown[: len(old)] = old
-                setattr(self, name, grown)
+            more = max(last_row + 1 - len(self._arms), len(self._arms))
+            self.commit(
+                _arms=np.pad(self._arms, ((0, more), (0, 0))),
+                _tails=np.pad(self._tails, ((0, more), (0, 0))),
+            )
         # An interrupted update may have left something here.
         self._arms[1 + len(self._index) : 1 + last_row] = 0.0
         self._tails[1 + len(self._index) : 1 + last_row] = 0.0
@@ -469,7 +507,7 @@ class Posterior(Learner):
             "coef": self._coef,
             "factor": self._factor,
             "scatter": self._scatter,
-            "numbers": self._numbers,
+            "numbers": self._numbers[: kernels.N_STORED],
         }
 
 

@@ -111,11 +111,10 @@ class DensePosterior(Posterior):
 
     extend = Learner.extend  # unsupported: this model is for comparisons only
 
-    def _renew(self, scales: Scales, age: float) -> None:
-        """Change the scales, and multiply all evidence by `age`."""
-        self.scales = scales
-        for sums in (self._gram, self._pulled, self._sums):
-            sums *= age
+    def renewed(self, scales: Scales, age: float) -> dict[str, Any]:
+        """Return the changes to these scales and to all evidence multiplied by `age`."""
+        sums = {name: age * getattr(self, name) for name in ("_gram", "_pulled", "_sums")}
+        return {"scales": scales, **sums}
 
     # -- learning ----------------------------------------------------------------------------
 

@@ -13,8 +13,9 @@ coef     (D,)                 coefficients θ̂
 factor   (D, D)               lower-triangular T with T'T = M⁻¹; zero above the diagonal
 scatter  (3, 1 + d, 1 + d)    within-arm scatter of (r, x), lower triangle: q, g and C in one;
                               a sum, its rounding error, and the sum of the latest terms
-numbers  (7,)                 σ², s₀², N, Σ log h; Σ log variance of all one-step predictions;
-                              number of latest terms; Σ squared error/variance of these predictions
+numbers  (10,)                σ², s₀², N, Σ log h; Σ log variance of all one-step predictions;
+                              number of latest terms; Σ squared error/variance of these predictions;
+                              number of rewards; growth of their weight, and the weight of the latest
 ======== ==================== ================================================================
 
 D is d, or d + 1 with an intercept; its column of ones is not stored.
@@ -28,16 +29,21 @@ Symbols are those of the paper and of `docs/explanation/maths.md`.
 """
 
 from rolin.model.kernels.layout import (
+    AGEING,
     ARM_VARIANCE,
     CONTEXT,
     COUNT,
     LATEST,
     LOG_DETERMINANTS,
+    N_NUMBERS,
+    N_STORED,
     NOISE_VARIANCE,
     QUADRATIC,
     REWARD,
+    SEEN,
     SUM_LOG_WEIGHT,
     WEIGHT,
+    WEIGHT_OF_NEW,
 )
 from rolin.model.kernels.observe import observe, observe_many, observe_mixture
 from rolin.model.kernels.predict import (
@@ -52,16 +58,21 @@ from rolin.model.kernels.predict import (
 from rolin.model.kernels.solve import solve_coefficients
 
 __all__ = [
+    "AGEING",
     "ARM_VARIANCE",
     "CONTEXT",
     "COUNT",
     "LATEST",
     "LOG_DETERMINANTS",
     "NOISE_VARIANCE",
+    "N_NUMBERS",
+    "N_STORED",
     "QUADRATIC",
     "REWARD",
+    "SEEN",
     "SUM_LOG_WEIGHT",
     "WEIGHT",
+    "WEIGHT_OF_NEW",
     "best_of",
     "best_of_each",
     "observe",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "AGEING",
     "ARM_VARIANCE",
     "BLOCK",
     "CONTEXT",
@@ -16,10 +17,14 @@ __all__ = [
     "LATEST",
     "LOG_DETERMINANTS",
     "NOISE_VARIANCE",
+    "N_NUMBERS",
+    "N_STORED",
     "QUADRATIC",
     "REWARD",
+    "SEEN",
     "SUM_LOG_WEIGHT",
     "WEIGHT",
+    "WEIGHT_OF_NEW",
     "Tails",
 ]
 
@@ -29,5 +34,9 @@ Tails = NDArray[np.float32]
 WEIGHT, REWARD, CONTEXT = 0, 1, 2
 # Entries of `numbers`.
 NOISE_VARIANCE, ARM_VARIANCE, COUNT, SUM_LOG_WEIGHT, LOG_DETERMINANTS, LATEST, QUADRATIC = range(7)
+# The kernels count the rewards too (SEEN, never decayed), and let evidence age: every new reward weighs AGEING times
+# as much as the one before it. So an update is one call of a kernel, which a signal cannot interrupt.
+SEEN, AGEING, WEIGHT_OF_NEW = 7, 8, 9
+N_STORED, N_NUMBERS = 7, 10  # how many entries are in state files, and in all
 # Arms per block of the fused prediction loop: the residuals of a block fit into the first-level cache.
 BLOCK = 64

@@ -11,8 +11,17 @@ import math
 import numpy as np
 
 from rolin._support.compile import Floats, Rows, compiled
-from rolin.model.kernels.layout import ARM_VARIANCE, CONTEXT, NOISE_VARIANCE, REWARD, WEIGHT, Tails
-from rolin.model.kernels.observe import observe
+from rolin.model.kernels.layout import (
+    AGEING,
+    ARM_VARIANCE,
+    CONTEXT,
+    NOISE_VARIANCE,
+    REWARD,
+    WEIGHT,
+    WEIGHT_OF_NEW,
+    Tails,
+)
+from rolin.model.kernels.observe import age, fold_weighted, is_within
 
 __all__ = ["observe_outcome", "observe_outcomes", "outcome_site", "sigmoid_moments"]
 
@@ -189,6 +198,8 @@ def outcome_site(
     coef: Floats, factor: Floats, numbers: Floats,
 ) -> tuple[float, float]:  # fmt: skip
     """Return the observation that stands for an outcome in the current state: r and h, or NaN."""
+    if not is_within(row, context, arms, tails):
+        return math.nan, math.nan
     mean, variance = _logit(context, row, arms, tails, coef, factor, numbers)
     if not (abs(mean) < np.inf and variance < np.inf):
         return math.nan, math.nan
@@ -201,10 +212,14 @@ def observe_outcome(
     coef: Floats, factor: Floats, scatter: Floats, numbers: Floats,
 ) -> bool:  # fmt: skip
     """Fold one outcome, 0 or 1, into the state; or return False and change nothing."""
-    r, h = outcome_site(context, reward, weight, row, arms, tails, coef, factor, numbers)
+    grown = numbers[WEIGHT_OF_NEW] * numbers[AGEING]
+    r, h = outcome_site(context, reward, weight * grown, row, arms, tails, coef, factor, numbers)
     if not h > 0.0:
         return False
-    return observe(context, r, h, row, arms, tails, coef, factor, scatter, numbers)
+    folded = fold_weighted(context, r, h, row, arms, tails, coef, factor, scatter, numbers)
+    if folded:
+        age(weight, grown, numbers)
+    return folded
 
 
 @compiled(reorder=False)

@@ -8,6 +8,7 @@ import numpy as np
 
 from rolin._support.compile import Floats, Rows, compiled
 from rolin.model.kernels.layout import (
+    AGEING,
     ARM_VARIANCE,
     CONTEXT,
     COUNT,
@@ -16,12 +17,14 @@ from rolin.model.kernels.layout import (
     NOISE_VARIANCE,
     QUADRATIC,
     REWARD,
+    SEEN,
     SUM_LOG_WEIGHT,
     WEIGHT,
+    WEIGHT_OF_NEW,
     Tails,
 )
 
-__all__ = ["observe", "observe_many", "observe_mixture"]
+__all__ = ["age", "fold_weighted", "is_within", "observe", "observe_many", "observe_mixture"]
 
 # Number of scatter terms that are added plainly before their sum is carried over with compensation. Few enough that
 # the plain sum stays accurate, many enough that carrying over costs little.
@@ -55,6 +58,18 @@ def _times(factor: Floats, u: Floats, f: Floats) -> None:
         for i in range(j + 1):
             total += factor[j, i] * u[i]
         f[j] = total
+
+
+@compiled(reorder=False, inline=True)
+def is_within(row: int, context: Floats, arms: Floats, tails: Tails) -> bool:
+    """Return whether the arrays have this row and these features.
+
+    They do, unless threads change the state without a lock. That must not write outside of the arrays.
+    """
+    d = context.shape[0]
+    if row < 0 or row >= arms.shape[0] or row >= tails.shape[0]:
+        return False
+    return bool(arms.shape[1] == CONTEXT + d and tails.shape[1] == 1 + d)
 
 
 @compiled(reorder=False, inline=True)
@@ -119,9 +134,8 @@ def _update_coefficients(
     """
     size = factor.shape[0]
     total = alpha[size] * alpha[size]
-    square = (
-        scaled * scaled * total
-    )  # squared error over its variance; `_predict` has checked that it is finite
+    # The squared error over its variance; `_predict` has checked that it is finite.
+    square = scaled * scaled * total
     numbers[COUNT] += 1.0
     numbers[SUM_LOG_WEIGHT] += math.log(weight)
     # log N(y; u'θ̂, c + u'M⁻¹u): the product of the one-step predictive densities is the evidence. Its two parts are
@@ -172,6 +186,48 @@ def _update_moments(
         tails[row, j] = tail if abs(tail) < _LARGEST_TAIL else 0.0
 
 
+@compiled(reorder=False, inline=True)
+def fold_weighted(
+    context: Floats, reward: float, weight: float, row: int, arms: Floats, tails: Tails,
+    coef: Floats, factor: Floats, scatter: Floats, numbers: Floats,
+) -> bool:  # fmt: skip
+    """Fold one observation of this weight into the state, or return False and change nothing.
+
+    The exact positive rank-one update (docs/explanation/maths.md, "One pull"), with the values of the arm before it:
+
+        u = x - w x̄,  y = r - w r̄,  c = σ²/h + s₀²(1 - w),  M += u u'/c,  b += u y/c
+
+    The factor T of M⁻¹ = T'T is updated by Carlson's method, θ̂ by the gain M⁻¹u. O(D²).
+    """
+    size = factor.shape[0]
+    work = np.empty((5, size + 1))
+    u, f, alpha, gain = work[0, :size], work[1], work[2], work[3]
+    step = work[4, : 1 + context.shape[0]]
+    finite = is_within(row, context, arms, tails)
+    scaled = 0.0
+    if finite:
+        finite = _differences(context, reward, weight, row, arms, tails, scatter, step)
+    if finite:
+        finite, scaled = _predict(weight, row, arms, coef, factor, numbers, step, u, f, alpha)
+    if finite:
+        _update_coefficients(weight, scaled, coef, factor, numbers, f, alpha, gain)
+        _update_moments(weight, row, arms, tails, scatter, numbers, step)
+    return finite
+
+
+@compiled(reorder=False, inline=True)
+def age(weight: float, grown: float, numbers: Floats) -> None:
+    """Count a reward that was just folded with `grown` times its weight.
+
+    It counts as `grown` observations, not as one heavier observation. Later, all evidence is scaled back.
+    """
+    numbers[SEEN] += 1.0
+    if grown != 1.0:
+        numbers[COUNT] += grown - 1.0
+        numbers[SUM_LOG_WEIGHT] += (grown - 1.0) * math.log(weight) - math.log(grown)
+        numbers[WEIGHT_OF_NEW] = grown
+
+
 @compiled(reorder=False)
 def observe(
     context: Floats,  # (d,)
@@ -185,26 +241,14 @@ def observe(
     scatter: Floats,
     numbers: Floats,
 ) -> bool:
-    """Fold one weighted observation into the state, or return False and change nothing.
-
-    The exact positive rank-one update (docs/explanation/maths.md, "One pull"), with the values of the arm before it:
-
-        u = x - w x̄,  y = r - w r̄,  c = σ²/h + s₀²(1 - w),  M += u u'/c,  b += u y/c
-
-    The factor T of M⁻¹ = T'T is updated by Carlson's method, θ̂ by the gain M⁻¹u. O(D²).
-    """
-    size = factor.shape[0]
-    work = np.empty((5, size + 1))
-    u, f, alpha, gain = work[0, :size], work[1], work[2], work[3]
-    step = work[4, : 1 + context.shape[0]]
-    if not _differences(context, reward, weight, row, arms, tails, scatter, step):
-        return False
-    finite, scaled = _predict(weight, row, arms, coef, factor, numbers, step, u, f, alpha)
-    if not finite:
-        return False
-    _update_coefficients(weight, scaled, coef, factor, numbers, f, alpha, gain)
-    _update_moments(weight, row, arms, tails, scatter, numbers, step)
-    return True
+    """Fold one weighted observation into the state, or return False and change nothing."""
+    grown = numbers[WEIGHT_OF_NEW] * numbers[AGEING]
+    folded = fold_weighted(
+        context, reward, weight * grown, row, arms, tails, coef, factor, scatter, numbers
+    )
+    if folded:
+        age(weight, grown, numbers)
+    return folded
 
 
 @compiled(reorder=False)
@@ -218,12 +262,14 @@ def observe_mixture(
     coef: Floats,  # (G, D)
     factor: Floats,  # (G, D, D)
     scatter: Floats,
-    numbers: Floats,  # (G, 7)
+    numbers: Floats,  # (G, 10)
 ) -> bool:
     """Fold one observation into G models that share their moments, or return False and change nothing."""
     n, size = coef.shape
     work = np.empty((n, 3, size + 1))
     step, gain, scaled = np.empty(1 + context.shape[0]), np.empty(size + 1), np.empty(n)
+    if not is_within(row, context, arms, tails):
+        return False
     finite = _differences(context, reward, weight, row, arms, tails, scatter, step)
     for g in range(n):
         good, scaled[g] = _predict(
@@ -238,6 +284,7 @@ def observe_mixture(
             weight, scaled[g], coef[g], factor[g], numbers[g], work[g, 1], work[g, 2], gain
         )
     _update_moments(weight, row, arms, tails, scatter, numbers[0], step)
+    numbers[0, SEEN] += 1.0
     return True
 
 

@@ -1,4 +1,7 @@
-"""Score the candidates of a decision."""
+"""Score the candidates of a decision.
+
+A row that the arrays do not have is read as row 0. It can only come from threads that use a policy without a lock.
+"""
 
 from __future__ import annotations
 
@@ -81,13 +84,14 @@ def predict_fused(
     n_arms, d = contexts.shape
     size = factor.shape[0]
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
+    last = arms.shape[0] - 1
     width = min(n_arms, BLOCK)
     block = np.empty((size + 2, width))
     variance, f = block[size], block[size + 1]
     for start in range(0, n_arms, width):
         n = min(width, n_arms - start)
         for b in range(n):
-            row = rows[start + b]
+            row = rows[start + b] if rows[start + b] <= last else 0
             w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
             mean = arms[row, REWARD] * w
             for j in range(d):
@@ -136,8 +140,9 @@ def residuals(
     n_arms, d = contexts.shape
     size = u.shape[1]
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
+    last = arms.shape[0] - 1
     for k in range(n_arms):
-        row = rows[k]
+        row = rows[k] if rows[k] <= last else 0
         w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
         mean = arms[row, REWARD] * w
         for j in range(d):
@@ -196,8 +201,9 @@ def score_joint_sparse(
     n_arms, size, d = len(rows), factor.shape[0], arms.shape[1] - CONTEXT
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
     theta = _drawn(coef, factor, draws)
+    last = arms.shape[0] - 1
     for k in range(n_arms):
-        row = rows[k]
+        row = rows[k] if rows[k] <= last else 0
         w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
         score = 0.0
         for i in range(ends[k], ends[k + 1]):
@@ -232,8 +238,9 @@ def score_joint(
     size = factor.shape[0]
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
     theta = _drawn(coef, factor, draws)
+    last = arms.shape[0] - 1
     for k in range(n_arms):
-        row = rows[k]
+        row = rows[k] if rows[k] <= last else 0
         w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
         score = arms[row, REWARD] * w
         for j in range(d):

@@ -252,7 +252,7 @@ class Catalogue:
             raise NotFiniteError(
                 f"arm {names[row]!r}: feature {j} is {x[row, j]}, expected finite numbers"
             )
-        with self._lock:
+        with self._lock, self._cache.changing():
             self._cache.arms_added(names, self._store.add(stored, names))
 
     def remove(self, arms: Iterable[Name]) -> None:
@@ -264,7 +264,7 @@ class Catalogue:
             Their names.
         """
         names = _names(arms)
-        with self._lock:
+        with self._lock, self._cache.changing():
             self._cache.arms_removed(self._store.remove(names))
 
     def _vectors(self, contexts: Any, arms: Iterable[Name] | None) -> NDArray[Any]:

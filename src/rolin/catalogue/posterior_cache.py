@@ -7,10 +7,8 @@ since. All steps are applied in one pass over the features: O(K d) per reward, f
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +16,12 @@ from numpy.typing import NDArray
 from rolin._support.arms import ArmIndex, Name
 from rolin.catalogue import kernels
 from rolin.catalogue.storage import BLOCK, ArmStore, Block, Slots
+from rolin.catalogue.workers import workers
 from rolin.errors import NotFiniteError
 from rolin.model.posterior import Posterior
 from rolin.model.view import PosteriorView
 
-__all__ = ["PosteriorCache", "reject_overflow", "threads"]
+__all__ = ["PosteriorCache", "reject_overflow"]
 
 Floats = NDArray[np.float64]
 _EPS = float(np.finfo(float).eps)
@@ -30,19 +29,6 @@ _EPS = float(np.finfo(float).eps)
 _ROUNDING = 32 * _EPS
 # The rounding error that q may accumulate, relative to q, before it is recomputed.
 _MAX_ERROR = 1e-10
-
-
-@cache
-def threads() -> ThreadPoolExecutor:
-    """Return the thread pool for passes over the features, with one thread per core."""
-    cores = (
-        os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    )
-    return ThreadPoolExecutor(len(cores), thread_name_prefix="rolin-catalogue")
-
-
-if hasattr(os, "register_at_fork"):  # a forked child inherits the pool, but not its threads
-    os.register_at_fork(after_in_child=threads.cache_clear)
 
 
 class PosteriorCache:
@@ -65,9 +51,14 @@ class PosteriorCache:
     ) -> None:
         self._posterior, self._store = posterior, store
         self._with_predictions, self._has_contexts = with_predictions, has_contexts
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin again, with nothing known about the arms."""
+        store = self._store
         self.rows = np.zeros(store.capacity, dtype=np.int32)
         """(capacity,): the posterior's row of each slot, 0 for an arm that was never seen."""
-        size = store.capacity if with_predictions else 0
+        size = store.capacity if self._with_predictions else 0
         self.mean, self.std = np.empty(size), np.empty(size)
         """(capacity,): predictions of each slot."""
         self._q = np.zeros(size)
@@ -83,18 +74,29 @@ class PosteriorCache:
         # The M⁻¹ that q belongs to, and the one from which q was last computed without steps.
         self._synced: Floats | None = None
         self._recomputed_at = np.zeros((0, 0))
-        self._n_steps, self._next_check = (
-            0,
-            1,
-        )  # steps since then, and at how many to check the error
-        self._predicted_at: tuple[int, float] | None = (
-            None  # renewals and count of `mean` and `std`
-        )
+        # Steps since then, and at how many to check the error.
+        self._n_steps, self._next_check = 0, 1
+        # Renewals and count of the posterior that `mean` and `std` belong to.
+        self._predicted_at: tuple[int, float] | None = None
+        self._is_complete = True
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Change the cache, or the arms of its store. After a change that was interrupted, the cache begins again."""
+        if not self._is_complete:
+            self._forget()
+        self._is_complete = False
+        yield
+        self._is_complete = True
 
     # -- which arms have been seen -------------------------------------------------------------
 
     def find_rows(self) -> PosteriorView:
         """Update the rows of the arms, and return the view of the posterior that they belong to."""
+        with self.changing():
+            return self._find_rows()
+
+    def _find_rows(self) -> PosteriorView:
         view, store = self._posterior.view(), self._store
         index = view.arm_index
         if store.capacity > len(self.rows):
@@ -154,7 +156,7 @@ class PosteriorCache:
             self._moved[slots] = (seen != self._store.features(slots)).any(axis=1)
 
     def arms_added(self, names: Sequence[Name], slots: Slots) -> None:
-        """Account for arms that were added to the store; some may have been seen before."""
+        """Account for arms that were added to the store, within `changing`; some may have been seen before."""
         self._predicted_at = None
         if self._store.capacity > len(self.rows):
             self._grow()
@@ -171,7 +173,7 @@ class PosteriorCache:
             self._q[slots] = np.einsum("ij,ij->i", x @ self._synced, x)
 
     def arms_removed(self, slots: Slots) -> None:
-        """Account for arms that were removed from the store."""
+        """Account for arms that were removed from the store, within `changing`."""
         self._predicted_at = None
         rows = self.rows[slots]
         self._slots[rows[rows > 0] - 1] = -1
@@ -187,7 +189,11 @@ class PosteriorCache:
         meanwhile
             Called once, just before the pass over the features. It may start other work in the threads.
         """
-        view = self.find_rows()
+        with self.changing():
+            self._update(meanwhile)
+
+    def _update(self, meanwhile: Callable[[], object]) -> None:
+        view = self._find_rows()
         # Between two renewals, every reward adds to the count.
         now = (view.renewals, view.n_rewards)
         if self._predicted_at == now:
@@ -195,13 +201,8 @@ class PosteriorCache:
             return
         vectors, sign = self._steps(view.coef, view.factor)
         meanwhile()
-        try:
-            self._predicted_at = None
-            self._apply(view, vectors, sign)
-            self._predict_moved()
-        except BaseException:
-            self._synced = None  # some blocks may be updated and others not
-            raise
+        self._apply(view, vectors, sign)
+        self._predict_moved()
         self._predicted_at = now
 
     def _steps(self, coef: Floats, factor: Floats) -> tuple[Floats, float]:
@@ -245,17 +246,18 @@ class PosteriorCache:
 
     def _apply(self, view: PosteriorView, vectors: Floats, sign: float) -> None:
         """Apply the steps to q, and compute means and standard deviations, block by block."""
-        store = self._store
+        # The arrays as they are now: a pass that was given up must not write into later ones.
+        store, rows, q, mean, std = self._store, self.rows, self._q, self.mean, self.std
 
         def apply(block: Block) -> int:
             slots = block.slots
             wrong = kernels.update_predictions(
-                block.features, self.rows[slots], store.offered[slots], view.arms, view.numbers,
-                vectors, sign, self._q[slots], self.mean[slots], self.std[slots],
+                block.features, rows[slots], store.offered[slots], view.arms, view.numbers,
+                vectors, sign, q[slots], mean[slots], std[slots],
             )  # fmt: skip
             return block.start + wrong if wrong >= 0 else -1
 
-        reject_overflow(store, threads().map(apply, store.blocks()))
+        reject_overflow(store, workers().map(apply, store.blocks()))
 
     def _predict_moved(self) -> None:
         """Predict arms one by one that were seen in other contexts than the stored one."""

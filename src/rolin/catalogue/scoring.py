@@ -5,15 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rolin.catalogue import kernels
-from rolin.catalogue.posterior_cache import PosteriorCache, reject_overflow, threads
+from rolin.catalogue.posterior_cache import PosteriorCache, reject_overflow
 from rolin.catalogue.storage import ArmStore, Block
+from rolin.catalogue.workers import Task, workers
 from rolin.errors import InputError
 from rolin.features import FeatureMap
 from rolin.model.view import PosteriorView
@@ -115,11 +115,11 @@ class MarginalScoring(Scoring):
             reject_situation(situation)
         n, cache, n_draws = self._store.n, self._cache, self._n_available(available)
         waiting = list(reversed(keys))
-        ahead: deque[Future[Floats]] = deque()
+        ahead: deque[Task[Floats]] = deque()
 
         def start_draw() -> None:
             if waiting:
-                ahead.append(threads().submit(self._policy.draws, n_draws, waiting.pop()))
+                ahead.append(workers().submit(self._policy.draws, n_draws, waiting.pop()))
 
         cache.update(start_draw)  # drawing takes one thread half as long as the pass takes two
         for _ in range(_AHEAD - 1):
@@ -177,7 +177,7 @@ class JointScoring(Scoring):
         for start in range(0, len(keys), self._n_shared):
             shared = slice(start, start + self._n_shared)
             draws = [
-                threads().submit(self._effect_draws, view, key, available) for key in keys[shared]
+                workers().submit(self._effect_draws, view, key, available) for key in keys[shared]
             ]
             thetas = [self._theta(view, key) for key in keys[shared]]
             levels = self._linear_predictors(thetas, situations[shared])
@@ -229,7 +229,7 @@ class JointScoring(Scoring):
         def multiply(block: Block) -> None:
             kernels.linear_predictors(block.features, vectors, out[:, block.slots])
 
-        list(threads().map(multiply, self._store.blocks()))
+        workers().map(multiply, self._store.blocks())
         return out
 
     def _score(
@@ -249,7 +249,7 @@ class JointScoring(Scoring):
             )  # fmt: skip
             return block.start + wrong if wrong >= 0 else -1
 
-        reject_overflow(self._store, threads().map(score, self._store.blocks()))
+        reject_overflow(self._store, workers().map(score, self._store.blocks()))
         if len(moved) and not situated:
             scores = np.empty(len(moved))
             kernels.score_given_coefficients(

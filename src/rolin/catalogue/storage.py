@@ -112,6 +112,7 @@ class ArmStore:
         if self._added_slots:
             for i, name in enumerate(names):
                 slots[i] = self._added_slots.get(name, slots[i])
+        slots[slots >= self.n] = -1  # of an addition that was interrupted
         slots[(slots >= 0) & ~self.offered[slots]] = -1
         return slots
 
@@ -136,27 +137,24 @@ class ArmStore:
             raise ArmError(f"arm {names[int(np.argmax(known))]!r} is in the catalogue already")
         Names.check(names)
         n_reused = min(len(self._free), len(names))
-        n, first = self.n + len(names) - n_reused, len(self._first)
-        if n > self.capacity:
-            self._grow(max(n, self.n + max(_LEAST_GROWTH, int(_GROWTH * self.n))))
+        n, first, capacity = self.n + len(names) - n_reused, len(self._first), self.capacity
         slots = np.array([*self._free[:n_reused], *range(self.n, n)], dtype=np.int64)
-        del self._free[:n_reused]
-        self._added[slots - first] = features
+        added = self._added
+        if n > capacity:
+            capacity = max(n, self.n + max(_LEAST_GROWTH, int(_GROWTH * self.n)))
+            added = np.empty((capacity - first, self.width), dtype=self.dtype)
+            added[: self.n - first] = self._added[: self.n - first]
+        added[slots - first] = features
         self._added_names.extend([None] * (n - first - len(self._added_names)))
         for name, slot in zip(names, slots.tolist(), strict=True):
             self._added_names[slot - first] = name
             self._added_slots[name] = slot
-        self.offered[slots] = True
-        self.n = n
-        return slots
-
-    def _grow(self, capacity: int) -> None:
-        first = len(self._first)
+        # Until here, nothing has changed for readers: these slots are not offered.
         offered = np.zeros(capacity, dtype=np.bool_)
         offered[: self.n] = self.offered[: self.n]
-        added = np.empty((capacity - first, self.width), dtype=self.dtype)
-        added[: self.n - first] = self._added[: self.n - first]
-        self.offered, self._added = offered, added
+        offered[slots] = True
+        vars(self).update(offered=offered, n=n, _added=added, _free=self._free[n_reused:])
+        return slots
 
     def remove(self, names: Sequence[Name]) -> Slots:
         """Remove arms and return the slots that they had."""

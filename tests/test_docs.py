@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import inspect
 import os
-import pkgutil
 import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -234,49 +231,6 @@ def test_shown_code_passes_a_type_checker(tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout
-
-
-def public_things() -> Iterator[tuple[str, Any]]:
-    """Every public class, function and method, found from the `__all__` of `rolin` and its packages."""
-    packages = [found.name for found in pkgutil.iter_modules(rolin.__path__)]
-    modules = [rolin]
-    modules += [importlib.import_module(f"rolin.{p}") for p in packages if not p.startswith("_")]
-    seen = set()
-    for module in modules:
-        for name in module.__all__:
-            thing = getattr(module, name)
-            if not (inspect.isclass(thing) or inspect.isfunction(thing)) or thing in seen:
-                continue
-            seen.add(thing)
-            yield f"{module.__name__}.{name}", thing
-            if inspect.isclass(thing):
-                for attribute, value in vars(thing).items():
-                    function = getattr(value, "__func__", value)
-                    if not attribute.startswith("_") and inspect.isfunction(function):
-                        yield f"{module.__name__}.{name}.{attribute}", function
-
-
-def parameters_of(thing: Any) -> set[str]:
-    """The parameters of a call."""
-    if inspect.isclass(thing) and thing.__init__ is not object.__init__:
-        thing = thing.__init__
-    return set(inspect.signature(thing).parameters) - {"self", "cls"}
-
-
-def test_documented_parameters_exist() -> None:
-    """The parameters that a docstring describes are those of the signature, one by one."""
-    described_calls = 0
-    for name, thing in public_things():
-        doc = inspect.cleandoc(thing.__doc__ or "")
-        assert doc, f"{name} has no docstring"
-        if "Parameters\n---" not in doc:
-            continue
-        section = doc.split("Parameters\n----------\n")[1].split("\n\n")[0]
-        lines = re.findall(r"^(\S.*)$", section, re.MULTILINE)
-        described = {word.strip().lstrip("*") for line in lines for word in line.split(",")}
-        assert described == parameters_of(thing), name
-        described_calls += 1
-    assert described_calls > 80
 
 
 def test_the_readme_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:

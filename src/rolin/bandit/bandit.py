@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
@@ -103,9 +102,6 @@ __all__ = ["Bandit"]
 
 P = TypeVar("P", bound=Policy[Any])
 _EXPIRE_AT_ONCE = 1000  # arms that expire in one transaction
-_RECENT_BYTES = (
-    1 << 24
-)  # contexts of recent decisions in memory, so that explaining one encodes nothing
 
 
 class _Question(NamedTuple):
@@ -242,8 +238,6 @@ class Bandit(Generic[P]):
         self._ids = NewIds(token, self.journal)
         # The last list of names, and the same as a tuple: callers mostly ask about the same arms again.
         self._names: tuple[Sequence[Name], tuple[Name, ...]] = ((), ())
-        self._recent: deque[tuple[RecordedFeatures, tuple[int, ...]]] = deque()
-        self._recent_bytes = 0
 
     def _settle_feature_map(self, given: BaseFeatureMap | None) -> None:
         """Continue with the journal's feature map, or record the first one."""
@@ -285,7 +279,6 @@ class Bandit(Generic[P]):
         if not isinstance(feature_map, BaseFeatureMap):
             raise ParameterError(f"feature_map={feature_map!r}, expected a feature map")
         self._writer.change(ChangeFeatureMap(feature_map))
-        self._state.give_feature_map(feature_map)
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -390,7 +383,7 @@ class Bandit(Generic[P]):
             decision = None
             if given_id is not None:
                 given_ids.add(id)
-                decision = self.journal.decision(id)
+                decision = self._state.decision(id)
             if decision is not None:
                 stored.add(i)
             else:
@@ -437,19 +430,7 @@ class Bandit(Generic[P]):
             if array is not None:
                 array.flags.writeable = False  # a record is never changed
         given = vectors if raw is None else raw
-        if raw is not None:
-            self._remember(raw, chosen)
         return LoggedDecision(id, self._now(), offered, given, chosen, p, version, person, control)
-
-    def _remember(self, raw: RecordedFeatures, chosen: tuple[int, ...]) -> None:
-        """Hold the contexts of recent decisions; of older ones, only those of the chosen arms."""
-        with self._state.lock:
-            self._recent.append((raw, chosen))
-            self._recent_bytes += raw.contexts().nbytes
-            while self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1:
-                old, rewarded = self._recent.popleft()
-                self._recent_bytes -= old.contexts().nbytes
-                old.release(rewarded)
 
     def _vectors(
         self, contexts: Any, arms: Any, situation: Any, excluded: Collection[Name] = ()
@@ -773,7 +754,7 @@ class Bandit(Generic[P]):
         if not isinstance(decision, LoggedDecision):
             if not isinstance(decision, str):
                 raise InputError(f"decision={decision!r}, expected a decision or its id")
-            found = self.journal.decision(text_of("decision", decision))
+            found = self._state.decision(text_of("decision", decision))
             if found is None:
                 raise UnknownDecision(unknown_message(decision))
             decision = found

@@ -29,9 +29,8 @@ _SCALARS = (np.bool_, np.integer, np.floating, np.str_)
 class RecordedFeatures:
     """The raw features of one decision: those of the arms that were offered, and those of the situation.
 
-    Contexts that are known are held until `release`; after that, and for a record that was read from JSON, they are encoded
-    when they are asked for. Arrays are shared, not copied:
-    copy them before you write to them.
+    Contexts that are known are held until `release`. After that, and for a record that was read from JSON, they are
+    encoded when they are asked for. Arrays are shared, not copied: copy them before you write to them.
 
     Parameters
     ----------
@@ -112,6 +111,12 @@ class RecordedFeatures:
     def stored_vectors(self) -> Floats | None:
         """(K, d): the contexts, if a journal must store them because the map is not saved; otherwise `None`."""
         return self._contexts if self.feature_map.needs_vectors else None
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the contexts of all arms; 0 if they would be encoded again."""
+        contexts = self._contexts
+        return 0 if contexts is None else contexts.nbytes
 
     def contexts(self) -> Floats:
         """Return the (K, d) contexts of all arms; they are encoded again after `release`."""

@@ -16,6 +16,7 @@ __all__ = [
     "Journal",
     "OutOfDate",
     "Removal",
+    "Removed",
     "Snapshot",
     "Waiting",
     "reached",
@@ -70,6 +71,15 @@ class Removal(NamedTuple):
     people: Collection[str] = ()
     before: float | None = None
     """Remove decisions, and other events, that are older than this time."""
+
+
+class Removed(NamedTuple):
+    """What a removal did."""
+
+    decisions: int
+    """Number of decisions removed."""
+    last: int
+    """Number of the last event: a removal takes a number as well, so that other processes notice it."""
 
 
 class Journal(ABC):
@@ -149,11 +159,8 @@ class Journal(ABC):
         """
 
     @abstractmethod
-    def remove(self, what: Removal, *, after: int, state: bytes) -> tuple[int, int]:
+    def remove(self, what: Removal, *, after: int, state: bytes) -> Removed:
         """Remove decisions, and store the state that they led to as a snapshot.
-
-        Returns the number of decisions removed, and the number of the last event: a removal takes a
-        number as well, so that other processes notice it.
 
         Raises
         ------

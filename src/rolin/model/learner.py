@@ -110,7 +110,7 @@ class Learner(ABC):
         """Allocate rows up to `last_row`, if the model has one per arm; return `last_row`."""
         return last_row
 
-    def _observed(
+    def checked_observation(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat
     ) -> tuple[Name, Floats, float, float]:
         """Return a checked observation. The sums of the model may still overflow."""
@@ -136,6 +136,15 @@ class Learner(ABC):
     def restore_arm(self, arm: Name, *, with_past: bool = True) -> None:
         """Restore a removed arm, with its past or as a new arm of the same name."""
         self._index.restore(arm, with_past=with_past)
+
+    @property
+    def arm_index(self) -> ArmIndex:
+        """The names of all arms with their rows, for subclasses that have arrays of their own."""
+        return self._index
+
+    @arm_index.setter
+    def arm_index(self, index: ArmIndex) -> None:
+        self._index = index
 
     @property
     def arms(self) -> list[Name]:

@@ -116,7 +116,7 @@ class Mixture(Learner):
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
         """Learn from one reward, in O(G d²)."""
-        name, x, r, h = self._observed(arm, context, reward, weight)
+        name, x, r, h = self.checked_observation(arm, context, reward, weight)
         row = self._index.row_of.get(name, 0) or self._reserve(len(self._index) + 1)
         if not kernels.observe_mixture(
             x, r, h, row,

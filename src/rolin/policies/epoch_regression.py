@@ -101,7 +101,7 @@ class EpochRegression(Learner):
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
         """Learn from one round, and end the epoch after its last round."""
-        name, x, r, h = self._observed(arm, context, reward, weight)
+        name, x, r, h = self.checked_observation(arm, context, reward, weight)
         r = (r - self._low) / self._span
         rounds, m, _, safe = self._counts.tolist()
         rounds += 1
@@ -119,8 +119,8 @@ class EpochRegression(Learner):
                 "context, reward or weight is too large or too small to compute with"
             )
         # Nothing below this line can fail, so a rejected call changes nothing.
-        if not self._index.row_of.get(name, 0):
-            self._index.add(name)
+        if not self.arm_index.row_of.get(name, 0):
+            self.arm_index.add(name)
         self._counts[0] = rounds
         self._gram, self._cross, self._sums = gram, cross, sums
         if safe and m > 1 and self._test and self._is_checked(rounds, m):
@@ -154,7 +154,7 @@ class EpochRegression(Learner):
     def lowest_safe_reward(self, rounds: int) -> float:
         """Return L_t: if the sum of t rewards is lower, the linear model must be wrong."""
         m = int(self._counts[1])
-        n_arms = self._n_arms or len(self._index)
+        n_arms = self._n_arms or len(self.arm_index)
         log = math.log(math.ceil(m + math.log2(self._first)) ** 3 / self._delta)
         return float(
             rounds * self._sums[3]

@@ -200,17 +200,17 @@ class HiddenFeatures(Learner):
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
         """Learn from one reward: first θ, then the hidden features of the arm."""
-        name, x, r, h = self._observed(arm, context, reward, weight)
-        row = self._index.row_of.get(name, 0)
+        name, x, r, h = self.checked_observation(arm, context, reward, weight)
+        row = self.arm_index.row_of.get(name, 0)
         # The row of a new arm equals the prior row until the arm has learned something.
-        target = row or self._reserve(len(self._index) + 1)
+        target = row or self._reserve(len(self.arm_index) + 1)
         z = np.concatenate([x, self._hidden[row] if row else self._start(name)])
         if not kernels.observe_hidden(
             z, r, h, self._coef, self._inverse, self._hidden[target], self._hidden_inverse[target]
         ):
             raise NotFiniteError("context, reward or weight is too large to compute with")
         if not row:
-            self._index.add(name)
+            self.arm_index.add(name)
         self._pulls[target] += 1.0
 
     def read(
@@ -230,7 +230,9 @@ class HiddenFeatures(Learner):
             std = np.sqrt(np.maximum(variance, 0.0))
         if not theta.any():
             return HiddenPrediction(mean, std, np.zeros(len(rows)))
-        n = len(self._index) + 1  # one product for all arms is faster than selecting the asked ones
+        n = (
+            len(self.arm_index) + 1
+        )  # one product for all arms is faster than selecting the asked ones
         product = (self._hidden_inverse[:n].reshape(-1, self.n_hidden) @ theta).reshape(n, -1)
         hidden_std: Floats = np.sqrt(np.maximum(product @ theta, 0.0))
         return HiddenPrediction(mean, std, hidden_std[rows])
@@ -240,7 +242,7 @@ class HiddenFeatures(Learner):
         if self.initial == "one-hot":
             # All arms that were not yet pulled share the next unit vector. Nothing has been learned in its
             # direction, so they score as they would with one unit vector each.
-            next_one = len(self._index) % max(self.n_hidden, 1)
+            next_one = len(self.arm_index) % max(self.n_hidden, 1)
             unit: Floats = np.eye(1, self.n_hidden, next_one)[0]
             return unit
         if self.initial == "zero":
@@ -263,7 +265,7 @@ class HiddenFeatures(Learner):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays (views, not copies)."""
-        rows = 1 + len(self._index)
+        rows = 1 + len(self.arm_index)
         return {
             "coef": self._coef,
             "inverse": self._inverse,

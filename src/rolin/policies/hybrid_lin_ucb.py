@@ -169,11 +169,11 @@ class HybridRegression(Learner):
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
         """Learn from one reward."""
-        name, given, r, h = self._observed(arm, context, reward, weight)
+        name, given, r, h = self.checked_observation(arm, context, reward, weight)
         z, x = self._split(given)
-        row = self._index.row_of.get(name, 0)
+        row = self.arm_index.row_of.get(name, 0)
         # The row of a new arm equals the prior row until the arm has learned something.
-        target = row or self._reserve(len(self._index) + 1)
+        target = row or self._reserve(len(self.arm_index) + 1)
         own_inverse, cross = self._own_inverse[target], self._cross[target]
         with np.errstate(over="ignore", invalid="ignore"):
             q = own_inverse @ x
@@ -193,7 +193,7 @@ class HybridRegression(Learner):
         if not all(np.isfinite(array).all() for array in new):
             raise NotFiniteError("context, reward or weight is too large to compute with")
         if not row:
-            self._index.add(name)
+            self.arm_index.add(name)
         self._own_inverse[target], self._cross[target], self._own_coef[target] = new[:3]
         self._inverse, self._coef = new[3:]
 
@@ -226,7 +226,7 @@ class HybridRegression(Learner):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays (views, not copies)."""
-        rows = 1 + len(self._index)
+        rows = 1 + len(self.arm_index)
         return {
             "coef": self._coef,
             "inverse": self._inverse,

@@ -235,3 +235,25 @@ def test_no_test_file_is_too_long() -> None:
         for path in sorted(TESTS.rglob("*.py"))
     }
     assert not {name: lines for name, lines in lengths.items() if lines > MAX_LINES}
+
+
+def test_examples_import_from_packages() -> None:
+    """Examples show how to use the library: they import from `rolin` or one of its packages, never deeper."""
+    for path in sorted((TESTS.parent / "examples").glob("*.py")):
+        imports = re.findall(r"^(?:from|import) (rolin[\w.]*)", path.read_text(), re.MULTILINE)
+        assert not [m for m in imports if m.count(".") > 1 or "._" in m], path.name
+
+
+TORN = re.compile(r"^\s*[)\]}]+[:,]?\s+#(?! fmt: skip)")
+
+
+def test_comments_are_not_torn() -> None:
+    """No comment stands behind a closing bracket, where the formatter moves those of lines that it splits."""
+    found = [
+        f"{path.relative_to(TESTS.parent)}:{number}: {line.strip()}"
+        for folder in ("src", "tests", "tests-engines", "examples", "benchmarks", "docs")
+        for path in sorted((TESTS.parent / folder).rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if TORN.match(line)
+    ]
+    assert not found, "\n".join(found)

@@ -193,10 +193,8 @@ def test_removed_decisions_no_longer_wait(journal: Journal) -> None:
     came_back, changed = ArmRestored(0.5, "a", with_past=False), SettingsChanged(0.5)
     journal.append([came_back, decided("x"), decided("y"), changed], after=0)
     assert journal.permanent_events() == [(1, came_back), (4, changed)]
-    assert journal.remove(Removal(before=0.9), after=4, state=b"") == (
-        0,
-        4,
-    )  # they are never removed
+    # They are never removed.
+    assert journal.remove(Removal(before=0.9), after=4, state=b"") == (0, 4)
     journal.remove(Removal(ids=["x"]), after=4, state=b"")
     assert [arm[1:] for arm in journal.waiting(9.0, 9)] == [("y", 0)]
 
@@ -327,9 +325,8 @@ def test_a_read_only_file_says_so(tmp_path: Path) -> None:
     """Nothing is written; reading goes on."""
     with SQLiteJournal(tmp_path / "j.db") as journal:
         journal.begin(b"origin", "digest")
-        journal._file.writer.execute(
-            "PRAGMA query_only = ON"
-        )  # as of a file that may not be written
+        # As of a file that may not be written.
+        journal._file.writer.execute("PRAGMA query_only = ON")
         with pytest.raises(JournalError, match="it is read-only; nothing was written"):
             journal.append([decided("x")], after=0)
         assert journal.header() == Header(0, 0, "digest")

@@ -107,11 +107,17 @@ class Evaluation:
         }  # fmt: skip
         return json.dumps(_plain(report), indent=2, ensure_ascii=False, allow_nan=False)
 
-    def plot(self) -> Figure:
-        """Draw the estimates with their intervals, beside the mean reward that was logged."""
+    def plot(self, *others: Evaluation) -> Figure:
+        """Draw the estimates with their intervals, beside the mean reward that was logged.
+
+        Parameters
+        ----------
+        others
+            Further evaluations, each drawn in a panel of its own.
+        """
         with needs("sim"):
             from rolin.offline.figures import draw_estimates
-        return draw_estimates(self)
+        return draw_estimates(self, *others)
 
     def __repr__(self) -> str:
         """Return the doubly robust estimate, in one line."""
@@ -304,9 +310,8 @@ def _has_learned_from(policy: Policy[Any], log: DecisionLog) -> bool:
     if not isinstance(moments, Moments):
         return False
     own = {arm: i for i, arm in enumerate(moments.arms)}
-    if (
-        policy.binary
-    ):  # its moments depend on the order of the rewards, so only counts can be compared
+    # Its moments depend on the order of the rewards, so only counts can be compared.
+    if policy.binary:
         chosen = {names[k] for names, k in zip(log.arms, log.chosen.tolist(), strict=True)}
         return moments.count == len(log) and set(own) == chosen
     rows: dict[Any, list[int]] = {}

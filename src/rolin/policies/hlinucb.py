@@ -230,9 +230,8 @@ class HiddenFeatures(Learner):
             std = np.sqrt(np.maximum(variance, 0.0))
         if not theta.any():
             return HiddenPrediction(mean, std, np.zeros(len(rows)))
-        n = (
-            len(self.arm_index) + 1
-        )  # one product for all arms is faster than selecting the asked ones
+        # One product for all arms is faster than selecting the asked ones.
+        n = len(self.arm_index) + 1
         product = (self._hidden_inverse[:n].reshape(-1, self.n_hidden) @ theta).reshape(n, -1)
         hidden_std: Floats = np.sqrt(np.maximum(product @ theta, 0.0))
         return HiddenPrediction(mean, std, hidden_std[rows])

@@ -104,6 +104,13 @@ P = TypeVar("P", bound=Policy[Any])
 _EXPIRE_AT_ONCE = 1000  # arms that expire in one transaction
 
 
+class _OfferedNames(NamedTuple):
+    """A list of names as the policy holds it, and the same as a tuple."""
+
+    names: Sequence[Name]
+    offered: tuple[Name, ...]
+
+
 class _Question(NamedTuple):
     """What `decide` was asked."""
 
@@ -236,8 +243,8 @@ class Bandit(Generic[P]):
         # Ids are unique across processes, and reproducible in a trial in memory.
         token = secrets.token_hex(6) if self.journal.durable else f"{self.policy.seed:x}"
         self._ids = NewIds(token, self.journal)
-        # The last list of names, and the same as a tuple: callers mostly ask about the same arms again.
-        self._names: tuple[Sequence[Name], tuple[Name, ...]] = ((), ())
+        # The last names: callers mostly ask about the same arms again.
+        self._last_names = _OfferedNames((), ())
 
     def _settle_feature_map(self, given: BaseFeatureMap | None) -> None:
         """Continue with the journal's feature map, or record the first one."""
@@ -414,10 +421,10 @@ class Bandit(Generic[P]):
             contexts, arms, raw = self._vectors(contexts, arms, situation, excluded)
             candidates = policy.candidates(contexts, arms, excluded)
             x, names, _ = candidates
-            if names is not self._names[0]:
+            if names is not self._last_names.names:
                 check_names(names)
-                self._names = (names, tuple(names))
-            offered = self._names[1]
+                self._last_names = _OfferedNames(names, tuple(names))
+            offered = self._last_names.offered
             if x.size and not np.abs(x).max() <= LARGEST:  # so that its reward can be learned from
                 raise first_not_finite("contexts", x)
             if top_k is not None:

@@ -226,5 +226,5 @@ _cached_token = lru_cache(maxsize=1 << 16)(_hash_token)
 
 
 def _arrays(tokens: Tokens) -> tuple[NDArray[np.uint64], Floats]:
-    hashes = np.array([token[0] for token in tokens], dtype=np.uint64)
-    return hashes, np.array([token[2] for token in tokens], dtype=np.float64)
+    hashes = np.array([hash for hash, _, _ in tokens], dtype=np.uint64)
+    return hashes, np.array([value for _, _, value in tokens], dtype=np.float64)

@@ -29,6 +29,9 @@ Floats = NDArray[np.float64]
 # Models less likely than this are left out of an integral.
 _NEGLIGIBLE = 1e-10
 
+# Rows of the table that `Mixture.weigh` returns.
+_WEIGHT, _CUMULATIVE, _NOISE = range(3)
+
 
 class BayesRoLinTS(Policy[Mixture]):
     """RoLinTS that treats `noise_std` and `arm_std` as unknown and samples them too.
@@ -109,9 +112,11 @@ class BayesRoLinTS(Policy[Mixture]):
         x, _, rows = candidates
         freedom, table = self._model.weigh()
         generator = self.generator(key)
-        g = int(table[1].searchsorted(generator.random()))
+        g = int(table[_CUMULATIVE].searchsorted(generator.random()))
         g = min(g, len(self._model.parts) - 1)  # rounding may leave the sum below 1
-        noise = self._exploration * table[2, g] * (freedom / generator.chisquare(freedom)) ** 0.5
+        noise = (
+            self._exploration * table[_NOISE, g] * (freedom / generator.chisquare(freedom)) ** 0.5
+        )
         return self._model.parts[g].score(x, rows, noise * generator.standard_normal(len(rows)))
 
     def predict(

@@ -85,6 +85,10 @@ class _ArmMeans(NamedTuple):
     unseen: Floats  # (n,): prior variance of the effects of arms that were never observed
 
 
+# What `_sums` holds: the number N of rewards, Σ log h, and r'Hr.
+_COUNT, _LOG_WEIGHTS, _SQUARES = range(3)
+
+
 class DensePosterior(Posterior):
     """The posterior from the raw sums Z'HZ, Z'Hr and r'Hr of the (D + K)-dimensional model."""
 
@@ -93,7 +97,7 @@ class DensePosterior(Posterior):
         size = self.size
         self._gram = np.zeros((size, size))  # (D + K, D + K): Z'HZ
         self._pulled = np.zeros(size)  # (D + K,): Z'Hr
-        self._sums = np.zeros(3)  # N, Σ log h, r'Hr
+        self._sums = np.zeros(3)
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Build the raw sums from centered ones."""
@@ -224,7 +228,7 @@ class DensePosterior(Posterior):
     @property
     def count(self) -> float:
         """Number of observations."""
-        return float(self._sums[0])
+        return float(self._sums[_COUNT])
 
     @property
     def log_evidence(self) -> float:
@@ -246,10 +250,10 @@ class DensePosterior(Posterior):
         r = self._pulled[size:] / h
         return Moments(
             self.count,
-            float(self._sums[1]),
+            float(self._sums[_LOG_WEIGHTS]),
             self._gram[:d, :d] - (h[:, None] * x).T @ x,
             self._pulled[:d] - (h * r) @ x,
-            float(self._sums[2] - h @ r**2),
+            float(self._sums[_SQUARES] - h @ r**2),
             tuple(self.arm_index.names),
             h,
             x,

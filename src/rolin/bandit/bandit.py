@@ -91,7 +91,7 @@ from rolin.model.moments import check_factor
 from rolin.model.summaries import LogitPrediction, Prediction
 from rolin.policies import Policy
 from rolin.policies.candidates import check_top_k
-from rolin.policies.propensity import exploration_of
+from rolin.policies.exploration import exploration_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,6 +19,8 @@ from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key, KeyedGenerator, fresh_seed
+from rolin.policies.linear import LinearPolicy
+from rolin.policies.options import with_options_of
 
 __all__ = ["HLinUCB", "HiddenFeatures", "HiddenPrediction"]
 
@@ -30,6 +32,7 @@ Width = float | Literal["adaptive"]
 _SMALL = 0.1
 
 
+@with_options_of(LinearPolicy)
 class HLinUCB(Policy["HiddenFeatures"]):
     """LinUCB with hidden features of the arms, which it learns: hLinUCB.
 
@@ -40,8 +43,6 @@ class HLinUCB(Policy["HiddenFeatures"]):
 
     Parameters
     ----------
-    n_features
-        Number d of features of a context.
     n_hidden
         Number L of hidden features of every arm.
     initial
@@ -58,8 +59,6 @@ class HLinUCB(Policy["HiddenFeatures"]):
         Penalty of the coefficients.
     hidden_ridge
         Penalty of the hidden features.
-    seed
-        A non-negative integer; by default one from the operating system.
 
     Notes
     -----

@@ -19,6 +19,8 @@ from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
+from rolin.policies.linear import LinearPolicy
+from rolin.policies.options import with_options_of
 
 __all__ = ["HybridLinUCB", "HybridRegression"]
 
@@ -26,6 +28,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
+@with_options_of(LinearPolicy)
 class HybridLinUCB(Policy["HybridRegression"]):
     """LinUCB with a hybrid linear model: some coefficients are shared, others belong to one arm.
 
@@ -35,8 +38,6 @@ class HybridLinUCB(Policy["HybridRegression"]):
 
     Parameters
     ----------
-    n_features
-        Number d of features of a context.
     shared
         Indices of the features with shared coefficients; by default all.
     own

@@ -13,6 +13,7 @@ import typer
 
 from rolin.bandit.bandit import Bandit
 from rolin.cli.policies import new_policy, read_map
+from rolin.cli.shared import listed_names
 from rolin.errors import DataError, RolinError
 from rolin.features import BaseFeatureMap
 from rolin.journal import SQLiteJournal, check_journal, load_policy
@@ -153,13 +154,8 @@ def import_(
     """Import past decisions into a journal, and learn from them. Importing them again changes nothing."""
     own_map = _map(feature_map, journal)
     if log.name.endswith(TABLES):
-        listed = (
-            None
-            if features is None
-            else [name.strip() for name in features.split(",") if name.strip()]
-        )
         pasts = past_decisions(
-            log, arm=arm or "arm", reward=reward, propensity=propensity, features=listed, id=id,
+            log, arm=arm or "arm", reward=reward, propensity=propensity, features=listed_names(features), id=id,
             time=time, person=person, now=clock(), feature_map=own_map,
         )  # fmt: skip
     else:

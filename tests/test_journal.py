@@ -48,13 +48,13 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
         yield made
 
 
-def rewarded(id: str, place: int = 0, time: float = 2.0, value: float = 1.0) -> Outcome:
+def rewarded(id: str, rank: int = 0, time: float = 2.0, value: float = 1.0) -> Outcome:
     """A reward of it."""
-    return Outcome(id, time, place, "c", np.array([4.0, 5.0]), value)
+    return Outcome(id, time, rank, "c", np.array([4.0, 5.0]), value)
 
 
 EVENTS: list[Event] = [
-    decided("x", places=3, person="ann", control=True),
+    decided("x", n_ranks=3, person="ann", control=True),
     decided("y", propensities=None, version=None),
     LoggedDecision("no features", 1.5, (7,), np.empty((1, 0)), (0,), np.ones(1), 3),
     rewarded("x"),
@@ -70,7 +70,7 @@ EVENTS: list[Event] = [
 
 
 def test_what_is_written_is_read(journal: Journal) -> None:
-    """Every kind of event comes back as it was, numbered in order, from any place on."""
+    """Every kind of event comes back as it was, numbered in order, from any event on."""
     assert journal.append(EVENTS, after=0) == len(EVENTS)
     read = list(journal.read())
     assert [seq for seq, _ in read] == list(range(1, len(EVENTS) + 1))
@@ -109,7 +109,7 @@ def test_decisions_are_found_by_id(journal: Journal) -> None:
 def test_what_waits_is_known_oldest_first(journal: Journal) -> None:
     """An arm of a decision waits until it has a reward or expires."""
     journal.append(
-        [decided("b", 2.0, places=2), decided("a", 1.0), decided("c", 3.0), rewarded("b")], after=0
+        [decided("b", 2.0, n_ranks=2), decided("a", 1.0), decided("c", 3.0), rewarded("b")], after=0
     )
     assert [arm[1:] for arm in journal.waiting(10.0, 9)] == [("a", 0), ("b", 1), ("c", 0)]
     assert [arm[1:] for arm in journal.waiting(3.0, 9)] == [("a", 0), ("b", 1)]

@@ -57,8 +57,8 @@ def test_what_is_exported_is_imported(ending: str, bandit: Bandit, tmp_path: Pat
     for old, new in zip(before, after, strict=True):
         assert same(new.decision, old.decision._replace(version=None))
         assert sorted(old.outcomes) == sorted(new.outcomes)
-        for place, outcome in new.outcomes.items():
-            was = old.outcomes[place]
+        for rank, outcome in new.outcomes.items():
+            was = old.outcomes[rank]
             kinds.add(was.expired)
             assert (outcome.value, outcome.weight, outcome.expired) == (
                 was.value, was.weight, was.expired,

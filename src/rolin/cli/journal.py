@@ -20,7 +20,7 @@ from rolin.journal import SQLiteJournal, check_journal, load_policy
 from rolin.journal.codec import kind_of
 from rolin.journal.events import SettingsChanged
 from rolin.logs.dsjson import read_dsjson
-from rolin.logs.export import check_target
+from rolin.logs.export import check_table_path
 from rolin.logs.export import export as export_table
 from rolin.logs.frames import SUFFIXES as TABLES
 from rolin.logs.reader import past_decisions
@@ -100,7 +100,7 @@ def export(
     out: Annotated[Path, typer.Argument(help="File to write: .csv, .csv.gz or .parquet.")],
 ) -> None:
     """Write all decisions and their rewards to a table, one row per decision."""
-    check_target(out)
+    check_table_path(out)
     with SQLiteJournal(journal, readonly=True) as opened:
         n = export_table(opened, out, progress=True)
     typer.echo(f"Exported {n} decisions to {out}")

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import Name, canonical
-from rolin.features.base import BaseFeatureMap, Part, read_arms
+from rolin.features.base import BaseFeatureMap, Part, read_arm_rows
 from rolin.features.columns import LIST_TYPES
-from rolin.features.tables import MAX_DEPTH, row_of
+from rolin.features.tables import MAX_DEPTH, read_row
 from rolin.features.values import is_missing
 
 __all__ = ["RecordedFeatures", "record_candidates"]
@@ -213,7 +213,7 @@ def record_candidates(
     excluded
         Names of arms to leave out. If these are all arms, none is left out, and the policy raises the error.
     """
-    rows, found = read_arms(arms, names)
+    rows, found = read_arm_rows(arms, names)
     offered = list(found)
     if not {str}.issuperset(map(type, offered)):
         offered = [canonical(name) for name in offered]
@@ -221,7 +221,7 @@ def record_candidates(
         eligible = [k for k, name in enumerate(offered) if name not in excluded]
         if eligible:
             rows, offered = [rows[k] for k in eligible], [offered[k] for k in eligible]
-    return RecordedFeatures.record(feature_map, offered, rows, row_of("the situation", situation))
+    return RecordedFeatures.record(feature_map, offered, rows, read_row("the situation", situation))
 
 
 def _to_json(raw: dict[str, Any]) -> str | None:

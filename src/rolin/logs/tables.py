@@ -29,7 +29,7 @@ from rolin.logs.rules import (
     check_columns,
     check_missing,
     is_distribution,
-    is_missing,
+    is_empty_cell,
     number_in,
     propensity_in,
     require,
@@ -325,14 +325,14 @@ class _Reader:
             value, weight = (values[rank] if rank < len(values) else None for values in lists)
             if kind not in OUTCOMES:
                 raise BadCell("outcome", None, f"is {kind!r}, expected reward, expired or open")
-            absent = is_missing(value)
+            absent = is_empty_cell(value)
             if absent and kind == "reward":
                 raise BadCell(names.reward, None, "is missing, expected a number")
             found.append(
                 _OutcomeCells(
                     kind,
                     None if absent else number_in(names.reward, value),
-                    1.0 if is_missing(weight) else weight_in(names.weight, weight),
+                    1.0 if is_empty_cell(weight) else weight_in(names.weight, weight),
                 )
             )
         return found

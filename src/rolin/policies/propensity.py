@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.policies.kernels.propensity import highest
+from rolin.policies.kernels.propensity import probabilities_of_highest
 
 __all__ = ["Node", "error_of_average", "highest_of_normals", "noise_nodes"]
 
@@ -31,7 +31,7 @@ def highest_of_normals(mean: Floats, std: Floats) -> Floats:
             mean = np.maximum((mean - mean.max()) / unit, -1e100)
         std = std / unit
         std[std < _EXACT * np.maximum(1.0, -mean)] = 0.0  # narrower than the rounding error
-    highest(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
+    probabilities_of_highest(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
     return out
 
 

@@ -105,7 +105,7 @@ def known(runs: int, n_jobs: int) -> str:
     error = values.std() / len(values) ** 0.5
     return "\n".join(lines) + (
         f"\n\n{runs} logs of {DECISIONS} decisions each; the value of the policy is {truth:.4f} ± {error:.4f} per "
-        f"decision. Reports that warned: {', '.join(warned)}.\n"
+        f"decision.\nReports that warned: {', '.join(warned)}.\n"
     )
 
 

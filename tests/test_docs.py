@@ -46,9 +46,13 @@ def blocks(page: Path, language: str) -> list[tuple[int, str]]:
 
 
 def prose(page: Path) -> list[tuple[int, str]]:
-    """The lines of a page that are sentences, with their numbers: no code, tables, headings, inserts."""
+    """The lines of a page that are sentences, with their numbers: no code, tables, headings.
+
+    What is inserted into the pages of the paper is checked where it is made.
+    """
     text = page.read_text().partition("\n## References\n")[0]
-    for hidden in (INSERTED, BLOCK, re.compile(r"^\$\$.*?\$\$", re.MULTILINE | re.DOTALL)):
+    inserted = [INSERTED] if page.parent.name == "paper" else []
+    for hidden in (*inserted, BLOCK, re.compile(r"^\$\$.*?\$\$", re.MULTILINE | re.DOTALL)):
         text = hidden.sub(lambda found: "\n" * found[0].count("\n"), text)
     lines = enumerate(text.splitlines(), 1)
     shown = [(i, line) for i, line in lines if line and not line.startswith(("#", "|", "<", "!["))]
@@ -178,11 +182,14 @@ def test_the_readme_is_short() -> None:
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_one_sentence_per_line(page: Path) -> None:
-    """A line has at most one sentence, and a sentence is not broken over lines (a heuristic)."""
+    """A line has one sentence, and a sentence is not broken over lines (a heuristic)."""
+    lines = page.read_text().splitlines()
     for number, line in prose(page):
-        assert not re.search(r"[a-z\d)`*”\"][.!?] +[A-Z`*]\w", line), f"line {number}: {line}"
-        if page.name == "README.md" and "·" not in line:
-            assert re.search(r"[.:!?)]\**$", line), f"line {number}: {line}"
+        assert not re.search(r"[a-z\d)`*”\"%][.!?] +[A-Z`*]\w", line), f"line {number}: {line}"
+        following = next((text for text in lines[number:] if text), "")
+        label = re.fullmatch(r"\*\*[^*]+\*\*", line)
+        if not label and "·" not in line and not following.startswith("$$"):
+            assert re.search(r"[.:;!?)…]\**$", line), f"line {number}: {line}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -194,16 +201,21 @@ def test_pages_can_be_read_on_a_code_host(page: Path) -> None:
     assert not re.search(r"\]\[rolin[\w.]*\]", text)  # links that only a plugin resolves
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+SITE = [
+    page
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if "runs" not in page.relative_to(ROOT).parts
+]
+
+
+@pytest.mark.parametrize("page", SITE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages_say_which_extras_they_need(page: Path) -> None:
-    """Every guide and explanation says at its top which extras it needs, and these exist."""
-    if page.parent == ROOT or (page.parent.name == "paper" and page.name != "index.md"):
-        return
-    top = page.read_text().splitlines()[:6]
+    """Every page of the site says at its top which extras it needs, and these exist."""
+    top = page.read_text().splitlines()[:8]
     (line,) = (line for line in top if line.startswith("Extras: "))
     config = (ROOT / "pyproject.toml").read_text().split("[project.optional-dependencies]")[1]
     extras = set(re.findall(r"^(\w+) = \[", config.split("\n[")[0], re.MULTILINE))
-    named = {name for name in re.findall(r"`(\w+)`", line) if name.islower()}
+    named = {name for name in re.findall(r"`(?:rolin\[)?(\w+)\]?`", line) if name.islower()}
     assert named <= extras, line
 
 

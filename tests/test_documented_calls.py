@@ -6,7 +6,9 @@ import importlib
 import inspect
 import pkgutil
 import re
+import tomllib
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,20 +55,58 @@ def parameters_of(thing: Any) -> set[str]:
     return set(inspect.signature(thing).parameters) - {"self", "cls"}
 
 
+HOOKS: dict[str, list[str]] = tomllib.loads(
+    (ROOT / "docs/reference_pages.toml").read_text(encoding="utf-8")
+)["hidden"]
+
+
+def why_no_parameters(name: str, thing: Any) -> str | None:
+    """The reason for which a call needs no section "Parameters"; `None` if it needs one."""
+    module, own = thing.__module__, name.split(".")[-1]
+    if module.startswith("rolin.model."):
+        return "the docstrings of the model are being rewritten"
+    if module.startswith(("rolin.journal.events", "rolin.paper.")):
+        return "the same"
+    if module == "rolin.testing.capabilities":
+        return "a protocol of calls that `Policy` describes"
+    if inspect.isclass(thing):
+        generated = is_dataclass(thing) or hasattr(thing, "_fields")
+        error = issubclass(thing, (Exception, Warning))
+        protocol = getattr(thing, "_is_protocol", False)
+        return "its fields are described one by one" if generated or error or protocol else None
+    hooks = {
+        hook
+        for where, hooks in HOOKS.items()
+        if f"{module}.".startswith(f"{where}.")
+        for hook in hooks
+    }
+    if own in hooks or "*" in hooks:
+        return "not part of the reference"
+    package, _, path = name.removeprefix("rolin.").rpartition(".")[0].rpartition(".")
+    found = getattr(importlib.import_module(f"rolin.{package}".rstrip(".")), path, None)
+    for base in inspect.getmro(found)[1:] if inspect.isclass(found) else ():
+        if "Parameters\n---" in inspect.cleandoc(vars(base).get(own, thing).__doc__ or ""):
+            return "the base class describes them"
+    if package == "environments" and own == "play":
+        return "the protocol `Environment` describes them"
+    return None
+
+
 def test_documented_parameters_exist() -> None:
-    """The parameters that a docstring describes are those of the signature, one by one."""
+    """A docstring describes the parameters of the signature, one by one; calls without them are exempt by reason."""
     described_calls = 0
     for name, thing in public_things():
         doc = inspect.cleandoc(thing.__doc__ or "")
         assert doc, f"{name} has no docstring"
         if "Parameters\n---" not in doc:
+            assert not parameters_of(thing) or why_no_parameters(name, thing), name
             continue
         section = doc.split("Parameters\n----------\n")[1].split("\n\n")[0]
         lines = re.findall(r"^(\S.*)$", section, re.MULTILINE)
         described = {word.strip().lstrip("*") for line in lines for word in line.split(",")}
         assert described == parameters_of(thing), name
         described_calls += 1
-    assert described_calls > 80
+    assert described_calls > 110
 
 
 def named_parameters(text: str) -> set[str]:

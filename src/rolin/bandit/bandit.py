@@ -490,7 +490,13 @@ class Bandit(Generic[P]):
         self._record_rewards([(id, value, arm, weight)])
 
     def reward_many(self, rewards: Mapping[str, SupportsFloat]) -> None:
-        """Record the rewards of many decisions, by id: all of them or none."""
+        """Record the rewards of many decisions, by id: all of them or none.
+
+        Parameters
+        ----------
+        rewards
+            The rewards by id of the decision. They count for the first arm of a ranking, with weight 1.
+        """
         if not isinstance(rewards, Mapping):
             raise InputError(f"rewards={rewards!r}, expected a mapping from id to reward")
         self._record_rewards([(id, value, None, 1.0) for id, value in rewards.items()])
@@ -583,20 +589,39 @@ class Bandit(Generic[P]):
     # -- changing the model ------------------------------------------------------------------
 
     def remove_arm(self, arm: Name) -> None:
-        """Remove an arm: offering it is an error until it is restored."""
+        """Remove an arm: offering it is an error until it is restored.
+
+        Parameters
+        ----------
+        arm
+            Name of the arm.
+        """
         self._writer.change(RemoveArm(canonical(arm)))
 
     def restore_arm(self, arm: Name, *, with_past: bool = True) -> None:
         """Restore a removed arm, with what was learned about it or as a new arm with the old name.
 
         If it starts as a new arm, rewards of earlier decisions still count for the old one.
+
+        Parameters
+        ----------
+        arm
+            Name of the arm.
+        with_past
+            Whether it continues with what was learned about it.
         """
         if not isinstance(with_past, bool):
             raise ParameterError(f"with_past={with_past!r}, expected True or False")
         self._writer.change(RestoreArm(canonical(arm), with_past))
 
     def decay(self, factor: float) -> None:
-        """Forget: multiply all evidence by a factor above 0 and at most 1."""
+        """Forget: multiply all evidence by a factor above 0 and at most 1.
+
+        Parameters
+        ----------
+        factor
+            Above 0 and at most 1.
+        """
         factor = check_factor(factor)
         if not hasattr(self.policy, "decay"):
             raise Unsupported(f"{type(self.policy).__name__} cannot forget")

@@ -100,7 +100,23 @@ class MovieLens:
         noise_std: float = 0.759,
         seed: int = 0,
     ) -> MovieLens:
-        """Return the environment for one share; `movielens_environments` returns those for several."""
+        """Return the environment for one share; `movielens_environments` returns those for several.
+
+        Parameters
+        ----------
+        ratings
+            The ratings, such as those of MovieLens 1M.
+        share
+            Share of the training half from which the features are estimated.
+        rank, ridge, weighted, center
+            As for `factorize`.
+        n_arms
+            Number K of movies in a problem.
+        noise_std
+            Standard deviation of a rating around its mean.
+        seed
+            Seed of the halves, the sample and the factorizations.
+        """
         return movielens_environments(
             ratings,
             [share],

@@ -86,7 +86,13 @@ class Synthetic:
             yield Rounds(contexts[:n], means[:n], (means + noise[:, None])[:n])
 
     def regret_bound(self, rounds: int) -> float:
-        """Return the regret bound of Theorem 1, which holds for policies that know the three scales."""
+        """Return the regret bound of Theorem 1, which holds for policies that know the three scales.
+
+        Parameters
+        ----------
+        rounds
+            Number of rounds.
+        """
         return bayes_regret_bound(
             rounds=rounds,
             n_arms=self.n_arms,

@@ -170,11 +170,23 @@ class BaseFeatureMap(ABC):
         return json.dumps(body, allow_nan=False)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the map to a JSON file, atomically; [`features.load`][rolin.features.load] reads it."""
+        """Write the map to a JSON file, atomically; [`features.load`][rolin.features.load] reads it.
+
+        Parameters
+        ----------
+        path
+            The file.
+        """
         write_bytes(path, f"{self.to_json()}\n".encode())
 
     def named(self, context: Any) -> dict[str, float]:
-        """Return the features of a (d,) context that are not zero, by name."""
+        """Return the features of a (d,) context that are not zero, by name.
+
+        Parameters
+        ----------
+        context
+            The (d,) context.
+        """
         x = as_floats("context", context)
         if x.shape != (self.n_features,):
             raise ShapeError(

@@ -192,7 +192,13 @@ class FeatureMap(BaseFeatureMap):
         return extended
 
     def extends(self, other: BaseFeatureMap) -> bool:
-        """Return whether this map has every feature of another map, at the same index."""
+        """Return whether this map has every feature of another map, at the same index.
+
+        Parameters
+        ----------
+        other
+            The other map.
+        """
         if not isinstance(other, FeatureMap):
             return False
         pairs = ((self._situation, other._situation), (self._arm, other._arm))

@@ -144,7 +144,13 @@ class RecordedFeatures:
         self._retained, self._contexts = retained, None
 
     def context(self, k: int) -> Floats:
-        """Return the (d,) context of the arm with index k; only this one is encoded if it was not retained."""
+        """Return the (d,) context of the arm with index k; only this one is encoded if it was not retained.
+
+        Parameters
+        ----------
+        k
+            Index of the arm.
+        """
         contexts = self._contexts
         if contexts is not None:
             row: Floats = contexts[k]
@@ -157,7 +163,13 @@ class RecordedFeatures:
         return found
 
     def contexts_of(self, indices: Sequence[int]) -> Floats:
-        """Return the (n, d) contexts of several arms."""
+        """Return the (n, d) contexts of several arms.
+
+        Parameters
+        ----------
+        indices
+            Indices of the arms.
+        """
         retained = self._retained
         if self._contexts is None and all(k in retained for k in indices):
             return np.array([retained[k] for k in indices])

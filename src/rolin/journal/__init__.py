@@ -46,7 +46,15 @@ __all__ = [
 
 
 def open_journal(where: Journal | str | PathLike[str] | None, *, readonly: bool = False) -> Journal:
-    """Return the given journal, the journal of a file, or by default a new one in memory."""
+    """Return the given journal, the journal of a file, or by default a new one in memory.
+
+    Parameters
+    ----------
+    where
+        A journal, the path of its file, or `None` for a new one in memory.
+    readonly
+        Open an existing file for reading only.
+    """
     if where is None:
         return MemoryJournal()
     if isinstance(where, Journal):

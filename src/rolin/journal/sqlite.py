@@ -259,7 +259,13 @@ class SQLiteJournal(Journal):
             )
 
     def read_all(self, problems: list[str]) -> Iterator[tuple[int, Event]]:
-        """Yield all events that can be read, and note those that are damaged or missing."""
+        """Yield all events that can be read, and note those that are damaged or missing.
+
+        Parameters
+        ----------
+        problems
+            A list to which descriptions of damaged and missing events are appended.
+        """
         header = self._stored_header()
         expected = last = 0
         if header is not None:

@@ -239,6 +239,11 @@ def read_obd(folder: str | PathLike[str]) -> DecisionLog:
     An arm's features are the item's number feature, the affinity of the user to the item, and two marks for the
     position (center, right) of three. The reward is the click.
 
+    Parameters
+    ----------
+    folder
+        Folder of the campaign.
+
     References
     ----------
     Saito, Aihara, Matsutani & Narita, *Open Bandit Dataset and Pipeline*, 2020.

@@ -123,7 +123,13 @@ class Policy(ABC, Generic[Model]):
         return ask(self._model, contexts, arms, exclude)
 
     def generator(self, key: Key) -> np.random.Generator:
-        """Return the random generator of a decision, at the start of its stream."""
+        """Return the random generator of a decision, at the start of its stream.
+
+        Parameters
+        ----------
+        key
+            Key of the decision, as for `decide`.
+        """
         return self._random.at(key)
 
     def normals(self, key: Key, n: int) -> Floats:

@@ -35,39 +35,27 @@ class RewardReader:
     """How batches of a log are read: which columns mean what, and what to do with missing rewards.
 
     Use `of` to make one: it looks at the types of the columns.
-
-    Parameters
-    ----------
-    columns
-        Columns to read.
-    kind
-        `"strings"` or `"integers"`: what arms are named by. `"exported"`: a table that
-        `rolin journal export` wrote, which holds all arms that were offered.
-    arm
-        Column of the arm.
-    reward
-        Column of the reward.
-    weight
-        Column of the weight.
-    features
-        Columns of the features: numbers, or lists of numbers.
-    widths
-        Number of features in each of these columns.
-    missing
-        What to do with rows that have no reward.
-    feature_map
-        The feature map that makes vectors of the columns, as JSON.
     """
 
     columns: tuple[str, ...]
+    """Columns to read."""
     kind: Literal["strings", "integers", "exported"]
+    """`"strings"` or `"integers"`: what arms are named by. `"exported"`: a table that `rolin journal export` wrote, which
+    holds all arms that were offered."""
     arm: str = "arm"
+    """Column of the arm."""
     reward: str = "reward"
+    """Column of the reward."""
     weight: str | None = None
+    """Column of the weight."""
     features: tuple[str, ...] = ()
+    """Columns of the features: numbers, or lists of numbers."""
     widths: tuple[int, ...] = ()
+    """Number of features in each of these columns."""
     missing: Missing = "refuse"
+    """What to do with rows that have no reward."""
     feature_map: str | None = None
+    """The feature map that makes vectors of the columns, as JSON."""
 
     @classmethod
     def of(

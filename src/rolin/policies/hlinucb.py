@@ -15,6 +15,7 @@ from rolin.errors import NotFiniteError, ParameterError
 from rolin.model.draws import Scores, best_of
 from rolin.model.learner import Learner
 from rolin.policies import kernels
+from rolin.policies.arm_rows import with_row
 from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
@@ -251,14 +252,9 @@ class HiddenFeatures(Learner):
         return _SMALL * generator.standard_normal(self.n_hidden)
 
     def _reserve(self, last_row: int) -> int:
-        old = len(self._pulls)
-        if last_row >= old:
-            rows = max(last_row + 1, 2 * old)
-            for name in ("_hidden", "_hidden_inverse", "_pulls"):
-                array = getattr(self, name)
-                grown = np.empty((rows, *array.shape[1:]))
-                grown[:old], grown[old:] = array, array[0]
-                setattr(self, name, grown)
+        self._hidden = with_row(self._hidden, last_row)
+        self._hidden_inverse = with_row(self._hidden_inverse, last_row)
+        self._pulls = with_row(self._pulls, last_row)
         return last_row
 
     def arrays(self) -> dict[str, NDArray[Any]]:

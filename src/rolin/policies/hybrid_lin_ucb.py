@@ -15,6 +15,7 @@ from rolin.errors import NotFiniteError, ParameterError
 from rolin.model.draws import Scores, best_of
 from rolin.model.learner import Learner
 from rolin.model.summaries import Prediction
+from rolin.policies.arm_rows import with_row
 from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
@@ -215,14 +216,9 @@ class HybridRegression(Learner):
         return _Features(contexts[..., self.shared], own)
 
     def _reserve(self, last_row: int) -> int:
-        old = len(self._own_coef)
-        if last_row >= old:
-            rows = max(last_row + 1, 2 * old)
-            for name in ("_own_inverse", "_cross", "_own_coef"):
-                array = getattr(self, name)
-                grown = np.empty((rows, *array.shape[1:]))
-                grown[:old], grown[old:] = array, array[0]
-                setattr(self, name, grown)
+        self._own_inverse = with_row(self._own_inverse, last_row)
+        self._cross = with_row(self._cross, last_row)
+        self._own_coef = with_row(self._own_coef, last_row)
         return last_row
 
     def arrays(self) -> dict[str, NDArray[Any]]:

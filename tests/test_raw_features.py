@@ -356,7 +356,7 @@ def test_several_questions_and_odd_calls() -> None:
 def test_names_without_features_are_explained() -> None:
     """A list of names is not a list of features, and the error shows what to pass instead."""
     bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
-    with pytest.raises(InputError, match="give None and the names of the arms"):
+    with pytest.raises(InputError, match="pass contexts=None and arms="):
         bandit.decide(["red", "blue"], situation={"hour": 3})
     named = bandit.decide(None, ["red", "blue"], situation={"hour": 3})
     assert named.offered == ("red", "blue")

@@ -657,7 +657,7 @@ class Bandit(Generic[P]):
         settings = settings_of(floor, control_share, propensities)
         if exploration is not None:
             if not hasattr(type(self.policy), "exploration"):
-                raise Unsupported(f"{type(self.policy).__name__} has no factor of exploration")
+                raise Unsupported(f"{type(self.policy).__name__} has no option `exploration`")
             settings["exploration"] = exploration_of(exploration)
         self._writer.change(ChangeSettings(settings))
 

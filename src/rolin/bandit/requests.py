@@ -217,7 +217,8 @@ def _expire(request: Expire, pending: Pending) -> Plan:
             continue
         if not 0 <= rank < len(decision.chosen) or not decision.time < request.before:
             raise JournalError(
-                f"the journal is damaged: what waits for a reward does not fit decision {id!r}"
+                f"the journal is damaged: the list of open rewards disagrees with decision {id!r}; run "
+                "`rolin journal check`"
             )
         if rank not in pending.outcomes(id):
             events.append(

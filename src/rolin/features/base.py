@@ -254,7 +254,7 @@ def _row_of_list(i: int, row: Any) -> dict[str, Any]:
     if isinstance(row, str) and not row.lstrip().startswith("{"):
         raise InputError(
             f"arm {i} is the text {row!r}, expected its fields: a mapping from name to value, or a JSON object; to "
-            "offer arms without fields, give None and the names of the arms"
+            "offer arms without fields, pass contexts=None and arms=[…]"
         )
     return read_row(f"arm {i}", row)
 

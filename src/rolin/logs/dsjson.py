@@ -102,7 +102,9 @@ def read_dsjson(
             past = _past(event, maker, arm, f"{Path(path).name}-line-{number}")
             first = seen.setdefault(past.decision.id, number)
             if first != number:
-                raise DataError(f"EventId {past.decision.id!r} is that of line {first} too")
+                raise DataError(
+                    f"EventId {past.decision.id!r} is also in line {first}, expected one line per id"
+                )
             decisions.append(past)
     names = list(known) if feature_map is None else feature_map.names
     return Imported(decisions, names, skipped)

@@ -151,7 +151,9 @@ def read_decisions(
             past = reader.exported(i) if exported else reader.plain(i)
             first = row_of_id.setdefault(past.decision.id, i)
             if first != i:
-                raise DataError(f"id {past.decision.id!r} is that of row {first + 1} too")
+                raise DataError(
+                    f"id {past.decision.id!r} is also in row {first + 1}, expected one row per id"
+                )
         pasts.append(past)
     return pasts
 

@@ -44,8 +44,8 @@ def merge(a: Learns, b: Learns, *, base: Learns | None = None) -> Learns:
         )
     if not a.exact:
         warnings.warn(
-            f"merging two {type(a).__name__} is an approximation: what an outcome teaches depends on what was known "
-            "before it",
+            f"merging two {type(a).__name__} is an approximation: the update for a binary reward depends on the current "
+            "posterior",
             ApproximationWarning,
             stacklevel=2,
         )

@@ -33,9 +33,8 @@ def one(policy: Any, catalogue: rolin.Catalogue) -> Callable[[], None]:
     last = catalogue.decide()
 
     def step() -> None:
-        policy.update(
-            last.arm, last.context, 0.5
-        )  # before the decision, so that the decision includes the work that follows an update
+        # Before the decision, so that the decision includes the work that follows an update.
+        policy.update(last.arm, last.context, 0.5)
         catalogue.decide()
 
     return step

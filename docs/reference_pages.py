@@ -123,7 +123,8 @@ class Reference:
 
     def index(self) -> str:
         """Return the page that lists all others."""
-        blocks = ["# Reference", "Every public name of `rolin`, by page."]
+        about = "Every public name of `rolin`, by page."
+        blocks = ["# Reference", about, "Extras: each page says which ones it needs."]
         for page, config in CONFIG["pages"].items():
             entries = [entry for entry in self.entries if entry.page == page]
             links = [self.link(f"`{entry.name}`", entry.name, "index") for entry in entries]

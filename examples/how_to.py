@@ -20,14 +20,18 @@ import numpy as np
 
 import rolin
 from rolin.environments import Clicks, Drifting, Synthetic
-from rolin.simulation.comparison import ratio_over_runs
 
 matplotlib.use("Agg")  # write files, do not open windows
 import matplotlib.pyplot as plt
 
-from rolin._support.plotting import STYLE
-
 Policies = dict[str, Callable[..., Any]]
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+}
 HALF_LIVES = (15.0, 30.0, 60.0, 125.0, 250.0, 1000.0)
 
 
@@ -184,10 +188,9 @@ def play(name: str, study: Study, runs: int, rounds: int, n_jobs: int, out: Path
             result.plot(ax=ax, bound=False)
             ax.set(title=title)
             ax.get_legend().remove()
-            reference = result.regret[study.reference][:, -1]
             for policy, regret in result.regret.items():
                 last = regret[:, -1]
-                ratio = ratio_over_runs(last, reference)
+                ratio = result.compare(policy, study.reference).ratio
                 cells = [title, policy, f"{last.mean():.1f} ± {last.std(ddof=1) / runs**0.5:.1f}"]
                 cells.append(f"{ratio.value:.3f} ± {ratio.std_error:.3f}")
                 if policy in study.covered:

@@ -24,7 +24,6 @@ import rolin
 from rolin import offline
 
 matplotlib.use("Agg")  # write files, do not open windows
-from rolin.offline.figures import draw_estimates
 
 Floats = NDArray[np.float64]
 ARMS, FEATURES, DECISIONS = 10, 4, 2000
@@ -106,7 +105,7 @@ def known(runs: int, n_jobs: int) -> str:
     error = values.std() / len(values) ** 0.5
     return "\n".join(lines) + (
         f"\n\n{runs} logs of {DECISIONS} decisions each; the value of the policy is {truth:.4f} ± {error:.4f} per "
-        f"decision. Reports that warned: {', '.join(warned)}.\n"
+        f"decision.\nReports that warned: {', '.join(warned)}.\n"
     )
 
 
@@ -137,14 +136,13 @@ def obd(data: Path, out: Path) -> str:
             f"| {label} | {e.method} | {1000 * e.value:.2f} | {1000 * e.low:.2f} to {1000 * e.high:.2f} |"
             for e in report.estimates
         ]
-        own = offline.evaluate(other, "uniform")[
-            "logged"
-        ]  # the mean of the log itself, the same for any policy
+        # The mean of the log itself is the same for any policy.
+        own = offline.evaluate(other, "uniform")["logged"]
         lines.append(
             f"| | what its own log says | {1000 * own.value:.2f} | {1000 * own.low:.2f} to {1000 * own.high:.2f} |"
         )
         lines.append(f"| | effective decisions | {report.effective_n:.0f} of {report.n} | |")
-    draw_estimates(*reports).savefig(out / "offline-obd.png", dpi=150)
+    reports[0].plot(*reports[1:]).savefig(out / "offline-obd.png", dpi=150)
     return "\n".join(lines) + "\n"
 
 

@@ -220,9 +220,9 @@ def test_the_control_group_is_random_and_stays(seed: int) -> None:
     grown = [d.control for d in more.decide_many([question] * 2000, people=people)]
     assert all(now for now, then in zip(grown, control, strict=True) if then)
     chosen = [d for d in first if d.control]
-    for place in range(2):
+    for rank in range(2):
         for arm in "abc":
-            n = sum(d.ranking[place] == arm for d in chosen)
+            n = sum(d.ranking[rank] == arm for d in chosen)
             assert abs(n - len(chosen) / 3) < 5 * (len(chosen) * 2 / 9) ** 0.5
     assert all(d.propensity == pytest.approx(1 / 3) for d in chosen)
     nobody = bandit.decide_many([question] * 500)

@@ -12,7 +12,9 @@ import pytest
 import rolin
 from rolin import Bandit
 from rolin.errors import JournalError, UnknownDecision
+from rolin.features import Number
 from rolin.journal import Journal, LoggedDecision, SQLiteJournal, load_policy
+from rolin.journal.events import PermanentEvent
 from rolin.journal.folding import state_bytes
 from support.bandits import POLICIES, QUESTION, Clock, play
 
@@ -29,10 +31,8 @@ def test_erasing_keeps_the_state(journal: Journal) -> None:
     assert bandit.erase(person="person-1") == 0
     assert bandit.erase(ids=["visit-2", "visit-3", "nobody"]) == 2
     assert bandit.erase(older_than=timedelta(seconds=50)) == 22
-    assert (state_bytes(bandit.policy), bandit.version) == (
-        state,
-        version + 3,
-    )  # erasing takes a number
+    # Erasing takes a number.
+    assert (state_bytes(bandit.policy), bandit.version) == (state, version + 3)
     left = [event for _, event in journal.read() if isinstance(event, LoggedDecision)]
     assert {d.id for d in left} == {f"visit-{t}" for t in range(30, 45) if t % 5 != 1}
     with pytest.raises(UnknownDecision, match="visit-2"):
@@ -127,3 +127,59 @@ def test_an_erased_decision_does_not_come_back(tmp_path: Path) -> None:
     assert bandit.decide(QUESTION, id="visit").arm == first.arm
     assert list(journal.read()) == []
     journal.close()
+
+
+def raw_bandit(path: Path) -> Bandit[rolin.RoLinTS]:
+    """A bandit with raw features, which remembers its recent decisions."""
+    features = rolin.FeatureMap(arm={"price": Number()}, intercept=False)
+    policy = rolin.RoLinTS(n_features=features.n_features, seed=1)
+    return Bandit(policy, feature_map=features, journal=path)
+
+
+def test_erased_decisions_are_not_remembered(tmp_path: Path) -> None:
+    """Raw features of a decision leave the memory, whichever process erases it."""
+    one, two = raw_bandit(tmp_path / "j.db"), raw_bandit(tmp_path / "j.db")
+    arms = {"a": {"price": 1.0}, "b": {"price": 2.0}}
+    one.decide(arms, id="first", person="ann")
+    two.erase(person="ann")
+    for call in (lambda: one.reward("first", 1.0), lambda: one.explain("first")):
+        with pytest.raises(UnknownDecision):
+            call()
+    one.decide(arms, id="second", person="ann")
+    one.erase(person="ann")
+    with pytest.raises(UnknownDecision):
+        one.reward("second", 1.0)
+    one.close()
+    two.close()
+
+
+def test_an_id_that_was_erased_and_used_again(tmp_path: Path) -> None:
+    """The first process knows the features of the erased decision, but uses those of the new one."""
+    one, two = raw_bandit(tmp_path / "j.db"), raw_bandit(tmp_path / "j.db")
+    one.decide({"a": {"price": 1.0}}, id="visit")
+    two.erase(ids=["visit"])
+    two.decide({"a": {"price": 5.0}}, id="visit")
+    one.reward("visit", 1.0)
+    assert one.journal.outcomes("visit")[0].context.tolist() == [5.0]
+    one.close()
+    two.close()
+
+
+def test_a_reward_for_raw_features_that_are_being_erased(tmp_path: Path) -> None:
+    """Another process erases between the look into the memory and the write: nothing comes back."""
+    one, two = raw_bandit(tmp_path / "j.db"), raw_bandit(tmp_path / "j.db")
+    one.decide({"a": {"price": 1.0}}, id="visit", person="ann")
+    header = one.journal.header
+
+    def late() -> Any:
+        found = header()
+        one.journal.header = header  # type: ignore[method-assign]
+        two.erase(person="ann")
+        return found
+
+    one.journal.header = late  # type: ignore[method-assign]
+    with pytest.raises(UnknownDecision):
+        one.reward("visit", 1.0)
+    assert not [e for _, e in one.journal.read() if not isinstance(e, PermanentEvent)]
+    one.close()
+    two.close()

@@ -137,9 +137,8 @@ def test_settings_are_those_of_the_journal(tmp_path: Path) -> None:
         assert 30 < sum(d.control for d in decisions) < 95
         assert min(d.propensity or 0.0 for d in decisions) >= 0.1
         bandit.erase(older_than=0.0)
-        other = Bandit(
-            journal=path, floor=0.25
-        )  # another process, another opinion: the last one counts
+        # Another process, another floor: the last one counts.
+        other = Bandit(journal=path, floor=0.25)
         assert other.version == version + 200 + 2
         assert "floor=0.25, control_share=0.3" in repr(other)
         bandit.refresh()

@@ -24,7 +24,7 @@ from rolin.errors import (
 )
 from rolin.journal import Journal, load_policy
 from rolin.journal.folding import state_bytes
-from rolin.journal.group_commit import Request
+from rolin.journal.group_commit import Queued
 from support.bandits import QUESTION
 
 
@@ -145,7 +145,7 @@ def test_expiry_is_not_stopped_by_others(monkeypatch: pytest.MonkeyPatch) -> Non
     def together(request: Any) -> Any:
         """Write the rewards of another thread and the first expiry in one batch."""
         monkeypatch.setattr(writer, "submit", submit)
-        others, own = Request(rewards), Request(request)
+        others, own = Queued(rewards), Queued(request)
         writer._write([others, own])
         return own.answer
 

@@ -444,7 +444,7 @@ NAME = st.one_of(st.integers(), st.text(max_size=8), st.sampled_from(["\0i5", "\
 
 @given(names=st.lists(NAME, max_size=30, unique=True), others=st.lists(NAME, max_size=5))
 def test_names_are_found_again(names: list[Any], others: list[Any]) -> None:
-    """Integers, texts of any letters, both together: each at its place, all others nowhere."""
+    """Integers, texts of any letters, both together: each in its slot, all others in none."""
     kept = Names(names)
     assert [kept[i] for i in range(len(names))] == names
     assert kept.find(names).tolist() == list(range(len(names)))

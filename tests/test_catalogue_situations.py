@@ -112,7 +112,7 @@ def fields(rng: np.random.Generator, n: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("intercept", [None, 2.0])
 @pytest.mark.parametrize("rule", ["joint", "greedy"])
-def test_situations_are_contracted(
+def test_situations_become_coefficients_of_arms(
     rule: str, intercept: float | None, rng: np.random.Generator
 ) -> None:
     """Coefficients times the situation, then one product: the decisions over whole contexts."""
@@ -157,7 +157,7 @@ def test_situations_are_contracted(
 
 @given(seed=st.integers(0, 2**32 - 1))
 def test_both_sides_of_a_map_make_the_context(seed: int) -> None:
-    """`contracted` and `context_of` against `contexts`, which knows nothing of them."""
+    """`arm_coefficients` and `context_of` against `contexts`, which knows nothing of them."""
     rng = np.random.default_rng(seed)
     features, rows = crossed_map(), fields(rng, 4)
     situation = {"device": "phone", "hour": float(rng.normal())}

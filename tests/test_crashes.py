@@ -127,8 +127,8 @@ def check(path: Path, said: list[list[Any]]) -> int:
         assert {event.id for event in outcomes} <= set(decisions)
         assert len({(event.id, event.rank) for event in outcomes}) == len(outcomes)
         waiting = {(arm.id, arm.rank) for arm in journal.waiting(4e9, 10**6)}
-        places = {(id, i) for id, event in decisions.items() for i in range(len(event.chosen))}
-        assert waiting == places - {(event.id, event.rank) for event in outcomes}
+        chosen = {(id, i) for id, event in decisions.items() for i in range(len(event.chosen))}
+        assert waiting == chosen - {(event.id, event.rank) for event in outcomes}
         again = bandit.decide(np.eye(2), id=f"after-{bandit.version}")  # it goes on
         bandit.reward(again.id, 1.0)
         return bandit.version

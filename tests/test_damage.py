@@ -187,7 +187,7 @@ def test_expiry_ends_although_nothing_fits(tmp_path: Path) -> None:
         assert bandit.expire(0.0) == 0
         bandit.decide(np.eye(1), id="b")
         change(path, "UPDATE waiting SET place = 7 WHERE decision = 'b'")
-        with pytest.raises(JournalError, match="does not fit decision 'b'"):
+        with pytest.raises(JournalError, match="disagrees with decision 'b'"):
             bandit.expire(0.0)
 
 

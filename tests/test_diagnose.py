@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import rolin
 from rolin.cli.app import app
 from rolin.errors import DataError, ParameterError
+from rolin.features import Category, Number
 from rolin.logs.frames import read_log
 from rolin.model.diagnosis import Diagnosis, diagnose
 from rolin.model.moments import Moments
@@ -304,6 +305,43 @@ def test_the_reward_is_no_feature(rng: np.random.Generator, tmp_path: Path) -> N
     (tmp_path / "log.txt").write_bytes((tmp_path / "log.csv").read_bytes())
     result = CliRunner().invoke(app, ["diagnose", str(tmp_path / "log.txt")])
     assert "the name of a log ends in .csv" in str(result.exception)
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
+def test_a_log_with_raw_features_and_gaps_is_diagnosed(
+    name: str, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """The map makes the vectors; rows without a reward are refused, dropped or filled; errors name the row of the file."""
+    path, features = (
+        tmp_path / name,
+        rolin.FeatureMap(arm={"brand": Category(["x", "y"]), "price": Number()}),
+    )
+    features.save(tmp_path / "map.json")
+    n = 40
+    table = pd.DataFrame({"arm": [f"a{i % 4}" for i in range(n)], "reward": rng.normal(size=n)})
+    table["brand"], table["price"], table["note"] = rng.choice(["x", "y"], n), 0.5, 1.0
+    table.loc[3, "reward"] = np.nan
+
+    def write() -> None:
+        (table.to_parquet if path.suffix == ".parquet" else table.to_csv)(path, index=False)
+
+    write()
+    options = ["diagnose", str(path), "--feature-map", str(tmp_path / "map.json")]
+    result = CliRunner().invoke(app, options)
+    assert "row 4: column 'reward' is missing" in str(result.exception)
+    for missing in ("drop", "0"):
+        result = CliRunner().invoke(app, [*options, "--missing", missing])
+        assert result.exit_code == 0, result.output
+    dropped = read_log(path, feature_map=features, missing="drop")
+    assert (len(dropped.arms), dropped.features) == (n - 1, features.names)
+    left = table.drop(index=3)
+    np.testing.assert_array_equal(dropped.contexts, features.transform(left))
+    filled = read_log(path, feature_map=features, missing=0.5)
+    assert (len(filled.rewards), filled.rewards[3]) == (n, 0.5)
+    table.loc[7, "price"] = np.inf
+    write()
+    with pytest.raises(DataError, match="row 8: field 'price' is inf"):
+        read_log(path, feature_map=features, missing="drop")
 
 
 def test_a_state_is_diagnosed(rng: np.random.Generator, tmp_path: Path) -> None:

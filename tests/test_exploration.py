@@ -133,5 +133,5 @@ def test_bad_factors_are_refused() -> None:
     for kind in (rolin.RoLinUCB, rolin.LinUCB, rolin.LogisticRoLinUCB, rolin.Greedy):
         with pytest.raises((RolinError, TypeError), match="exploration"):
             kind(n_features=1, exploration=0.5)  # type: ignore[call-arg]
-    with pytest.raises(Unsupported, match="RoLinUCB has no factor of exploration"):
+    with pytest.raises(Unsupported, match="RoLinUCB has no option `exploration`"):
         Bandit(rolin.RoLinUCB(n_features=1)).change_settings(exploration=0.5)

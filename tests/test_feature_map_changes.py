@@ -107,9 +107,8 @@ def test_maps_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         assert bandit.version == 1
     with pytest.raises(JournalError, match=r"the journal uses .*, but .* was given"):
         Bandit(journal=path, feature_map=HashedFeatures(D))
-    other = FeatureMap(
-        FEATURES.situation, {**FEATURES.arm, "price": Number(scale=9.0)}
-    )  # as large, and different
+    # As large, and different.
+    other = FeatureMap(FEATURES.situation, {**FEATURES.arm, "price": Number(scale=9.0)})
     with pytest.raises(JournalError, match="with with_fields"):
         Bandit(policy, feature_map=other, journal=path)
     with Bandit(policy, journal=path) as bandit:

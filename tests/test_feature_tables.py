@@ -63,15 +63,15 @@ def test_the_index_of_a_frame_names_its_arms(features: FeatureMap) -> None:
 
 
 def test_a_map_as_text(features: FeatureMap) -> None:
-    """The kind of each field, its number of columns and its options."""
+    """The kind of each field, its number of features and its options."""
     text = str(features)
     assert (
-        "situation  device                   category        4  phone, desktop, missing has a column"
+        "situation  device                   category         4  phone, desktop, missing has a feature"
         in text
     )
-    assert "arm        price                    number          1  center 3, scale 0.7" in text
-    assert "arm        brand                    category        5  hashed" in text
-    assert "arm        note                     ignored         0" in text
+    assert "arm        price                    number           1  center 3, scale 0.7" in text
+    assert "arm        brand                    category         5  hashed" in text
+    assert "arm        note                     ignored          0" in text
     assert f"{features.n_features} features; crossed pairs of fields: 30" in text
 
 

@@ -185,7 +185,7 @@ def test_versions_and_hashes_are_for_ever() -> None:
         0.0,
         0.0,
     ]
-    assert Category(size=1000).column("drama") == 365
+    assert Category(size=1000).feature_index("drama") == 365
 
 
 def test_maps_of_another_version_are_refused(features: FeatureMap, tmp_path: Path) -> None:

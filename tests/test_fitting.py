@@ -165,9 +165,13 @@ def test_the_scales_are_those_of_the_estimate(rng: np.random.Generator) -> None:
     fixed = found.policy(rolin.RoLinTS, noise_std=1.5, arm_std=0.1, coef_std=2.0)
     assert not fixed.learns_scales
     assert fixed.scales.noise_std == 1.5
-    np.testing.assert_allclose(
-        found.coefficients.mean, policy.posterior.coefficients.mean, rtol=1e-6
-    )
+    expected_mean = policy.posterior.coefficients.mean
+    np.testing.assert_allclose(found.coefficients.mean, expected_mean, rtol=1e-6)
+    frame = rolin.fit(
+        pa.table(columns), features=FEATURES, intercept_std=1.0, progress=False
+    ).to_frame()
+    assert frame["feature"].tolist() == [*found.feature_names, "intercept"]
+    assert (frame["std"] > 0.0).all()
     assert "3,000 rewards of 7 arms, 4 features" in str(found)
 
 

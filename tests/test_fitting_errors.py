@@ -32,15 +32,15 @@ def with_column(name: str, values: Callable[[list[Any]], Any]) -> Callable[[pa.T
     """Return what gives a table another column."""
 
     def change(table: pa.Table) -> pa.Table:
-        place = table.schema.get_field_index(name)
-        return table.set_column(place, name, pa.array(values(table[name].to_pylist())))
+        index = table.schema.get_field_index(name)
+        return table.set_column(index, name, pa.array(values(table[name].to_pylist())))
 
     return change
 
 
-def at(place: int, value: Any) -> Callable[[list[Any]], list[Any]]:
+def at(row: int, value: Any) -> Callable[[list[Any]], list[Any]]:
     """Return what puts a value into a list."""
-    return lambda values: [*values[:place], value, *values[place + 1 :]]
+    return lambda values: [*values[:row], value, *values[row + 1 :]]
 
 
 BAD: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
@@ -155,9 +155,9 @@ def test_a_damaged_page_is_named(rng: np.random.Generator, tmp_path: Path) -> No
         table, path, row_group_size=250, write_page_checksum=True, use_dictionary=False,
         compression="zstd",
     )  # fmt: skip
-    place = pq.ParquetFile(path).metadata.row_group(2).column(3)
+    chunk = pq.ParquetFile(path).metadata.row_group(2).column(3)
     content = bytearray(path.read_bytes())
-    start = place.data_page_offset + place.total_compressed_size // 2
+    start = chunk.data_page_offset + chunk.total_compressed_size // 2
     content[start : start + 64] = bytes(64)
     path.write_bytes(bytes(content))
     with pytest.raises(DataError, match=r"log.parquet, row group 2, column 'x1' cannot be read"):
@@ -219,7 +219,7 @@ EXPORTED: dict[str, tuple[dict[str, Any], str]] = {
     "share": ({"chosen": [[0.7], [0.0]]}, "column 'chosen' holds lists of type double"),
     "texts": ({"rewards": [["1"], ["2"]]}, "column 'rewards' holds lists of type string"),
     "weight": ({"weights": [[0.0], [1.0]]}, "row 0: column 'weights' is 0.0, expected above 0"),
-    "place": ({"chosen": [[1], [2]]}, "row 1: column 'chosen' is 2, expected an index into offered"),
+    "index": ({"chosen": [[1], [2]]}, "row 1: column 'chosen' is 2, expected an index into offered"),
     "length": ({"rewards": [[0.5, 1.0], [None]]}, "row 0: column 'rewards' has 2 items, expected 1"),
     "nan": ({"contexts": [[[1.0], [float("nan")]], [[3.0], [4.0]]]}, "row 0: column 'contexts' is nan"),
 }  # fmt: skip

@@ -44,9 +44,8 @@ def test_a_fold_that_was_stopped_goes_on(
                 path, **{"features": FEATURES, "checkpoint": stored, "progress": False, **options}
             )
     before = bad.stat()
-    os.utime(
-        bad, ns=(before.st_atime_ns, before.st_mtime_ns + 1)
-    )  # another file, as far as one can know
+    # Another file, as far as one can know.
+    os.utime(bad, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
     with pytest.raises(ParameterError, match=r"with other files \(or they have changed\)"):
         rolin.fit(path, features=FEATURES, checkpoint=stored, progress=False)
     os.utime(bad, ns=(before.st_atime_ns, before.st_mtime_ns))

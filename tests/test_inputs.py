@@ -184,7 +184,7 @@ def test_extremes_are_refused_before_they_do_harm(d: int) -> None:
 
 
 def test_a_bad_number_among_many_questions_is_named() -> None:
-    """The question and the place in it, for every policy."""
+    """The question and the number in it, for every policy."""
     x = np.ones((9, 5, 2))
     x[7, 2, 1] = np.nan
     for make in (rolin.RoLinTS, rolin.RoLinUCB, rolin.Uniform):

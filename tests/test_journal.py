@@ -48,13 +48,13 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
         yield made
 
 
-def rewarded(id: str, place: int = 0, time: float = 2.0, value: float = 1.0) -> Outcome:
+def rewarded(id: str, rank: int = 0, time: float = 2.0, value: float = 1.0) -> Outcome:
     """A reward of it."""
-    return Outcome(id, time, place, "c", np.array([4.0, 5.0]), value)
+    return Outcome(id, time, rank, "c", np.array([4.0, 5.0]), value)
 
 
 EVENTS: list[Event] = [
-    decided("x", places=3, person="ann", control=True),
+    decided("x", n_ranks=3, person="ann", control=True),
     decided("y", propensities=None, version=None),
     LoggedDecision("no features", 1.5, (7,), np.empty((1, 0)), (0,), np.ones(1), 3),
     rewarded("x"),
@@ -70,7 +70,7 @@ EVENTS: list[Event] = [
 
 
 def test_what_is_written_is_read(journal: Journal) -> None:
-    """Every kind of event comes back as it was, numbered in order, from any place on."""
+    """Every kind of event comes back as it was, numbered in order, from any event on."""
     assert journal.append(EVENTS, after=0) == len(EVENTS)
     read = list(journal.read())
     assert [seq for seq, _ in read] == list(range(1, len(EVENTS) + 1))
@@ -109,7 +109,7 @@ def test_decisions_are_found_by_id(journal: Journal) -> None:
 def test_what_waits_is_known_oldest_first(journal: Journal) -> None:
     """An arm of a decision waits until it has a reward or expires."""
     journal.append(
-        [decided("b", 2.0, places=2), decided("a", 1.0), decided("c", 3.0), rewarded("b")], after=0
+        [decided("b", 2.0, n_ranks=2), decided("a", 1.0), decided("c", 3.0), rewarded("b")], after=0
     )
     assert [arm[1:] for arm in journal.waiting(10.0, 9)] == [("a", 0), ("b", 1), ("c", 0)]
     assert [arm[1:] for arm in journal.waiting(3.0, 9)] == [("a", 0), ("b", 1)]
@@ -193,10 +193,8 @@ def test_removed_decisions_no_longer_wait(journal: Journal) -> None:
     came_back, changed = ArmRestored(0.5, "a", with_past=False), SettingsChanged(0.5)
     journal.append([came_back, decided("x"), decided("y"), changed], after=0)
     assert journal.permanent_events() == [(1, came_back), (4, changed)]
-    assert journal.remove(Removal(before=0.9), after=4, state=b"") == (
-        0,
-        4,
-    )  # they are never removed
+    # They are never removed.
+    assert journal.remove(Removal(before=0.9), after=4, state=b"") == (0, 4)
     journal.remove(Removal(ids=["x"]), after=4, state=b"")
     assert [arm[1:] for arm in journal.waiting(9.0, 9)] == [("y", 0)]
 
@@ -327,9 +325,8 @@ def test_a_read_only_file_says_so(tmp_path: Path) -> None:
     """Nothing is written; reading goes on."""
     with SQLiteJournal(tmp_path / "j.db") as journal:
         journal.begin(b"origin", "digest")
-        journal._file.writer.execute(
-            "PRAGMA query_only = ON"
-        )  # as of a file that may not be written
+        # As of a file that may not be written.
+        journal._file.writer.execute("PRAGMA query_only = ON")
         with pytest.raises(JournalError, match="it is read-only; nothing was written"):
             journal.append([decided("x")], after=0)
         assert journal.header() == Header(0, 0, "digest")

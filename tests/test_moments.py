@@ -124,7 +124,7 @@ def test_moments_cannot_be_changed() -> None:
 
 
 def test_bad_batches_are_refused() -> None:
-    """Shapes, NaN and weights are checked with their place named."""
+    """Shapes, NaN and weights are checked and errors name their location."""
     with pytest.raises(errors.ShapeError, match=r"contexts has shape \(1, 1\), expected \(2, d\)"):
         Moments.of(["a", "b"], [[1.0]], [0.0, 0.0])
     with pytest.raises(errors.NotFiniteError, match=r"contexts\[1, 0\] is nan"):

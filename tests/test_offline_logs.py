@@ -208,10 +208,10 @@ def test_bad_logs_are_refused() -> None:
         ({"weights": [1.0, 0.0]}, "decision 2: its weight is 0.0"),
         ({"people": ["ann"]}, "people has 1 items"),
         ({"arms": ["a", "a"]}, "arms are"),
-        ({"arms": None}, "do not make a log"),
+        ({"arms": None}, "DecisionLog got invalid arguments"),
         ({"control": [True]}, "control has 1 items"),
         ({"control": ["no", "no"]}, "control is of type"),
-        ({"rewards": 1.0}, "do not make a log"),
+        ({"rewards": 1.0}, "DecisionLog got invalid arguments"),
         ({"rewards": [1e200, 1.0]}, "too large"),
         ({"contexts": x + 1e200}, "too large"),
         ({"propensities": [1e-300, 0.5]}, "its propensity is 1e-300"),
@@ -258,7 +258,7 @@ def test_the_command_line_evaluates(
         tmp_path / "arms.csv", "--last", "0.99",
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    assert "uniform, by 119 logged decisions" in run.stdout
+    assert "Value of uniform, estimated from 119 logged decisions" in run.stdout
     assert "LinUCB, learning from the log: replay used" in run.stdout
     with Bandit(rolin.Greedy(n_features=1, seed=1), journal=tmp_path / "greedy.db") as greedy:
         for _ in range(60):
@@ -268,7 +268,7 @@ def test_the_command_line_evaluates(
         tmp_path / "two.png",
     )  # fmt: skip
     assert run.returncode == 2  # the second cannot be replayed, but the first is there
-    assert "uniform, by 60 logged decisions" in run.stdout
+    assert "Value of uniform, estimated from 60 logged decisions" in run.stdout
     assert "rolin: LinUCB: the least propensity is 0" in run.stderr
     assert (tmp_path / "two.png").exists()
     obd = open_bandit_files(tmp_path / "obd", np.random.default_rng(1))

@@ -34,7 +34,7 @@ def test_too_little_overlap_is_said(rng: np.random.Generator) -> None:
         ["a", "b"], np.zeros((n, 2, 0)), chosen * 0, rng.normal(size=n), np.tile([1.0, 0.0], (n, 1))
     )
     with pytest.warns(
-        OverlapWarning, match="50 % of the policy's choices could not have been logged"
+        OverlapWarning, match="50 % of the policy's choices have propensity 0 in the log"
     ):
         report = offline.evaluate(log, "uniform")
     assert report.unsupported == pytest.approx(0.5)

@@ -119,7 +119,7 @@ def test_replay_refuses_what_it_cannot_do(rng: np.random.Generator) -> None:
     with pytest.raises(DataError, match="least propensity is 0"):
         offline.replay(log, rolin.Uniform(n_features=0))
     with pytest.warns(OverlapWarning, match="used only"):
-        offline.replay(log, rolin.Uniform(n_features=0, seed=1), least_propensity=0.5)
+        offline.replay(log, rolin.Uniform(n_features=0, seed=1), min_propensity=0.5)
     other = DecisionLog(["b", "a"], np.zeros((40, 2, 0)), chosen + 1, np.ones(40), np.full(40, 0.5))
     with pytest.raises(DataError, match="used 0 decisions"):
         offline.replay(other, Always(n_features=0))

@@ -12,6 +12,8 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple, get_args, get_type_hints
 
+import pytest
+
 import rolin
 from rolin import policies
 from rolin.policies.options import options_of, parameter_docs
@@ -23,7 +25,7 @@ def test_public_names() -> None:
         "ArmEffects", "Bandit", "BayesRoLinTS", "Catalogue", "Coefficients", "Decision", "DisjointLinUCB", "Explanation", "FeatureMap", "Fit", "Greedy", "HLinUCB", "HybridLinUCB", "LinTS", "LinUCB",
         "LinearPolicy", "LoggedDecision", "LogisticRoLinTS", "LogisticRoLinUCB", "Moments", "NaiveRoLinTS", "Policy", "Posterior", "Prediction", "Result",
         "RoLinTS", "RoLinUCB", "RolinError", "SafeFALCON", "Scales", "Uniform", "__version__",
-        "bandit", "catalogue", "environments", "errors", "features", "fit", "fitting", "journal", "load", "logs", "merge", "model", "offline", "policies",
+        "bandit", "catalogue", "datasets", "environments", "errors", "features", "fit", "fitting", "journal", "load", "logs", "merge", "model", "offline", "policies",
         "simulate", "simulation",
     ]  # fmt: skip
     for name in rolin.__all__:
@@ -138,3 +140,17 @@ def test_importing_is_light() -> None:
     code = f"import sys, rolin; print([m for m in {heavy} if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_every_package_is_an_attribute() -> None:
+    """After `import rolin`, every public package can be used; two of them are imported only then."""
+    code = (
+        "import sys, rolin\n"
+        "before = [name for name in ('paper', 'testing') if f'rolin.{name}' in sys.modules]\n"
+        "print(before, rolin.testing.check_policy.__name__, rolin.paper.Experiment.__name__)\n"
+        "assert {'paper', 'testing', 'datasets'} <= set(dir(rolin))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["[]", "check_policy", "Experiment"]
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        rolin.nothing  # type: ignore[attr-defined]  # noqa: B018  # on purpose

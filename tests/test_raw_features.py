@@ -268,8 +268,11 @@ def test_transformers_get_what_was_given() -> None:
         bandit.decide({"a": {"when": None}}, situation={})
 
 
-def test_a_decision_in_memory_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rewarding and explaining a decision, and reading its contexts, use those of the decision."""
+@pytest.mark.parametrize("file", [None, "j.db"], ids=["memory", "file"])
+def test_a_decision_is_encoded_once(
+    file: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Repeating, rewarding and explaining a decision, and reading its contexts, use those of the decision."""
     calls = 0
     encode = FeatureMap.encode
 
@@ -279,9 +282,11 @@ def test_a_decision_in_memory_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -
         return encode(self, *given)
 
     monkeypatch.setattr(FeatureMap, "encode", counted)
-    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
+    policy = rolin.RoLinTS(n_features=D, seed=7)
+    bandit = Bandit(policy, feature_map=FEATURES, journal=file and tmp_path / file)
     arms, situation = question(np.random.default_rng(1))
     decision = bandit.decide(arms, situation=situation)
+    assert (bandit.decide(arms, id=decision.id).context == decision.context).all()
     bandit.reward(decision.id, 1.0)
     for arm in arms:
         bandit.explain(decision.id, arm)
@@ -289,6 +294,27 @@ def test_a_decision_in_memory_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -
     assert not decision.offered_contexts.flags.writeable
     assert (decision.contexts == decision.context).all()
     assert calls == 1
+    bandit.close()
+
+
+def test_old_decisions_leave_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contexts of recent decisions have a bound; a decision without them is read from the journal."""
+    monkeypatch.setattr("rolin.bandit.recent._MAX_BYTES", 3 * 3 * D * 8)
+    rng = np.random.default_rng(1)
+    for journal in (None, tmp_path / "j.db"):
+        policy = rolin.RoLinTS(n_features=D, seed=7)
+        with Bandit(policy, feature_map=FEATURES, journal=journal) as bandit:
+            made = []
+            for _ in range(5):
+                arms, situation = question(rng)
+                made.append(bandit.decide(arms, situation=situation))
+            assert [d.raw is not None and d.raw.nbytes > 0 for d in made] == [False] * 2 + [
+                True
+            ] * 3
+            for decision in made:
+                bandit.reward(decision.id, 1.0)
+            known = bandit.journal.outcomes(made[0].id)[0].context
+            assert (known == made[0].offered_contexts[made[0].chosen[0]]).all()
 
 
 def test_hashed_decisions_use_what_contexts_does() -> None:
@@ -330,7 +356,7 @@ def test_several_questions_and_odd_calls() -> None:
 def test_names_without_features_are_explained() -> None:
     """A list of names is not a list of features, and the error shows what to pass instead."""
     bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
-    with pytest.raises(InputError, match="give None and the names of the arms"):
+    with pytest.raises(InputError, match="pass contexts=None and arms="):
         bandit.decide(["red", "blue"], situation={"hour": 3})
     named = bandit.decide(None, ["red", "blue"], situation={"hour": 3})
     assert named.offered == ("red", "blue")

@@ -70,12 +70,12 @@ def test_choices_have_the_right_frequencies(sampling: Sampling, rng: np.random.G
 
 
 def test_uniform_is_uniform() -> None:
-    """Every arm has its share of 20 000 decisions, and also of every place in the ranking."""
+    """Every arm has its share of 20 000 decisions, and also of every rank."""
     policy = rolin.Uniform(n_features=1, seed=3)
     n = 20_000
     rankings = np.array([policy.decide(np.ones((4, 1)), top_k=4).ranking for _ in range(n)])
-    for place in range(4):
-        counts = np.bincount(rankings[:, place], minlength=4)
+    for rank in range(4):
+        counts = np.bincount(rankings[:, rank], minlength=4)
         assert (np.abs(counts - n / 4) < SE * np.sqrt(n * 3 / 16)).all()
 
 

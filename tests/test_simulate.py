@@ -15,7 +15,7 @@ import pytest
 
 import rolin
 from rolin._support.progress import reporter
-from rolin.environments import Block, Synthetic
+from rolin.environments import Rounds, Synthetic
 from rolin.errors import DataError, MissingExtra, ParameterError
 from support.simulations import POLICIES, WORLD, same, small_result
 
@@ -94,7 +94,7 @@ class Stopped(Synthetic):
 
     after: int = 3
 
-    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:
+    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Rounds]:
         """Count the calls, and stop."""
         calls.append(1)
         if len(calls) > self.after:
@@ -317,13 +317,13 @@ class Broken(Synthetic):
         """Violate the protocol."""
         for block in super().play(rounds, generator):
             if self.how == "too few":
-                yield Block(*(part[:-3] for part in block))
+                yield Rounds(*(part[:-3] for part in block))
             elif self.how == "too many":
                 yield from (block, block)
             elif self.how == "not a block":
                 yield tuple(block)
             elif self.how == "lists":
-                yield Block(*(part.tolist() for part in block))
+                yield Rounds(*(part.tolist() for part in block))
             elif self.how == "wrong shape":
                 yield block._replace(means=block.means[:, :-1])
             elif self.how == "not finite":
@@ -336,8 +336,8 @@ class Broken(Synthetic):
         ("nothing", "ended after 0 rounds, expected 50"),
         ("too few", "ended after 47 rounds, expected 50"),
         ("too many", "more than 50 rounds"),
-        ("not a block", "gave a tuple, expected a Block"),
-        ("lists", "gave a Block, expected a Block of arrays"),
+        ("not a block", "gave a tuple, expected Rounds"),
+        ("lists", "gave a Rounds, expected Rounds of arrays"),
         ("wrong shape", r"shape \(50, 3\), expected \(50, 4\)"),
         ("not finite", "not finite"),
     ],

@@ -70,9 +70,9 @@ def test_any_damage_is_found(tmp_path: Path) -> None:
         path.write_bytes(whole[:length])
         with pytest.raises(errors.StateFileError):
             rolin.load(path)
-    for place in [*range(0, 40), *rng.integers(0, len(whole), 200).tolist()]:
+    for position in [*range(0, 40), *rng.integers(0, len(whole), 200).tolist()]:
         damaged = bytearray(whole)
-        damaged[place] ^= 1 << int(rng.integers(8))
+        damaged[position] ^= 1 << int(rng.integers(8))
         path.write_bytes(bytes(damaged))
         with pytest.raises(errors.StateFileError):
             rolin.load(path)

@@ -57,8 +57,8 @@ def test_what_is_exported_is_imported(ending: str, bandit: Bandit, tmp_path: Pat
     for old, new in zip(before, after, strict=True):
         assert same(new.decision, old.decision._replace(version=None))
         assert sorted(old.outcomes) == sorted(new.outcomes)
-        for place, outcome in new.outcomes.items():
-            was = old.outcomes[place]
+        for rank, outcome in new.outcomes.items():
+            was = old.outcomes[rank]
             kinds.add(was.expired)
             assert (outcome.value, outcome.weight, outcome.expired) == (
                 was.value, was.weight, was.expired,
@@ -159,7 +159,7 @@ def test_a_table_of_past_rewards_warms_up(tmp_path: Path) -> None:
         ({"weight": [1.0, 0.0]}, r"row 2: column 'weight' is 0.0, expected above 0"),
         ({"x": [0.0, np.nan]}, r"row 2: column 'x' is missing, expected a number"),
         ({"x": [0.0, "far"]}, r"row 2: column 'x' is 'far', expected a number"),
-        ({"id": ["u", "u"]}, r"row 2: id 'u' is that of row 1 too"),
+        ({"id": ["u", "u"]}, r"row 2: id 'u' is also in row 1, expected one row per id"),
         ({"id": ["u", "u" * 600]}, r"row 2: id has 600 characters"),
         ({"time": ["2020-01-01", "yesterday"]}, r"row 2: column 'time' is 'yesterday'"),
         (
@@ -486,7 +486,7 @@ def test_lines_that_are_not_json(tmp_path: Path) -> None:
     path.write_text("[1]\n")
     with pytest.raises(DataError, match="line 1: expected an object"):
         read_dsjson(path)
-    with pytest.raises(DataError, match="line 2: EventId 'e1' is that of line 1 too"):
+    with pytest.raises(DataError, match="line 2: EventId 'e1' is also in line 1"):
         read_dsjson(write(path, [EVENTS[0]] * 2))
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="cannot be read"):

@@ -20,7 +20,9 @@ class SharedOptions(griffe.Extension):
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Change the policies of the package after it was read."""
         for policy in rolin.policies.find().values() if pkg.name == rolin.__name__ else ():
-            bases = [_definition(pkg, base) for base in reversed(policy.__mro__) if _is_ours(base)]
+            # Policies that are not linear may share options with those that are.
+            ancestors = [rolin.LinearPolicy, *reversed(policy.__mro__)]
+            bases = [_definition(pkg, base) for base in ancestors if _is_ours(base)]
             parameters = {
                 parameter.name: parameter
                 for base in bases

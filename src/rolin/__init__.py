@@ -1,8 +1,12 @@
 """Robust contextual linear bandits: one linear model, plus one learned effect per arm."""
 
+from importlib import import_module
+from typing import Any
+
 from rolin import (
     bandit,
     catalogue,
+    datasets,
     environments,
     errors,
     features,
@@ -81,6 +85,7 @@ __all__ = [
     "__version__",
     "bandit",
     "catalogue",
+    "datasets",
     "environments",
     "errors",
     "features",
@@ -96,3 +101,15 @@ __all__ = [
     "simulate",
     "simulation",
 ]
+
+_LAZY = ("paper", "testing")  # imported when they are first used; `paper` needs an extra
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return import_module(f"rolin.{name}")
+    raise AttributeError(f"module 'rolin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -52,7 +52,7 @@ def side(fields: dict[str, Any], row: dict[str, Any]) -> dict[str, float]:
             for item in [value] if isinstance(field, Category) else value:
                 text = item if isinstance(item, str) else json.dumps(item).removesuffix(".0")
                 if field.size is not None:
-                    columns[f"{name}#{field.column(text)}"] = 1.0
+                    columns[f"{name}#{field.feature_index(text)}"] = 1.0
                 elif text in (field.values or ()):
                     columns[f"{name}={text}"] = 1.0
                 else:

@@ -23,11 +23,11 @@ def forged(path: Path, statement: str) -> None:
         db.executemany("UPDATE events SET checksum = ? WHERE seq = ?", sums)
 
 
-def decided(id: str, time: float = 1.0, places: int = 1, **more: Any) -> LoggedDecision:
+def decided(id: str, time: float = 1.0, n_ranks: int = 1, **more: Any) -> LoggedDecision:
     """A decision among three arms."""
     fields: dict[str, Any] = {"propensities": np.array([0.2, 0.3, 0.5]), "version": 0} | more
     return LoggedDecision(
-        id, time, ("a", 2, "c"), np.arange(6.0).reshape(3, 2), (2, 0, 1)[:places], **fields
+        id, time, ("a", 2, "c"), np.arange(6.0).reshape(3, 2), (2, 0, 1)[:n_ranks], **fields
     )
 
 

@@ -21,26 +21,33 @@ def controller() -> Any:
     return ThreadpoolController()
 
 
-_lock = threading.Lock()
-_held: list[Any] = []  # the limit, and the number of blocks that run under it
+class _Limit:
+    """The limit that is in force, and the number of blocks that run under it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.limiter: Any = None
+        self.blocks = 0
+
+
+_limit = _Limit()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Restrict BLAS to one thread while the block runs, for all threads of this process."""
-    with _lock:
-        if _held:
-            _held[1] += 1
-        else:
-            _held[:] = [controller().limit(limits=1), 1]
+    with _limit.lock:
+        if not _limit.blocks:
+            _limit.limiter = controller().limit(limits=1)
+        _limit.blocks += 1
     try:
         yield
     finally:
-        with _lock:  # the last block to end restores the limit
-            _held[1] -= 1
-            if not _held[1]:
-                _held[0].restore_original_limits()
-                _held.clear()
+        with _limit.lock:  # the last block to end restores the limit
+            _limit.blocks -= 1
+            if not _limit.blocks:
+                _limit.limiter.restore_original_limits()
+                _limit.limiter = None
 
 
 @functools.cache

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
@@ -92,7 +91,7 @@ from rolin.model.moments import check_factor
 from rolin.model.summaries import LogitPrediction, Prediction
 from rolin.policies import Policy
 from rolin.policies.candidates import check_top_k
-from rolin.policies.propensity import exploration_of
+from rolin.policies.exploration import exploration_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,9 +102,13 @@ __all__ = ["Bandit"]
 
 P = TypeVar("P", bound=Policy[Any])
 _EXPIRE_AT_ONCE = 1000  # arms that expire in one transaction
-_RECENT_BYTES = (
-    1 << 24
-)  # contexts of recent decisions in memory, so that explaining one encodes nothing
+
+
+class _OfferedNames(NamedTuple):
+    """A list of names as the policy holds it, and the same as a tuple."""
+
+    names: Sequence[Name]
+    offered: tuple[Name, ...]
 
 
 class _Question(NamedTuple):
@@ -240,10 +243,8 @@ class Bandit(Generic[P]):
         # Ids are unique across processes, and reproducible in a trial in memory.
         token = secrets.token_hex(6) if self.journal.durable else f"{self.policy.seed:x}"
         self._ids = NewIds(token, self.journal)
-        # The last list of names, and the same as a tuple: callers mostly ask about the same arms again.
-        self._names: tuple[Sequence[Name], tuple[Name, ...]] = ((), ())
-        self._recent: deque[tuple[RecordedFeatures, tuple[int, ...]]] = deque()
-        self._recent_bytes = 0
+        # The last names: callers mostly ask about the same arms again.
+        self._last_names = _OfferedNames((), ())
 
     def _settle_feature_map(self, given: BaseFeatureMap | None) -> None:
         """Continue with the journal's feature map, or record the first one."""
@@ -285,7 +286,6 @@ class Bandit(Generic[P]):
         if not isinstance(feature_map, BaseFeatureMap):
             raise ParameterError(f"feature_map={feature_map!r}, expected a feature map")
         self._writer.change(ChangeFeatureMap(feature_map))
-        self._state.give_feature_map(feature_map)
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -390,7 +390,7 @@ class Bandit(Generic[P]):
             decision = None
             if given_id is not None:
                 given_ids.add(id)
-                decision = self.journal.decision(id)
+                decision = self._state.decision(id)
             if decision is not None:
                 stored.add(i)
             else:
@@ -421,10 +421,10 @@ class Bandit(Generic[P]):
             contexts, arms, raw = self._vectors(contexts, arms, situation, excluded)
             candidates = policy.candidates(contexts, arms, excluded)
             x, names, _ = candidates
-            if names is not self._names[0]:
+            if names is not self._last_names.names:
                 check_names(names)
-                self._names = (names, tuple(names))
-            offered = self._names[1]
+                self._last_names = _OfferedNames(names, tuple(names))
+            offered = self._last_names.offered
             if x.size and not np.abs(x).max() <= LARGEST:  # so that its reward can be learned from
                 raise first_not_finite("contexts", x)
             if top_k is not None:
@@ -437,19 +437,7 @@ class Bandit(Generic[P]):
             if array is not None:
                 array.flags.writeable = False  # a record is never changed
         given = vectors if raw is None else raw
-        if raw is not None:
-            self._remember(raw, chosen)
         return LoggedDecision(id, self._now(), offered, given, chosen, p, version, person, control)
-
-    def _remember(self, raw: RecordedFeatures, chosen: tuple[int, ...]) -> None:
-        """Hold the contexts of recent decisions; of older ones, only those of the chosen arms."""
-        with self._state.lock:
-            self._recent.append((raw, chosen))
-            self._recent_bytes += raw.contexts().nbytes
-            while self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1:
-                old, rewarded = self._recent.popleft()
-                self._recent_bytes -= old.contexts().nbytes
-                old.release(rewarded)
 
     def _vectors(
         self, contexts: Any, arms: Any, situation: Any, excluded: Collection[Name] = ()
@@ -502,7 +490,13 @@ class Bandit(Generic[P]):
         self._record_rewards([(id, value, arm, weight)])
 
     def reward_many(self, rewards: Mapping[str, SupportsFloat]) -> None:
-        """Record the rewards of many decisions, by id: all of them or none."""
+        """Record the rewards of many decisions, by id: all of them or none.
+
+        Parameters
+        ----------
+        rewards
+            The rewards by id of the decision. They count for the first arm of a ranking, with weight 1.
+        """
         if not isinstance(rewards, Mapping):
             raise InputError(f"rewards={rewards!r}, expected a mapping from id to reward")
         self._record_rewards([(id, value, None, 1.0) for id, value in rewards.items()])
@@ -595,20 +589,39 @@ class Bandit(Generic[P]):
     # -- changing the model ------------------------------------------------------------------
 
     def remove_arm(self, arm: Name) -> None:
-        """Remove an arm: offering it is an error until it is restored."""
+        """Remove an arm: offering it is an error until it is restored.
+
+        Parameters
+        ----------
+        arm
+            Name of the arm.
+        """
         self._writer.change(RemoveArm(canonical(arm)))
 
     def restore_arm(self, arm: Name, *, with_past: bool = True) -> None:
         """Restore a removed arm, with what was learned about it or as a new arm with the old name.
 
         If it starts as a new arm, rewards of earlier decisions still count for the old one.
+
+        Parameters
+        ----------
+        arm
+            Name of the arm.
+        with_past
+            Whether it continues with what was learned about it.
         """
         if not isinstance(with_past, bool):
             raise ParameterError(f"with_past={with_past!r}, expected True or False")
         self._writer.change(RestoreArm(canonical(arm), with_past))
 
     def decay(self, factor: float) -> None:
-        """Forget: multiply all evidence by a factor above 0 and at most 1."""
+        """Forget: multiply all evidence by a factor above 0 and at most 1.
+
+        Parameters
+        ----------
+        factor
+            Above 0 and at most 1.
+        """
         factor = check_factor(factor)
         if not hasattr(self.policy, "decay"):
             raise Unsupported(f"{type(self.policy).__name__} cannot forget")
@@ -644,7 +657,7 @@ class Bandit(Generic[P]):
         settings = settings_of(floor, control_share, propensities)
         if exploration is not None:
             if not hasattr(type(self.policy), "exploration"):
-                raise Unsupported(f"{type(self.policy).__name__} has no factor of exploration")
+                raise Unsupported(f"{type(self.policy).__name__} has no option `exploration`")
             settings["exploration"] = exploration_of(exploration)
         self._writer.change(ChangeSettings(settings))
 
@@ -773,7 +786,7 @@ class Bandit(Generic[P]):
         if not isinstance(decision, LoggedDecision):
             if not isinstance(decision, str):
                 raise InputError(f"decision={decision!r}, expected a decision or its id")
-            found = self.journal.decision(text_of("decision", decision))
+            found = self._state.decision(text_of("decision", decision))
             if found is None:
                 raise UnknownDecision(unknown_message(decision))
             decision = found

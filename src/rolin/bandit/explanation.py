@@ -330,17 +330,17 @@ def _contributions(
     """Return the contribution of each feature, or its difference between two arms, largest first."""
     values: dict[tuple[str, int], float] = {}
     for sign, index in zip((1.0, -1.0), indices, strict=False):
-        for name, column, value in _parts(decision, offered[index], policy, index):
-            values[name, column] = values.get((name, column), 0.0) + sign * value
+        for name, j, value in _parts(decision, offered[index], policy, index):
+            values[name, j] = values.get((name, j), 0.0) + sign * value
     found = [
         Contribution(
             name,
             value,
-            float(coef.mean[column]),
-            value * float(coef.mean[column]),
-            abs(value) * float(coef.std[column]),
+            float(coef.mean[j]),
+            value * float(coef.mean[j]),
+            abs(value) * float(coef.std[j]),
         )
-        for (name, column), value in values.items()
+        for (name, j), value in values.items()
         if value
     ]
     return tuple(sorted(found, key=lambda c: (-abs(c.contribution), c.name)))

@@ -38,7 +38,7 @@ def check_settings(settings: SettingsChanged) -> None:
     if settings.floor and not settings.propensities:
         raise ParameterError(
             f"floor={settings.floor:g} with propensities=False, expected propensities=True: a floor "
-            "serves to record propensities"
+            "needs recorded propensities"
         )
 
 

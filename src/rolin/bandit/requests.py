@@ -117,6 +117,8 @@ class Pending:
     ----------
     under
         The journal, or other events that are pending.
+    find
+        Returns the stored decision with an id.
     version
         Number of the last event that the state knows.
     arm_at
@@ -126,10 +128,11 @@ class Pending:
     def __init__(
         self,
         under: Journal | Pending,
+        find: Callable[[str], LoggedDecision | None],
         version: int,
         arm_at: Callable[[LoggedDecision, Name], Name],
     ) -> None:
-        self._under = under
+        self._under, self._find = under, find
         self.version = version
         self.arm_at = arm_at
         self._decisions: dict[str, LoggedDecision] = {}
@@ -137,7 +140,7 @@ class Pending:
 
     def nested(self) -> Pending:
         """Return a layer on top, which can be dropped if a request is rejected."""
-        return Pending(self, self.version, self.arm_at)
+        return Pending(self, self.decision, self.version, self.arm_at)
 
     def add(self, event: Event) -> None:
         """Add an event that is about to be written."""
@@ -148,7 +151,7 @@ class Pending:
 
     def decision(self, id: str) -> LoggedDecision | None:
         """Return the decision with this id."""
-        return self._decisions.get(id) or self._under.decision(id)
+        return self._decisions.get(id) or self._find(id)
 
     def outcomes(self, id: str) -> dict[int, Outcome]:
         """Return the outcomes of a decision, by rank."""
@@ -214,7 +217,8 @@ def _expire(request: Expire, pending: Pending) -> Plan:
             continue
         if not 0 <= rank < len(decision.chosen) or not decision.time < request.before:
             raise JournalError(
-                f"the journal is damaged: what waits for a reward does not fit decision {id!r}"
+                f"the journal is damaged: the list of open rewards disagrees with decision {id!r}; run "
+                "`rolin journal check`"
             )
         if rank not in pending.outcomes(id):
             events.append(

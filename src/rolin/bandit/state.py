@@ -1,7 +1,8 @@
 """The state of a bandit: the policy, the settings and the feature map that its journal leads to.
 
-Only `fold` changes the state, with events that have been written, in the order of the journal. An
-interruption between writing and folding loses nothing: the state is loaded from the journal again.
+Only the methods of `BanditState` change it: `fold` with events that this process has written, `catch_up`
+with those of other processes, `note_snapshot` and `note_removal` with what else was stored. An interruption
+between writing and folding loses nothing: the state is loaded from the journal again.
 """
 
 from __future__ import annotations
@@ -13,10 +14,17 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from rolin._support.arms import Name, PastArm
 from rolin._support.process import forget_locks_after_fork
 from rolin.bandit.randomization import Randomization
+from rolin.bandit.recent import RecentDecisions
 from rolin.errors import JournalError, RolinError
 from rolin.features import BaseFeatureMap
 from rolin.journal import Journal
-from rolin.journal.events import ArmRestored, Event, LoggedDecision, SettingsChanged
+from rolin.journal.events import (
+    ArmRestored,
+    Event,
+    FeatureMapChanged,
+    LoggedDecision,
+    SettingsChanged,
+)
 from rolin.journal.folding import digest_of, fold, load_with_snapshot, state_bytes
 from rolin.policies import Policy
 
@@ -62,6 +70,7 @@ class BanditState(Generic[P]):
         self._given_map = feature_map
         self._changed = 0  # number of the last event that may have changed the policy
         self._stale = False
+        self._recent = RecentDecisions()
         self._new_lives: list[tuple[int, Name]] = []
         self.settings = SettingsChanged(0.0)
         """Floor, control share, and whether propensities are recorded."""
@@ -90,6 +99,7 @@ class BanditState(Generic[P]):
             self.policy, self.version = loaded  # type: ignore[assignment]  # `_check_same` compares
             self.snapshot_version = snapshot
             self._changed = self.version  # or earlier
+            self._recent.clear()  # some of them may have been removed
             self._new_lives = []
             self._apply_settings(SettingsChanged(0.0))
             for seq, event in permanent:
@@ -126,11 +136,39 @@ class BanditState(Generic[P]):
         # A transformer is not stored in the journal: use the one that was given.
         return self._given_map if self._given_map == known else known
 
-    def give_feature_map(self, feature_map: BaseFeatureMap) -> None:
-        """Remember a feature map that the caller gave and the journal has recorded."""
-        self._given_map = feature_map
+    def decision(self, id: str) -> LoggedDecision | None:
+        """Return the decision with this id: a recent one from memory, any other from the journal."""
+        recent = self._recent.get(id)
+        if recent is not None:
+            header = self.journal.header()
+            # Removing decisions takes a number, so nothing was removed since this one was written.
+            if header is not None and header.first < recent.seq:
+                return recent.decision
+        return self.journal.decision(id)
 
     def fold(self, events: Sequence[Event], last: int) -> dict[int, RolinError]:
+        """Fold events that this process has written; return errors of those that taught nothing, by index."""
+        with self.lock:
+            rejected = self._fold(events, last)
+            for seq, event in enumerate(events, start=last - len(events) + 1):
+                if isinstance(event, LoggedDecision):
+                    self._recent.add(seq, event)
+                elif isinstance(event, FeatureMapChanged):
+                    self._given_map = event.feature_map
+        return rejected
+
+    def note_snapshot(self, version: int) -> None:
+        """Note that a snapshot of the state after event `version` was stored."""
+        with self.lock:
+            self.snapshot_version = version
+
+    def note_removal(self, last: int) -> None:
+        """Note that decisions were removed, which took the number `last` and stored a snapshot."""
+        with self.lock:
+            self.version = self.snapshot_version = last
+            self._recent.clear()
+
+    def _fold(self, events: Sequence[Event], last: int) -> dict[int, RolinError]:
         """Fold events that have been written; return errors of those that taught nothing, by index."""
         rejected: dict[int, RolinError] = {}
         first = last - len(events) + 1
@@ -160,7 +198,7 @@ class BanditState(Generic[P]):
             self._load()
             return
         for seq, event in tail:
-            self.fold([event], seq)
+            self._fold([event], seq)
         with self.lock:
             self.version = max(self.version, header.last)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -11,11 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 from rolin.bandit.requests import Change, LearnScales, Pending, Plan, Request, change_event, plan
 from rolin.bandit.state import BanditState
 from rolin.errors import JournalError, RolinError
-from rolin.journal.base import OutOfDate, Removal, reached
+from rolin.journal.base import OutOfDate, Removal, Removed, reached
 from rolin.journal.events import Event, Rejected
-from rolin.journal.folding import adaptive_of, fold, state_bytes
-from rolin.journal.group_commit import GroupCommit
-from rolin.journal.group_commit import Request as Queued
+from rolin.journal.folding import adaptive_of, check_can_fold, state_bytes
+from rolin.journal.group_commit import GroupCommit, Queued
 
 __all__ = ["Writer"]
 
@@ -61,9 +59,7 @@ class Writer:
 
         def attempt() -> tuple[Event, int]:
             event = change_event(change, state.policy, state.settings, self._clock())
-            fold(
-                copy.deepcopy(state.policy), event
-            )  # an event that cannot be folded is not written
+            check_can_fold(state.policy, event)
             return event, state.journal.append([event], after=state.version)
 
         with self._commits.lock:
@@ -86,29 +82,22 @@ class Writer:
             with state.lock:
                 policy, version = state.current()
             state.journal.save_snapshot(version, state_bytes(policy))
-            state.snapshot_version = version
+            state.note_snapshot(version)
             return version
 
     def remove(self, what: Removal) -> int:
         """Remove decisions from the journal, store a snapshot, and return the number of decisions."""
         state = self._state
 
-        def attempt() -> tuple[int, int]:
+        def attempt() -> Removed:
             return state.journal.remove(what, after=state.version, state=state_bytes(state.policy))
 
         with self._commits.lock:
-            while (
-                True
-            ):  # removing ends with writing back the log, which is not possible during a turn
-                self.refresh()
-                try:
-                    removed, last = attempt()
-                    break
-                except OutOfDate:
-                    continue
-            with state.lock:
-                state.version = state.snapshot_version = last
-            return removed
+            self.refresh()
+            # Removing ends with writing back the log, which is not possible during a turn.
+            removed = self._until_up_to_date(attempt, in_turn=False)
+            state.note_removal(removed.last)
+            return removed.decisions
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
@@ -152,7 +141,7 @@ class Writer:
 
     def _planned(self, batch: Sequence[Queued[Request]]) -> list[_Planned]:
         state = self._state
-        pending = Pending(state.journal, state.version, state.arm_at)
+        pending = Pending(state.journal, state.decision, state.version, state.arm_at)
         planned: list[_Planned] = []
         for queued in batch:
             try:
@@ -165,14 +154,21 @@ class Writer:
                     pending.add(event)
         return planned
 
-    def _until_up_to_date(self, attempt: Callable[[], Answer]) -> Answer:
-        """Try to write; after events of another process, read them first, while nobody else can write."""
-        try:
-            return attempt()
-        except OutOfDate:
-            with self._state.journal.turn():
-                self.refresh()
+    def _until_up_to_date(self, attempt: Callable[[], Answer], *, in_turn: bool = True) -> Answer:
+        """Try to write; after events of another process, read them and try again.
+
+        Nobody else can write during the second attempt, unless `in_turn` is false.
+        """
+        while True:
+            try:
                 return attempt()
+            except OutOfDate:
+                if in_turn:
+                    break
+            self.refresh()
+        with self._state.journal.turn():
+            self.refresh()
+            return attempt()
 
     def _maintain(self) -> None:
         """Learn scales and store a snapshot when they are due; a failure is retried next time."""

@@ -84,7 +84,8 @@ class Workers:
         tasks = [Task(partial(call, item)) for item in items]
         queued: list[None] = []
         try:
-            queued.extend(map(self._tasks.put, tasks))  # one call of C code, so all or none are queued
+            # One call of C code, so that all or none are queued.
+            queued.extend(map(self._tasks.put, tasks))
             return [task.result() for task in tasks]
         except BaseException:
             for task in tasks[: len(queued)]:

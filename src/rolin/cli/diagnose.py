@@ -1,12 +1,22 @@
-"""`rolin diagnose`: tell whether the features miss something."""
+"""`rolin diagnose`: test whether arms differ in ways the features do not explain."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from rolin.cli.policies import missing_of, read_map
+from rolin.cli.shared import (
+    ArmColumn,
+    FeatureColumns,
+    MapFile,
+    MissingRewards,
+    RewardColumn,
+    WeightColumn,
+    listed_names,
+)
 from rolin.errors import DataError, StateFileError
 from rolin.journal import load_policy
 from rolin.logs.frames import SUFFIXES, read_log, read_table
@@ -25,16 +35,12 @@ def run(
         Path,
         typer.Argument(help="A state file of a policy, a journal, or a log as CSV or Parquet."),
     ],
-    arm: Annotated[str, typer.Option(help="For a log: column of the arm.")] = "arm",
-    reward: Annotated[str, typer.Option(help="For a log: column of the reward.")] = "reward",
-    weight: Annotated[str | None, typer.Option(help="For a log: column of the weight.")] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            help="For a log: columns of the features, separated by commas. Default: all other columns of "
-            "numbers, including ids."
-        ),
-    ] = None,
+    arm: ArmColumn = "arm",
+    reward: RewardColumn = "reward",
+    weight: WeightColumn = None,
+    features: FeatureColumns = None,
+    feature_map: MapFile = None,
+    missing: MissingRewards = "refuse",
     json: Annotated[
         Path | None, typer.Option(help="Also write the report to this file, as JSON.")
     ] = None,
@@ -42,8 +48,16 @@ def run(
         Path | None, typer.Option(help="Also draw the report to this file (.png, .pdf, .svg).")
     ] = None,
 ) -> None:
-    """Tell whether arms differ by something that the features miss."""
-    report = _report(source, arm, reward, weight, features)
+    """Test whether arms differ in ways the features do not explain."""
+    columns = {
+        "arm": arm,
+        "reward": reward,
+        "weight": weight,
+        "features": listed_names(features),
+        "feature_map": None if feature_map is None else read_map(feature_map),
+        "missing": missing_of(missing),
+    }
+    report = _report(source, columns)
     typer.echo(str(report))
     for path, write in ((json, _write_json), (figure, _write_figure)):
         if path is not None:
@@ -55,17 +69,15 @@ def run(
                 raise DataError(f"{path} cannot be written: {error}") from error
 
 
-def _report(
-    source: Path, arm: str, reward: str, weight: str | None, features: str | None
-) -> Diagnosis:
+def _report(source: Path, columns: dict[str, Any]) -> Diagnosis:
     if source.name.endswith(SUFFIXES):
-        names = None if features is None else [name.strip() for name in features.split(",")]
-        if names is None and {"offered", "contexts"} <= set(read_table(source, None).columns):
+        plain = columns["features"] is None and columns["feature_map"] is None
+        if plain and {"offered", "contexts"} <= set(read_table(source, None).columns):
             raise DataError(
                 f"{source} is a table that was exported from a journal: diagnose the journal, or import the table "
                 "into a new one first (rolin journal import)"
             )
-        log = read_log(source, arm=arm, reward=reward, weight=weight, features=names)
+        log = read_log(source, **columns)
         if not log.arms:
             raise DataError(f"{source} has no rows")
         return diagnose(log.moments, feature_names=log.features)

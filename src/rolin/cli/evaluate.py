@@ -14,6 +14,7 @@ from rolin import offline
 from rolin._support.checks import level_of
 from rolin._support.progress import reporter
 from rolin.cli.policies import missing_of, new_policy, read_map
+from rolin.cli.shared import MissingRewards, listed_names
 from rolin.errors import DataError, OverlapWarning, RolinError
 from rolin.features import BaseFeatureMap
 from rolin.logs.frames import numbers, read_table
@@ -39,13 +40,7 @@ def run(
             "RoLinTS, which learns while it replays the log. Repeatable."
         ),
     ],
-    missing: Annotated[
-        str,
-        typer.Option(
-            metavar="refuse|drop|NUMBER",
-            help="Decisions without a reward: refuse the log, drop them, or a number to count instead.",
-        ),
-    ] = "refuse",
+    missing: MissingRewards = "refuse",
     first_rank: Annotated[
         bool, typer.Option(help="Evaluate rankings by the arm of the first rank.")
     ] = False,
@@ -96,12 +91,12 @@ def run(
         if value is not None
     }
     if features is not None:
-        columns["features"] = [name.strip() for name in features.split(",") if name.strip()]
+        columns["features"] = listed_names(features)
     targets = {name: _target(name) for name in policy}
     level = level_of(level)
     if figure is not None and all(isinstance(target, type) for target in targets.values()):
         raise DataError(
-            "--figure draws policies that are evaluated as they are, but all given ones are replayed"
+            "--figure needs a fixed policy (a state file or uniform), but all given policies are replayed"
         )
     if (own_map := _map(feature_map, targets)) is not None:
         columns["feature_map"] = own_map
@@ -127,7 +122,7 @@ def run(
                     text = f"{name}, learning from the log: {result}"
                     reports.append(
                         {"policy": name, "replay": result.value, "low": result.low,
-                         "high": result.high, "kept": len(result.rows), "n": len(read)}
+                         "high": result.high, "rows": len(result.rows), "n": len(read)}
                     )  # fmt: skip
                 else:
                     report = offline.evaluate(

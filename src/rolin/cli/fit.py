@@ -10,6 +10,15 @@ import typer
 
 from rolin._support.files import check_target
 from rolin.cli.policies import missing_of, read_map
+from rolin.cli.shared import (
+    ArmColumn,
+    FeatureColumns,
+    MapFile,
+    MissingRewards,
+    RewardColumn,
+    WeightColumn,
+    listed_names,
+)
 from rolin.errors import DataError
 from rolin.fitting import fit
 from rolin.fitting.checkpoint import CheckpointMismatch
@@ -27,26 +36,12 @@ def run(
         ),
     ],
     out: Annotated[Path, typer.Option(help="State file to write.")],
-    arm: Annotated[str, typer.Option(help="Column of the arm.")] = "arm",
-    reward: Annotated[str, typer.Option(help="Column of the reward.")] = "reward",
-    weight: Annotated[str | None, typer.Option(help="Column of the weight.")] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            help="Columns of the features, separated by commas: numbers or lists of numbers. Default: all other "
-            "such columns, including ids."
-        ),
-    ] = None,
-    feature_map: Annotated[
-        Path | None, typer.Option(help="File (.json) with the feature map that reads raw features.")
-    ] = None,
-    missing: Annotated[
-        str,
-        typer.Option(
-            metavar="refuse|drop|NUMBER",
-            help="Rows without a reward: refuse the log, drop them, or a number to count instead.",
-        ),
-    ] = "refuse",
+    arm: ArmColumn = "arm",
+    reward: RewardColumn = "reward",
+    weight: WeightColumn = None,
+    features: FeatureColumns = None,
+    feature_map: MapFile = None,
+    missing: MissingRewards = "refuse",
     intercept_std: Annotated[
         float | None,
         typer.Option(help="Prior standard deviation of an intercept. Default: no intercept."),
@@ -83,7 +78,7 @@ def run(
         "arm": arm,
         "reward": reward,
         "weight": weight,
-        "features": None if features is None else [name.strip() for name in features.split(",")],
+        "features": listed_names(features),
         "feature_map": None if feature_map is None else read_map(feature_map),
         "missing": missing_of(missing),
         "intercept_std": intercept_std,

@@ -13,13 +13,14 @@ import typer
 
 from rolin.bandit.bandit import Bandit
 from rolin.cli.policies import new_policy, read_map
+from rolin.cli.shared import listed_names
 from rolin.errors import DataError, RolinError
 from rolin.features import BaseFeatureMap
 from rolin.journal import SQLiteJournal, check_journal, load_policy
 from rolin.journal.codec import kind_of
 from rolin.journal.events import SettingsChanged
 from rolin.logs.dsjson import read_dsjson
-from rolin.logs.export import check_target
+from rolin.logs.export import check_table_path
 from rolin.logs.export import export as export_table
 from rolin.logs.frames import SUFFIXES as TABLES
 from rolin.logs.reader import past_decisions
@@ -99,7 +100,7 @@ def export(
     out: Annotated[Path, typer.Argument(help="File to write: .csv, .csv.gz or .parquet.")],
 ) -> None:
     """Write all decisions and their rewards to a table, one row per decision."""
-    check_target(out)
+    check_table_path(out)
     with SQLiteJournal(journal, readonly=True) as opened:
         n = export_table(opened, out, progress=True)
     typer.echo(f"Exported {n} decisions to {out}")
@@ -153,13 +154,8 @@ def import_(
     """Import past decisions into a journal, and learn from them. Importing them again changes nothing."""
     own_map = _map(feature_map, journal)
     if log.name.endswith(TABLES):
-        listed = (
-            None
-            if features is None
-            else [name.strip() for name in features.split(",") if name.strip()]
-        )
         pasts = past_decisions(
-            log, arm=arm or "arm", reward=reward, propensity=propensity, features=listed, id=id,
+            log, arm=arm or "arm", reward=reward, propensity=propensity, features=listed_names(features), id=id,
             time=time, person=person, now=clock(), feature_map=own_map,
         )  # fmt: skip
     else:

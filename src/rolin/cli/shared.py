@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 import typer
@@ -15,7 +16,22 @@ from rolin.simulation.comparison import format_number
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Address", "Jobs", "OnEngine", "Seed", "Workers", "in_order", "summary_table"]
+__all__ = [
+    "Address",
+    "ArmColumn",
+    "FeatureColumns",
+    "Jobs",
+    "MapFile",
+    "MissingRewards",
+    "OnEngine",
+    "RewardColumn",
+    "Seed",
+    "WeightColumn",
+    "Workers",
+    "in_order",
+    "listed_names",
+    "summary_table",
+]
 
 Jobs = Annotated[int, typer.Option(help="Number of processes; -1 for all cores.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")]
@@ -27,6 +43,29 @@ Address = Annotated[
     str | None,
     typer.Option(
         help="Address of the cluster; by default a temporary cluster is started on this machine."
+    ),
+]
+
+# The columns of a log with one row per reward, and how they are read.
+ArmColumn = Annotated[str, typer.Option(help="For a log: column of the arm.")]
+RewardColumn = Annotated[str, typer.Option(help="For a log: column of the reward.")]
+WeightColumn = Annotated[str | None, typer.Option(help="For a log: column of the weight.")]
+FeatureColumns = Annotated[
+    str | None,
+    typer.Option(
+        help="For a log: columns of the features, separated by commas. Default: all other columns of numbers, "
+        "including ids; with a feature map, the columns that it reads."
+    ),
+]
+MapFile = Annotated[
+    Path | None,
+    typer.Option(help="For a log: file (.json) with the feature map that reads raw features."),
+]
+MissingRewards = Annotated[
+    str,
+    typer.Option(
+        metavar="refuse|drop|NUMBER",
+        help="Rows without a reward: `refuse` raises an error, `drop` skips the rows, NUMBER is used as the reward.",
     ),
 ]
 
@@ -49,6 +88,13 @@ class Workers(TypedDict):
     n_jobs: int
     engine: Engine | None
     address: str | None
+
+
+def listed_names(text: str | None) -> list[str] | None:
+    """Return names that are separated by commas; `None` if there are none."""
+    if text is None:
+        return None
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def in_order(*names: str) -> type[TyperGroup]:

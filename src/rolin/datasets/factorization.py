@@ -33,13 +33,27 @@ class Factors:
         return f"Factors(users {self.users.shape}, items {self.items.shape}, mean={self.mean:.4g})"
 
     def predict(self, users: Codes, items: Codes) -> Floats:
-        """Return the estimated ratings of pairs of users and items."""
+        """Return the estimated ratings of pairs of users and items.
+
+        Parameters
+        ----------
+        users
+            (n,): codes of the users.
+        items
+            (n,): codes of the items.
+        """
         predicted: Floats = np.einsum("nr,nr->n", self.users[users], self.items[items])
         predicted += self.mean
         return predicted
 
     def residual(self, ratings: Ratings) -> float:
-        """Return the root mean square difference of these ratings from their predictions."""
+        """Return the root mean square difference of these ratings from their predictions.
+
+        Parameters
+        ----------
+        ratings
+            The ratings, with the same codes of users and items.
+        """
         if not len(ratings):
             raise DataError("there are no ratings to compare with, expected at least one")
         difference = ratings.values - self.predict(ratings.users, ratings.items)

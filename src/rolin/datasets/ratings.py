@@ -73,6 +73,15 @@ class Ratings:
     def from_ids(cls, users: ArrayLike, items: ArrayLike, values: ArrayLike) -> Ratings:
         """Return ratings by id; codes are assigned to the ids in increasing order.
 
+        Parameters
+        ----------
+        users
+            (n,): ids of the users.
+        items
+            (n,): ids of the items.
+        values
+            (n,): the ratings.
+
         Examples
         --------
         >>> ratings = Ratings.from_ids([7, 3, 7], [10, 10, 20], [5.0, 3.0, 4.0])
@@ -120,7 +129,15 @@ class Ratings:
         return self._part(order[:size]), self._part(order[size:])
 
     def sample(self, share: float, generator: np.random.Generator) -> Ratings:
-        """Return the first part of `split`."""
+        """Return the first part of `split`.
+
+        Parameters
+        ----------
+        share
+            Share of the ratings, from 0 to 1.
+        generator
+            Source of randomness.
+        """
         return self.split(share, generator)[0]
 
     def _part(self, rows: Codes) -> Ratings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rolin.environments.base import Block, Environment
+from rolin.environments.base import Environment, Rounds
 from rolin.environments.clicks import Clicks
 from rolin.environments.drifting import Drifting
 from rolin.environments.movielens import (
@@ -14,12 +14,12 @@ from rolin.environments.movielens import (
 from rolin.environments.synthetic import Synthetic
 
 __all__ = [
-    "Block",
     "Clicks",
     "Drifting",
     "Environment",
     "MovieLens",
     "Noise",
+    "Rounds",
     "Synthetic",
     "movielens_environments",
     "movielens_noise",

@@ -1,8 +1,8 @@
-"""The interface of environments: they simulate rounds, one block of rounds at a time.
+"""The interface of environments: they simulate rounds, several at a time.
 
-An environment is a family of bandit problems. `play` draws one problem and yields its rounds in
-blocks. Blocks make drawing cheap, and memory does not grow with the number of rounds. A policy
-sees the contexts and the reward of the arm that it pulls; the mean rewards only measure regret.
+An environment is a family of bandit problems. `play` draws one problem and yields its rounds, several
+at a time. This makes drawing cheap, and memory does not grow with the number of rounds. A policy sees
+the contexts and the reward of the arm that it pulls; the mean rewards only measure regret.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "Block", "Environment", "block_sizes"]
+from rolin._support.checks import number_of
+from rolin.errors import ParameterError
+from rolin.model.scales import Scales
+
+__all__ = ["ROUNDS_AT_ONCE", "Environment", "Rounds", "check_scales", "split_rounds"]
 
 Floats = NDArray[np.float64]
 
-BLOCK = 64
-"""Rounds in a block: enough to make drawing cheap, few enough to stay in the processor's cache."""
+ROUNDS_AT_ONCE = 64
+"""Rounds that are drawn at once: enough to make drawing cheap, few enough to stay in the processor's cache."""
 
 
-class Block(NamedTuple):
+class Rounds(NamedTuple):
     """Consecutive rounds of one problem."""
 
     contexts: Floats
@@ -44,8 +48,8 @@ class Environment(Protocol):
     def n_features(self) -> int:
         """Number d of features of an arm."""
 
-    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:
-        """Draw one problem and yield its rounds in blocks.
+    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Rounds]:
+        """Draw one problem and yield its rounds, several at a time.
 
         All randomness comes from the generator: equal generators give the same problem, whose
         first rounds do not depend on the number of rounds.
@@ -59,7 +63,20 @@ class Environment(Protocol):
         """
 
 
-def block_sizes(rounds: int) -> Iterator[int]:
-    """Yield the sizes of the blocks that rounds are split into; only the last may be smaller."""
-    for start in range(0, rounds, BLOCK):
-        yield min(BLOCK, rounds - start)
+def split_rounds(rounds: int) -> Iterator[int]:
+    """Yield how many rounds to draw at once, until all are drawn; only the last number may be smaller."""
+    for start in range(0, rounds, ROUNDS_AT_ONCE):
+        yield min(ROUNDS_AT_ONCE, rounds - start)
+
+
+def check_scales(**scales: float) -> None:
+    """Reject standard deviations that are not those of a model; an environment has one number for each.
+
+    Parameters
+    ----------
+    scales
+        `noise_std`, `arm_std` or `coef_std`, by name.
+    """
+    for name, value in scales.items():
+        number_of(name, value, ParameterError)  # a model also accepts a list of them
+    Scales(**scales)

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rolin._support.checks import count_of, number_of
-from rolin.environments.base import BLOCK, Block, block_sizes
+from rolin.environments.base import ROUNDS_AT_ONCE, Rounds, check_scales, split_rounds
 from rolin.errors import ParameterError
-from rolin.model.scales import Scales
 
 __all__ = ["Clicks"]
 
@@ -51,8 +50,7 @@ class Clicks:
         """Check the options."""
         count_of("n_arms", self.n_arms, least=1)
         count_of("n_features", self.n_features)
-        number_of("coef_std", self.coef_std, ParameterError)  # Scales accepts a list, too
-        Scales(arm_std=self.arm_std, coef_std=self.coef_std)
+        check_scales(arm_std=self.arm_std, coef_std=self.coef_std)
         if not 0.0 < number_of("click_rate", self.click_rate, ParameterError) < 1.0:
             raise ParameterError(
                 f"click_rate={self.click_rate!r}, expected a number between 0 and 1"
@@ -63,14 +61,14 @@ class Clicks:
         """Logit of the click rate."""
         return math.log(self.click_rate / (1.0 - self.click_rate))
 
-    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:
-        """Draw one problem and yield its rounds in blocks."""
+    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Rounds]:
+        """Draw one problem and yield its rounds, several at a time."""
         theta = self.coef_std * generator.standard_normal(self.n_features)
         effects = self.level + self.arm_std * generator.standard_normal(self.n_arms)
-        for n in block_sizes(rounds):
-            contexts = generator.uniform(-1.0, 1.0, (BLOCK, self.n_arms, self.n_features))
+        for n in split_rounds(rounds):
+            contexts = generator.uniform(-1.0, 1.0, (ROUNDS_AT_ONCE, self.n_arms, self.n_features))
             with np.errstate(over="ignore"):  # 1/∞ is 0, the correct limit
                 means = 1.0 / (1.0 + np.exp(-(contexts @ theta + effects)))
             # One random number per round for all arms, so that all policies have the same luck.
-            clicks = (generator.random((BLOCK, 1)) < means).astype(np.float64)
-            yield Block(contexts[:n], means[:n], clicks[:n])
+            clicks = (generator.random((ROUNDS_AT_ONCE, 1)) < means).astype(np.float64)
+            yield Rounds(contexts[:n], means[:n], clicks[:n])

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rolin._support.checks import count_of, number_of
-from rolin.environments.base import BLOCK, Block, block_sizes
+from rolin.environments.base import ROUNDS_AT_ONCE, Rounds, check_scales, split_rounds
 from rolin.errors import ParameterError
-from rolin.model.scales import Scales
 
 __all__ = ["Drifting"]
 
@@ -57,23 +56,26 @@ class Drifting:
         """Check the options."""
         count_of("n_arms", self.n_arms, least=1)
         count_of("n_features", self.n_features)
-        number_of("coef_std", self.coef_std, ParameterError)  # Scales accepts a list, too
-        Scales(arm_std=self.arm_std, coef_std=self.coef_std, noise_std=self.noise_std)
+        check_scales(arm_std=self.arm_std, coef_std=self.coef_std, noise_std=self.noise_std)
         if not 0.0 < number_of("half_life", self.half_life, ParameterError) < math.inf:
             raise ParameterError(f"half_life={self.half_life!r}, expected a positive number")
 
-    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:
-        """Draw one problem and yield its rounds in blocks."""
+    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Rounds]:
+        """Draw one problem and yield its rounds, several at a time."""
         d = self.n_features
         std = np.concatenate([np.full(d, self.coef_std), np.full(self.n_arms, self.arm_std)])
         decay = 2.0 ** (-1.0 / self.half_life)
         now = std * generator.standard_normal(d + self.n_arms)
-        for n in block_sizes(rounds):
-            contexts = generator.uniform(-1.0, 1.0, (BLOCK, self.n_arms, d))
-            moves = math.sqrt(1.0 - decay**2) * std * generator.standard_normal((BLOCK, len(std)))
+        for n in split_rounds(rounds):
+            contexts = generator.uniform(-1.0, 1.0, (ROUNDS_AT_ONCE, self.n_arms, d))
+            moves = (
+                math.sqrt(1.0 - decay**2)
+                * std
+                * generator.standard_normal((ROUNDS_AT_ONCE, len(std)))
+            )
             path = np.empty_like(moves)
-            for b in range(BLOCK):
+            for b in range(ROUNDS_AT_ONCE):
                 path[b] = now = decay * now + moves[b]
             means = np.einsum("bkd,bd->bk", contexts, path[:, :d]) + path[:, d:]
-            noise = self.noise_std * generator.standard_normal((BLOCK, 1))
-            yield Block(contexts[:n], means[:n], (means + noise)[:n])
+            noise = self.noise_std * generator.standard_normal((ROUNDS_AT_ONCE, 1))
+            yield Rounds(contexts[:n], means[:n], (means + noise)[:n])

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from rolin._support.checks import as_floats, count_of, first_not_finite
 from rolin.datasets.factorization import factorize
 from rolin.datasets.ratings import Ratings
-from rolin.environments.base import Block, block_sizes
+from rolin.environments.base import Rounds, check_scales, split_rounds
 from rolin.errors import InputError, ParameterError, ShapeError
-from rolin.model.scales import Scales
 
 __all__ = ["MovieLens", "Noise", "movielens_environments", "movielens_noise"]
 
@@ -77,7 +76,7 @@ class MovieLens:
             raise ShapeError(
                 f"features has shape {self.features.shape}, expected ({len(self.movies)}, d)"
             )
-        Scales(noise_std=self.noise_std)
+        check_scales(noise_std=self.noise_std)
         count_of("n_arms", self.n_arms, least=1)
         for name, size in (("known_users", len(self.users)), ("known_movies", len(self.movies))):
             object.__setattr__(self, name, _rows_of(name, getattr(self, name), size))
@@ -101,7 +100,23 @@ class MovieLens:
         noise_std: float = 0.759,
         seed: int = 0,
     ) -> MovieLens:
-        """Return the environment for one share; `movielens_environments` returns those for several."""
+        """Return the environment for one share; `movielens_environments` returns those for several.
+
+        Parameters
+        ----------
+        ratings
+            The ratings, such as those of MovieLens 1M.
+        share
+            Share of the training half from which the features are estimated.
+        rank, ridge, weighted, center
+            As for `factorize`.
+        n_arms
+            Number K of movies in a problem.
+        noise_std
+            Standard deviation of a rating around its mean.
+        seed
+            Seed of the halves, the sample and the factorizations.
+        """
         return movielens_environments(
             ratings,
             [share],
@@ -129,18 +144,18 @@ class MovieLens:
             f"digest={digest.hexdigest()})"
         )
 
-    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:
+    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Rounds]:
         """Draw a user and movies, and yield rounds with them in blocks."""
         user = generator.choice(self.known_users)
         arms = generator.choice(self.known_movies, self.n_arms, replace=False)
         contexts = means = np.empty(0)
-        for n in block_sizes(rounds):
+        for n in split_rounds(rounds):
             if not len(contexts):  # the first block is the largest: reuse it for the others
                 contexts = np.repeat(self.features[arms][None], n, axis=0)
                 means = np.repeat((self.movies[arms] @ self.users[user])[None], n, axis=0)
             noise = self.noise_std * generator.standard_normal(n)
             # One noise per round for all arms, so that all policies have the same luck.
-            yield Block(contexts[:n], means[:n], means[:n] + noise[:, None])
+            yield Rounds(contexts[:n], means[:n], means[:n] + noise[:, None])
 
 
 class Noise(NamedTuple):

@@ -9,9 +9,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from rolin._support.checks import count_of
-from rolin.environments.base import BLOCK, Block, block_sizes
+from rolin.environments.base import ROUNDS_AT_ONCE, Rounds, check_scales, split_rounds
 from rolin.errors import ParameterError
-from rolin.model.scales import Scales
 from rolin.model.theory import bayes_regret_bound
 
 __all__ = ["Synthetic"]
@@ -58,34 +57,41 @@ class Synthetic:
         """Check the options."""
         count_of("n_arms", self.n_arms, least=1)
         count_of("n_features", self.n_features)
-        Scales(arm_std=self.arm_std, coef_std=self.coef_std, noise_std=self.noise_std)
+        check_scales(arm_std=self.arm_std, coef_std=self.coef_std, noise_std=self.noise_std)
         if self.contexts not in get_args(Contexts):
             raise ParameterError(
                 f"contexts={self.contexts!r}, expected one of {get_args(Contexts)}"
             )
 
-    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Block]:
-        """Draw one problem and yield its rounds in blocks."""
+    def play(self, rounds: int, generator: np.random.Generator) -> Iterator[Rounds]:
+        """Draw one problem and yield its rounds, several at a time."""
         theta = self.coef_std * generator.standard_normal(self.n_features)
         effects = self.arm_std * generator.standard_normal(self.n_arms)
         shape = (self.n_arms, self.n_features)
         fixed = None
         if self.contexts == "fixed":
-            fixed = np.repeat(generator.uniform(-1.0, 1.0, (1, *shape)), BLOCK, axis=0)
-        for n in block_sizes(rounds):
+            fixed = np.repeat(generator.uniform(-1.0, 1.0, (1, *shape)), ROUNDS_AT_ONCE, axis=0)
+        for n in split_rounds(rounds):
             if fixed is None:
-                contexts = generator.random((BLOCK, *shape))  # takes half the time of `uniform`
+                # This takes half the time of `uniform`.
+                contexts = generator.random((ROUNDS_AT_ONCE, *shape))
                 contexts *= 2.0
                 contexts -= 1.0
             else:
                 contexts = fixed
             means = contexts @ theta + effects
-            noise = self.noise_std * generator.standard_normal(BLOCK)
+            noise = self.noise_std * generator.standard_normal(ROUNDS_AT_ONCE)
             # One noise per round for all arms, so that all policies have the same luck.
-            yield Block(contexts[:n], means[:n], (means + noise[:, None])[:n])
+            yield Rounds(contexts[:n], means[:n], (means + noise[:, None])[:n])
 
     def regret_bound(self, rounds: int) -> float:
-        """Return the regret bound of Theorem 1, which holds for policies that know the three scales."""
+        """Return the regret bound of Theorem 1, which holds for policies that know the three scales.
+
+        Parameters
+        ----------
+        rounds
+            Number of rounds.
+        """
         return bayes_regret_bound(
             rounds=rounds,
             n_arms=self.n_arms,

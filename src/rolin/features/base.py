@@ -17,9 +17,9 @@ from rolin._support.arms import Name, index_names
 from rolin._support.checks import as_floats, as_names
 from rolin._support.files import write_bytes
 from rolin.errors import InputError, ParameterError, ShapeError
-from rolin.features.tables import is_table, row_of, rows_of
+from rolin.features.tables import is_table, read_row, rows_of
 
-__all__ = ["ARM", "FORMAT", "BaseFeatureMap", "Label", "Part", "arm_labels", "read_arms"]
+__all__ = ["ARM", "FORMAT", "BaseFeatureMap", "Label", "Part", "arm_labels", "read_arm_rows"]
 
 Floats = NDArray[np.float64]
 Label = Callable[[int], str]
@@ -36,8 +36,8 @@ class Part(NamedTuple):
 
     name: str
     """Name of the feature."""
-    column: int
-    """Column of the vector that the term is added to."""
+    feature_index: int
+    """Index, in the vector, of the number that the term is added to."""
     value: float
     """Value of the term."""
 
@@ -121,8 +121,8 @@ class BaseFeatureMap(ABC):
             The names of the arms, if `arms` is a list or a table. The default is the index of a pandas frame,
             unless it only numbers the rows, and otherwise 0 … K - 1.
         """
-        rows, found = read_arms(arms, names)
-        return self.encode(rows, row_of("the situation", situation), found)
+        rows, found = read_arm_rows(arms, names)
+        return self.encode(rows, read_row("the situation", situation), found)
 
     def transform(
         self, arms: Any, situations: Any = None, *, names: Iterable[Name] | None = None
@@ -138,8 +138,8 @@ class BaseFeatureMap(ABC):
         names
             The names of the n arms.
         """
-        rows, found = read_arms(arms, names)
-        shared = [{}] * len(rows) if situations is None else read_arms(situations, None)[0]
+        rows, found = read_arm_rows(arms, names)
+        shared = [{}] * len(rows) if situations is None else read_arm_rows(situations, None)[0]
         if len(shared) != len(rows):
             raise ShapeError(
                 f"there are {len(shared)} situations and {len(rows)} arms, expected the same number of both"
@@ -170,11 +170,23 @@ class BaseFeatureMap(ABC):
         return json.dumps(body, allow_nan=False)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the map to a JSON file, atomically; [`features.load`][rolin.features.load] reads it."""
+        """Write the map to a JSON file, atomically; [`features.load`][rolin.features.load] reads it.
+
+        Parameters
+        ----------
+        path
+            The file.
+        """
         write_bytes(path, f"{self.to_json()}\n".encode())
 
     def named(self, context: Any) -> dict[str, float]:
-        """Return the features of a (d,) context that are not zero, by name."""
+        """Return the features of a (d,) context that are not zero, by name.
+
+        Parameters
+        ----------
+        context
+            The (d,) context.
+        """
         x = as_floats("context", context)
         if x.shape != (self.n_features,):
             raise ShapeError(
@@ -194,7 +206,7 @@ class BaseFeatureMap(ABC):
         return self
 
 
-def read_arms(
+def read_arm_rows(
     given: Any, names: Iterable[Name] | None
 ) -> tuple[list[dict[str, Any]], Sequence[Name]]:
     """Return the fields of the arms, one dict per arm, and their names; see `BaseFeatureMap.contexts`."""
@@ -213,7 +225,7 @@ def read_arms(
         found: Sequence[Name] = list(given)
         rows = list(given.values())
         if not {dict}.issuperset(map(type, rows)):
-            rows = [row_of(f"arm {name!r}", row) for name, row in given.items()]
+            rows = [read_row(f"arm {name!r}", row) for name, row in given.items()]
         return rows, found
     if given is None and names is not None:  # arms without fields
         found = as_names(names)
@@ -242,9 +254,9 @@ def _row_of_list(i: int, row: Any) -> dict[str, Any]:
     if isinstance(row, str) and not row.lstrip().startswith("{"):
         raise InputError(
             f"arm {i} is the text {row!r}, expected its fields: a mapping from name to value, or a JSON object; to "
-            "offer arms without fields, give None and the names of the arms"
+            "offer arms without fields, pass contexts=None and arms=[…]"
         )
-    return row_of(f"arm {i}", row)
+    return read_row(f"arm {i}", row)
 
 
 def arm_labels(arms: Sequence[Name]) -> Label:

@@ -21,11 +21,11 @@ __all__ = ["Crossing"]
 Floats = NDArray[np.float64]
 INTERCEPT = "intercept"
 _MAX_FEATURES = 100_000
-_MAX_PRODUCTS = 50_000_000  # entries of the table of columns
+_MAX_PRODUCTS = 50_000_000  # entries of the table of feature indices
 
 
 class Crossing:
-    """The products of the columns of a situation with those of an arm that make up a vector.
+    """The products of the features of a situation with those of an arm that make up a vector.
 
     Column 0 of each side is the constant 1. Products with it are the features of the other side, and 1 × 1 is the
     intercept.
@@ -43,10 +43,10 @@ class Crossing:
     def __init__(self, situation: SideEncoder, arm: SideEncoder, terms: Iterable[Term]) -> None:
         self._situation, self._arm = situation, arm
         pairs = [
-            (situation.columns_of(s) if s else range(1), arm.columns_of(a) if a else range(1))
+            (situation.indices_of(s) if s else range(1), arm.indices_of(a) if a else range(1))
             for s, a in terms
         ]
-        size = sum(len(rows) * len(columns) for rows, columns in pairs)
+        size = sum(len(left) * len(right) for left, right in pairs)
         if size > _MAX_FEATURES or situation.width * arm.width > _MAX_PRODUCTS:
             raise ParameterError(
                 f"the map would have {size} features, from {situation.width - 1} of the situation and "
@@ -55,11 +55,11 @@ class Crossing:
             )
         table = np.full((situation.width, arm.width), -1, dtype=np.int32)
         start = 0
-        for rows, columns in pairs:
-            block = np.arange(start, start + len(rows) * len(columns), dtype=np.int32)
-            table[np.ix_(rows, columns)] = block.reshape(len(rows), len(columns))
+        for left, right in pairs:
+            block = np.arange(start, start + len(left) * len(right), dtype=np.int32)
+            table[np.ix_(left, right)] = block.reshape(len(left), len(right))
             start += block.size
-        self._columns = table  # the column of each product, -1 for none
+        self._indices = table  # the feature index of each product, -1 for none
         self.n_features = start
         """Number d of features of a vector."""
 
@@ -74,22 +74,22 @@ class Crossing:
             The n encoded arms.
         """
         out = np.zeros((len(right.indices), self.n_features))
-        kernels.cross(*left, *right, self._columns, out)
+        kernels.cross(*left, *right, self._indices, out)
         return out
 
     def sparse(self, left: SparseRows, right: SparseRows) -> csr_array:
         """Return the same vectors as a sparse matrix of SciPy."""
         from scipy.sparse import csr_array  # imported only when needed: the import takes 0.1 s
 
-        ends = kernels.count_crossed(*left, *right, self._columns)
-        columns, values = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1])
-        kernels.cross_sparse(*left, *right, self._columns, ends, columns, values)
-        found = csr_array((values, columns, ends), shape=(len(right.indices), self.n_features))
+        ends = kernels.count_crossed(*left, *right, self._indices)
+        indices, values = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1])
+        kernels.cross_sparse(*left, *right, self._indices, ends, indices, values)
+        found = csr_array((values, indices, ends), shape=(len(right.indices), self.n_features))
         found.sort_indices()
         return found
 
     def arm_coefficients(self, coef: Floats, left: SparseRows) -> Floats:
-        """Return the (1 + p,) coefficients of the arm's constant and its p columns in one situation.
+        """Return the (1 + p,) coefficients of the arm's constant and its p features in one situation.
 
         Parameters
         ----------
@@ -98,8 +98,8 @@ class Crossing:
         left
             The encoded situation.
         """
-        columns = self._columns[left.indices[0]]  # (m, 1 + p)
-        found: Floats = left.values[0] @ np.where(columns >= 0, coef[columns], 0.0)
+        indices = self._indices[left.indices[0]]  # (m, 1 + p)
+        found: Floats = left.values[0] @ np.where(indices >= 0, coef[indices], 0.0)
         return found
 
     def from_arm_vectors(self, arm_vectors: Floats, left: SparseRows) -> Floats:
@@ -114,10 +114,10 @@ class Crossing:
         """
         own = np.column_stack([np.ones(len(arm_vectors)), arm_vectors])
         out = np.zeros((len(own), self.n_features))
-        entries = zip(self._columns[left.indices[0]], left.values[0].tolist(), strict=True)
-        for columns, value in entries:
-            used = columns >= 0
-            out[:, columns[used]] += value * own[:, used]
+        entries = zip(self._indices[left.indices[0]], left.values[0].tolist(), strict=True)
+        for indices, value in entries:
+            used = indices >= 0
+            out[:, indices[used]] += value * own[:, used]
         return out
 
     def names(self) -> tuple[str, ...]:
@@ -125,9 +125,9 @@ class Crossing:
         left, right = self._situation.names, self._arm.names
         both = set(left) & set(right)
         found = [""] * self.n_features
-        for s, a in np.argwhere(self._columns >= 0).tolist():
+        for s, a in np.argwhere(self._indices >= 0).tolist():
             own = left[s] if left[s] not in both else f"situation.{left[s]}"
             their = right[a] if right[a] not in both else f"arm.{right[a]}"
             parts = [own] * bool(s) + [their] * bool(a)
-            found[self._columns[s, a]] = " × ".join(parts) or INTERCEPT
+            found[self._indices[s, a]] = " × ".join(parts) or INTERCEPT
         return tuple(found)

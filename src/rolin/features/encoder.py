@@ -34,13 +34,13 @@ __all__ = ["SideEncoder", "SparseRows"]
 
 Floats = NDArray[np.float64]
 _NUMBER_TYPES = {float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_}
-_MAX_CACHED = 1 << 16  # texts of a hashed field whose columns are cached
+_MAX_CACHED = 1 << 16  # texts of a hashed field whose feature indices are cached
 
 
 class SparseRows(NamedTuple):
-    """n rows without their zeros: the columns of the entries and their values.
+    """n rows without their zeros: the feature indices of the entries and their values.
 
-    The first entry of each row is the constant 1 in column 0. Unused entries have the value 0.
+    The first entry of each row is the constant 1, with index 0. Unused entries have the value 0.
     """
 
     indices: Indices  # (n, m)
@@ -72,9 +72,9 @@ class SideEncoder:
         used = {name: field for name, field in self.fields.items() if field.width}
         ends = np.cumsum([1, *(field.width for field in used.values())]).tolist()
         self.offset: dict[str, int] = dict(zip(used, ends, strict=False))
-        """The first column of each field that is used; column 0 is the constant."""
+        """The first feature index of each field that is used; 0 is that of the constant."""
         self.width: int = ends[-1]
-        """Number of columns, the constant included."""
+        """Number of features, the constant included."""
         self._known = set(self.fields)
         self._flat = not any("." in name for name in self.fields)
         # Order of the entries in a row: the constant, all numbers, other fields with one entry, tags.
@@ -89,27 +89,29 @@ class SideEncoder:
         flat = len(numbers) > 1 and not any("." in n for n in numbers)
         self._get_numbers = itemgetter(*numbers) if flat else None
         first = [0, *(self.offset[n] for n in [*numbers, *self._single])]
-        self._first_columns = np.array(first, dtype=np.int32)
-        self._text_columns: dict[str, dict[str, int]] = {
-            n: {text: self.offset[n] + c for text, c in f.listed_columns().items()}
+        self._first_indices = np.array(first, dtype=np.int32)
+        self._text_indices: dict[str, dict[str, int]] = {
+            n: {text: self.offset[n] + c for text, c in f.listed_indices().items()}
             for n, f in used.items()
             if isinstance(f, (Category, Tags))
         }
 
     @cached_property
     def names(self) -> list[str]:
-        """Names of the columns; the constant has the empty name."""
+        """Names of the features; the constant has the empty name."""
         own = [self.fields[name].names(name) for name in self.offset]
-        found = ["", *(name for names in own for name in names)]
-        if len(set(found)) < len(found):
-            twice = next(name for name, n in Counter(found).items() if n > 1)
+        return ["", *(name for names in own for name in names)]
+
+    def check_names(self) -> None:
+        """Reject fields of which two features would have the same name."""
+        if len(set(self.names)) < len(self.names):
+            twice = next(name for name, n in Counter(self.names).items() if n > 1)
             raise ParameterError(
                 f"two features of the {self.side} would be called {twice!r}: rename a field"
             )
-        return found
 
-    def columns_of(self, name: str) -> range:
-        """Return the columns of a field; an ignored field has none."""
+    def indices_of(self, name: str) -> range:
+        """Return the feature indices of a field; an ignored field has none."""
         first = self.offset.get(name, 0)
         return range(first, first + self.fields[name].width)
 
@@ -131,11 +133,11 @@ class SideEncoder:
         """
         if len(rows) == 1 and self._simple and (row := self._encode_simple(rows[0])) is not None:
             return row
-        n, width, q = len(rows), len(self._first_columns), len(self._numbers)
+        n, width, q = len(rows), len(self._first_indices), len(self._numbers)
         indices, values = np.empty((n, width), dtype=np.int32), np.ones((n, width))
         if not n:
             return SparseRows(indices, values)
-        indices[:] = self._first_columns
+        indices[:] = self._first_indices
         if q and not self._scale_numbers(rows, label, values[:, 1 : 1 + q]):
             for entry, name in enumerate(self._numbers, start=1):
                 column = PythonColumn(self._values_of(name, rows, label, arms))
@@ -145,7 +147,7 @@ class SideEncoder:
             each = self._values_of(name, rows, label, arms)
             try:
                 if isinstance(field, Category):
-                    indices[:, entry] = self._columns_of_texts(name, field, each)
+                    indices[:, entry] = self._indices_of_texts(name, field, each)
                     continue
                 if isinstance(field, Boolean):
                     values[:, entry] = [
@@ -170,11 +172,11 @@ class SideEncoder:
         for name in self._order:
             value: Any = row.get(name)
             field = self.fields[name]
-            kind, column = value.__class__, self.offset[name]
+            kind, index = value.__class__, self.offset[name]
             if kind is str and isinstance(field, Category):
-                column = self._text_columns[name].get(value, 0)
+                index = self._text_indices[name].get(value, 0)
                 value = 1.0
-                if not column:
+                if not index:
                     return None
             elif kind is bool and isinstance(field, Boolean):
                 value = 1.0 if value else 0.0
@@ -187,7 +189,7 @@ class SideEncoder:
                     return None
             else:
                 return None
-            indices.append(column)
+            indices.append(index)
             values.append(value)
         return SparseRows(np.array([indices], dtype=np.int32), np.array([values]))
 
@@ -224,27 +226,27 @@ class SideEncoder:
             return False
         return kernels.scale(raw, self._center, self._scale, MAX_NUMBER, out)
 
-    def _columns_of_texts(
+    def _indices_of_texts(
         self, name: str, field: Category | Tags, values: Iterable[Any]
     ) -> list[int]:
-        """Return the columns of categories or tags; raise if a value is missing or wrong."""
-        columns = self._text_columns[name]
+        """Return the feature indices of categories or tags; raise if a value is missing or wrong."""
+        known = self._text_indices[name]
         try:
-            return [columns[value] for value in values]  # mostly, all are known texts
+            return [known[value] for value in values]  # mostly, all are known texts
         except KeyError:
             pass
-        unseen = self.offset[name] + len(columns)  # if values are listed
+        unseen = self.offset[name] + len(known)  # if values are listed
         found = []
         for value in values:
             text = value if value.__class__ is str else read_text(0, value)
-            column = columns.get(text)
-            if column is None:
-                column = unseen
+            index = known.get(text)
+            if index is None:
+                index = unseen
                 if field.size is not None:
-                    column = self.offset[name] + field.column(text)
-                    if len(columns) < _MAX_CACHED and len(text) <= MAX_CACHED_LENGTH:
-                        columns[text] = column
-            found.append(column)
+                    index = self.offset[name] + field.feature_index(text)
+                    if len(known) < _MAX_CACHED and len(text) <= MAX_CACHED_LENGTH:
+                        known[text] = index
+            found.append(index)
         return found
 
     def _encode_tags(
@@ -253,13 +255,13 @@ class SideEncoder:
         if any(tags.__class__ is not list for tags in lists):
             return self._encode_column(name, PythonColumn(lists), label)
         try:
-            columns = [sorted(set(self._columns_of_texts(name, field, tags))) for tags in lists]
+            each = [sorted(set(self._indices_of_texts(name, field, tags))) for tags in lists]
         except (BadValue, TypeError, ValueError):
             return self._encode_column(name, PythonColumn(lists), label)
-        m = max(map(len, columns), default=0)
-        indices = np.zeros((len(columns), m), dtype=np.int32)
-        values = np.zeros((len(columns), m))
-        for k, found in enumerate(columns):
+        m = max(map(len, each), default=0)
+        indices = np.zeros((len(each), m), dtype=np.int32)
+        values = np.zeros((len(each), m))
+        for k, found in enumerate(each):
             indices[k, : len(found)] = found
             values[k, : len(found)] = 1.0
         return indices, values

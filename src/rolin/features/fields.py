@@ -1,8 +1,8 @@
 """The kinds of fields: how a value becomes numbers, and how these numbers are named.
 
-A field owns a fixed number of columns of the vector. A single value is not zero in only a few of them, mostly in
-one. Values are therefore encoded sparsely, as pairs of a column and a number. Crossing two fields multiplies such
-pairs, not whole columns.
+A field owns a fixed number of features, which are numbers of the vector. A single value is not zero in only a few of
+them, mostly in one. Values are therefore encoded sparsely, as pairs of a feature index and a number. Crossing two fields
+multiplies such pairs, not all features.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int32]
-"""Indices of columns."""
+"""Feature indices."""
 MAX_NUMBER = 1e24
 """Largest absolute value of a scaled number; a model can still learn from the product of two such numbers."""
-_MAX_COLUMNS = 100_000  # of one field
+_MAX_FEATURES = 100_000  # of one field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Field(ABC):
     """Base class of all kinds of fields."""
 
     missing: bool = False
-    """Whether a missing value has a column of its own."""
+    """Whether a missing value has a feature of its own."""
     kind: ClassVar[str]
     """Name of the kind in JSON."""
     json_names: ClassVar[dict[str, str]] = {}
@@ -60,11 +60,11 @@ class Field(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """Number of columns."""
+        """Number of features."""
 
     @abstractmethod
     def names(self, field: str) -> list[str]:
-        """Return the names of the columns.
+        """Return the names of the features.
 
         Parameters
         ----------
@@ -74,9 +74,9 @@ class Field(ABC):
 
     @abstractmethod
     def encode(self, column: Column) -> tuple[Indices, Floats]:
-        """Return the columns and numbers of n values, both (n, m).
+        """Return the feature indices and the numbers of n values, both (n, m).
 
-        m is the largest number of columns that one value takes. Unused entries have the number 0.
+        m is the largest number of features that one value takes. Unused entries have the number 0.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Field(ABC):
 
     def summary(self) -> str:
         """Return the options in a few words."""
-        return "missing has a column" if self.missing else ""
+        return "missing has a feature" if self.missing else ""
 
     def _missing_name(self, field: str) -> list[str]:
         return [f"{field} is missing"] if self.missing else []
@@ -126,7 +126,7 @@ class Number(Field):
     scale
         The distance from the center that is encoded as 1.
     missing
-        Whether a missing value has a column of its own.
+        Whether a missing value has a feature of its own.
     """
 
     standardize: bool = False
@@ -153,11 +153,11 @@ class Number(Field):
 
     @property
     def width(self) -> int:
-        """Number of columns."""
+        """Number of features."""
         return 1 + self.missing
 
     def names(self, field: str) -> list[str]:
-        """Return the names of the columns."""
+        """Return the names of the features."""
         return [field, *self._missing_name(field)]
 
     def summary(self) -> str:
@@ -166,7 +166,7 @@ class Number(Field):
         return ", ".join(filter(None, [units, super().summary()]))
 
     def encode(self, column: Column) -> tuple[Indices, Floats]:
-        """Return (n, 1) columns and numbers."""
+        """Return (n, 1) feature indices and numbers."""
         values, missing = column.numbers()
         scaled = self.scaled(values)
         scaled[missing] = 0.0
@@ -190,22 +190,22 @@ class Boolean(Field):
     Parameters
     ----------
     missing
-        Whether a missing value has a column of its own.
+        Whether a missing value has a feature of its own.
     """
 
     kind: ClassVar[str] = "boolean"
 
     @property
     def width(self) -> int:
-        """Number of columns."""
+        """Number of features."""
         return 1 + self.missing
 
     def names(self, field: str) -> list[str]:
-        """Return the names of the columns."""
+        """Return the names of the features."""
         return [field, *self._missing_name(field)]
 
     def encode(self, column: Column) -> tuple[Indices, Floats]:
-        """Return (n, 1) columns and numbers."""
+        """Return (n, 1) feature indices and numbers."""
         distinct, codes = column.codes(read_boolean)
         value = np.array([*distinct, self.missing], dtype=np.float64)[codes]
         return ((codes < 0) & self.missing).astype(np.int32)[:, None], value[:, None]
@@ -229,7 +229,7 @@ class _TextField(Field):
         if self.values is not None:
             object.__setattr__(self, "values", _as_texts(self.values))
         if self.size is not None:
-            size = count_of("size", self.size, least=1, most=_MAX_COLUMNS)
+            size = count_of("size", self.size, least=1, most=_MAX_FEATURES)
             object.__setattr__(self, "size", size)
 
     @property
@@ -239,12 +239,12 @@ class _TextField(Field):
 
     @property
     def width(self) -> int:
-        """Number of columns: one per value and one for unseen values, or `size`; and one for missing values."""
+        """Number of features: one per value and one for unseen values, or `size`; and one for missing values."""
         known = self.size if self.size is not None else len(self.values or ()) + 1
         return known + self.missing
 
     def names(self, field: str) -> list[str]:
-        """Return the names of the columns."""
+        """Return the names of the features."""
         if self.size is not None:
             known = [f"{field}#{i}" for i in range(self.size)]
         else:
@@ -259,49 +259,49 @@ class _TextField(Field):
         )
         return ", ".join(filter(None, [known, super().summary()]))
 
-    def listed_columns(self) -> dict[str, int]:
-        """Return the column of each listed value."""
+    def listed_indices(self) -> dict[str, int]:
+        """Return the feature index, within the field, of each listed value."""
         return {value: i for i, value in enumerate(self.values or ())}
 
-    def column(self, value: str) -> int:
-        """Return the column of a text, listed or not."""
-        return int(self._columns([value])[0])
+    def feature_index(self, value: str) -> int:
+        """Return the feature index, within the field, of a text, listed or not."""
+        return int(self._indices([value])[0])
 
-    def _columns(self, texts: Iterable[str]) -> NDArray[np.int64]:
+    def _indices(self, texts: Iterable[str]) -> NDArray[np.int64]:
         if self.size is not None:
             found = [hash_text(text) % self.size for text in texts]
         else:
-            listed = self.listed_columns()
+            listed = self.listed_indices()
             found = [listed.get(text, len(listed)) for text in texts]
         return np.array(found, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Category(_TextField):
-    """One of several values. Each value has a column; all values that are not listed share one.
+    """One of several values. Each value has a feature; all values that are not listed share one.
 
     Numbers and booleans are converted to texts: 18, 18.0 and `"18"` are the same category. A missing value counts
-    as unseen, or has a column of its own with `missing=True`.
+    as unseen, or has a feature of its own with `missing=True`.
 
     Parameters
     ----------
     values
         The values; if left out, [`FeatureMap.infer`][rolin.FeatureMap.infer] takes them from a sample.
     size
-        Number of columns that values are hashed to, instead of a list of values.
+        Number of features that values are hashed to, instead of a list of values.
     missing
-        Whether a missing value has a column of its own.
+        Whether a missing value has a feature of its own.
     """
 
     kind: ClassVar[str] = "category"
 
     def encode(self, column: Column) -> tuple[Indices, Floats]:
-        """Return (n, 1) columns and numbers."""
+        """Return (n, 1) feature indices and numbers."""
         distinct, codes = column.codes(read_text)
-        # A missing value has the last column, which is that of unseen values unless `missing`.
-        # If values are hashed and not `missing`, it has no column: its number is 0.
+        # A missing value has the last feature, which is that of unseen values unless `missing`.
+        # If values are hashed and not `missing`, it has no feature: its number is 0.
         for_missing = self.width - 1 if self.missing or self.size is None else 0
-        indices = np.append(self._columns(distinct), for_missing)[codes].astype(np.int32)
+        indices = np.append(self._indices(distinct), for_missing)[codes].astype(np.int32)
         numbers = np.ones(len(codes))
         if self.size is not None and not self.missing:
             numbers[codes < 0] = 0.0
@@ -317,21 +317,21 @@ class Tags(_TextField):
     values
         The tags; if left out, [`FeatureMap.infer`][rolin.FeatureMap.infer] takes them from a sample.
     size
-        Number of columns that tags are hashed to, instead of a list of tags.
+        Number of features that tags are hashed to, instead of a list of tags.
     missing
-        Whether a missing list has a column of its own; an empty list is not missing.
+        Whether a missing list has a feature of its own; an empty list is not missing.
     """
 
     kind: ClassVar[str] = "tags"
 
     def encode(self, column: Column) -> tuple[Indices, Floats]:
-        """Return (n, m) columns and numbers, where m is the largest number of columns of one list."""
+        """Return (n, m) feature indices and numbers, where m is the largest number of features of one list."""
         distinct, codes, ends = column.lists(read_text)
         n = len(ends)
         row = np.repeat(np.arange(n), np.diff(ends, prepend=0))
-        index = np.append(self._columns(distinct), self.width - 1)[codes]
+        index = np.append(self._indices(distinct), self.width - 1)[codes]
         used = (codes >= 0) | self.missing
-        # Each column once per row, and sorted, so that the order of the tags does not matter.
+        # Each feature once per row, and sorted, so that the order of the tags does not matter.
         pairs = np.unique(row[used] * self.width + index[used])
         row, index = np.divmod(pairs, self.width)
         count = np.bincount(row, minlength=n)
@@ -402,8 +402,8 @@ def _as_texts(values: Any) -> tuple[str, ...]:
         raise ParameterError(
             f"values hold {twice!r} twice, after conversion to texts, expected each value once"
         )
-    if len(texts) >= _MAX_COLUMNS:
+    if len(texts) >= _MAX_FEATURES:
         raise ParameterError(
-            f"there are {len(texts)} values, expected fewer than {_MAX_COLUMNS}: hash them with size=…"
+            f"there are {len(texts)} values, expected fewer than {_MAX_FEATURES}: hash them with size=…"
         )
     return texts

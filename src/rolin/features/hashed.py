@@ -1,4 +1,4 @@
-"""Features without a declaration: all fields of a row are hashed to a fixed number of columns."""
+"""Features without a declaration: all fields of a row are hashed to a fixed number of features."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class HashedFeatures(BaseFeatureMap):
 
     A number becomes one feature, named after its field. A text becomes a feature of its own with the value 1, and
     so does each item of a list, and a boolean that is true. Other values, such as dates, are recorded but not used.
-    The hash of a feature gives its column and its sign (Weinberger et al. 2009). Two features may share a column;
-    that is rarer with a larger `size`. Numbers are not scaled: give numbers of about size 1.
+    The hash of a field or text gives its feature index and its sign (Weinberger et al. 2009). Two of them may share a
+    feature; that is rarer with a larger `size`. Numbers are not scaled: give numbers of about size 1.
 
     Parameters
     ----------
@@ -137,8 +137,8 @@ class HashedFeatures(BaseFeatureMap):
 
     def _part(self, name: str, h: int, value: float) -> Part:
         first = int(self._intercept)
-        column = first + (h >> 1) % (self.n_features - first)
-        return Part(name, column, value * (1 - 2 * (h & 1)))
+        index = first + (h >> 1) % (self.n_features - first)
+        return Part(name, index, value * (1 - 2 * (h & 1)))
 
     def __repr__(self) -> str:
         """Return the call that makes the map."""
@@ -226,5 +226,5 @@ _cached_token = lru_cache(maxsize=1 << 16)(_hash_token)
 
 
 def _arrays(tokens: Tokens) -> tuple[NDArray[np.uint64], Floats]:
-    hashes = np.array([token[0] for token in tokens], dtype=np.uint64)
-    return hashes, np.array([token[2] for token in tokens], dtype=np.float64)
+    hashes = np.array([hash for hash, _, _ in tokens], dtype=np.uint64)
+    return hashes, np.array([value for _, _, value in tokens], dtype=np.float64)

@@ -14,7 +14,7 @@ import numpy as np
 from rolin.errors import InputError
 from rolin.features.columns import LIST_TYPES, PythonColumn
 from rolin.features.fields import Boolean, Category, Field, Ignored, Number, Tags
-from rolin.features.tables import as_list, flatten, is_table, row_of, rows_of
+from rolin.features.tables import as_list, flatten, is_table, read_row, rows_of
 from rolin.features.values import BadValue, describe, is_missing, read_text
 
 __all__ = ["infer_fields"]
@@ -68,7 +68,7 @@ def _columns(side: str, sample: Any) -> dict[str, list[Any]]:
         rows = rows_of(sample)
     else:
         each = as_list(f"the sample of the {side}", sample)
-        rows = [row_of(f"row {i} of the sample", row) for i, row in enumerate(each)]
+        rows = [read_row(f"row {i} of the sample", row) for i, row in enumerate(each)]
     if not rows:
         raise InputError(f"the sample of the {side} is empty, expected at least one row")
     columns: dict[str, list[Any]] = {}

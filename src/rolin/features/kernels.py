@@ -34,11 +34,11 @@ def scale(
 
 @compiled(reorder=False)
 def cross(
-    left: Indices,  # (1 or n, ·): columns of the situation, 0 for its constant
+    left: Indices,  # (1 or n, ·): feature indices of the situation, 0 for its constant
     left_values: Floats,
-    right: Indices,  # (n, ·): columns of the arm, 0 for its constant
+    right: Indices,  # (n, ·): feature indices of the arm, 0 for its constant
     right_values: Floats,
-    columns: Indices,  # (left, right): the column of each product, -1 for none
+    indices: Indices,  # (left, right): the feature index of each product, -1 for none
     out: Floats,  # (n, d), zeros, written
 ) -> None:
     """Write the products of all entries of the situation with all entries of the arm."""
@@ -53,14 +53,14 @@ def cross(
             row = left[s, j]
             for i in range(m_right):
                 v = right_values[k, i]
-                column = columns[row, right[k, i]]
-                if column >= 0 and v != 0.0:
-                    out[k, column] = u * v
+                index = indices[row, right[k, i]]
+                if index >= 0 and v != 0.0:
+                    out[k, index] = u * v
 
 
 @compiled(reorder=False)
 def count_crossed(
-    left: Indices, left_values: Floats, right: Indices, right_values: Floats, columns: Indices
+    left: Indices, left_values: Floats, right: Indices, right_values: Floats, indices: Indices
 ) -> NDArray[np.int64]:
     """Return (n + 1,): where the non-zeros of each row begin and end, as in a CSR matrix."""
     n, shared = right.shape[0], left.shape[0] == 1
@@ -71,7 +71,7 @@ def count_crossed(
         for j in range(left.shape[1]):
             if left_values[s, j] != 0.0:
                 for i in range(right.shape[1]):
-                    if right_values[k, i] != 0.0 and columns[left[s, j], right[k, i]] >= 0:
+                    if right_values[k, i] != 0.0 and indices[left[s, j], right[k, i]] >= 0:
                         count += 1
         ends[k + 1] = ends[k] + count
     return ends
@@ -83,9 +83,9 @@ def cross_sparse(
     left_values: Floats,
     right: Indices,
     right_values: Floats,
-    columns: Indices,
+    indices: Indices,
     ends: NDArray[np.int64],
-    out_columns: Indices,  # (non-zeros,), written
+    out_indices: Indices,  # (non-zeros,), written
     out_values: Floats,  # (non-zeros,), written
 ) -> None:
     """Write the same products as `cross`, as the rows of a CSR matrix."""
@@ -98,9 +98,9 @@ def cross_sparse(
             if u != 0.0:
                 for i in range(right.shape[1]):
                     v = right_values[k, i]
-                    column = columns[left[s, j], right[k, i]]
-                    if column >= 0 and v != 0.0:
-                        out_columns[at] = column
+                    index = indices[left[s, j], right[k, i]]
+                    if index >= 0 and v != 0.0:
+                        out_indices[at] = index
                         out_values[at] = u * v
                         at += 1
 
@@ -125,12 +125,12 @@ def cross_hashed(
     right_values: Floats,
     ends: NDArray[np.int64],  # (K,): where the tokens of each arm end
     crossed: bool,
-    first: int,  # the first column that tokens are hashed to
+    first: int,  # the first feature index that tokens are hashed to
     out: Floats,  # (K, d), added to
 ) -> None:
-    """Add all tokens, and the products of tokens of situation and arm, to the columns of their hashes.
+    """Add all tokens, and the products of tokens of situation and arm, to the features of their hashes.
 
-    The lowest bit of a hash is the sign, so that tokens that share a column cancel on average
+    The lowest bit of a hash is the sign, so that tokens that share a feature cancel on average
     (Weinberger et al. 2009).
     """
     size = np.uint64(out.shape[1] - first)

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from rolin._support.arms import Name
 from rolin._support.checks import as_names, count_of
 from rolin.errors import InputError, ParameterError, ShapeError
-from rolin.features.base import ARM, BaseFeatureMap, Part, arm_labels, read_arms
+from rolin.features.base import ARM, BaseFeatureMap, Part, arm_labels, read_arm_rows
 from rolin.features.columns import PythonColumn
 from rolin.features.crossing import Crossing
 from rolin.features.encoder import SideEncoder, SparseRows
 from rolin.features.fields import Field, field_from_dict
 from rolin.features.inference import infer_fields
-from rolin.features.tables import Table, as_list, is_table, read_table, row_of
+from rolin.features.tables import Table, as_list, as_table, is_table, read_row
 from rolin.features.terms import Cross, Fields, Term, cross_pairs, flatten_fields, vector_terms
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ class FeatureMap(BaseFeatureMap):
         self._terms = tuple(terms)
         self._situation, self._arm = SideEncoder("situation", left), SideEncoder("arm", right)
         self._crossing = Crossing(self._situation, self._arm, terms)
-        _ = self._situation.names, self._arm.names  # raise if two columns have the same name
+        self._situation.check_names()
+        self._arm.check_names()
         self.n_features = self._crossing.n_features
         self.must_clean_keys = any(
             _JSON_KEYS.fullmatch(part) for name in (*left, *right) for part in name.split(".")
@@ -134,7 +135,7 @@ class FeatureMap(BaseFeatureMap):
         others
             Whether to infer the fields of the sample that you do not declare. Otherwise they are left out.
         max_values
-            Maximum number of values of a category that get a column of their own: the most frequent ones.
+            Maximum number of values of a category that get a feature of their own: the most frequent ones.
         max_features
             Maximum number of features; more are an error, because the time of an update grows with their square.
         """
@@ -191,7 +192,13 @@ class FeatureMap(BaseFeatureMap):
         return extended
 
     def extends(self, other: BaseFeatureMap) -> bool:
-        """Return whether this map has every feature of another map, in the same column."""
+        """Return whether this map has every feature of another map, at the same index.
+
+        Parameters
+        ----------
+        other
+            The other map.
+        """
         if not isinstance(other, FeatureMap):
             return False
         pairs = ((self._situation, other._situation), (self._arm, other._arm))
@@ -224,8 +231,8 @@ class FeatureMap(BaseFeatureMap):
         names
             As for `contexts`.
         """
-        rows, found = read_arms(arms, names)
-        row = row_of("the situation", situation)
+        rows, found = read_arm_rows(arms, names)
+        row = read_row("the situation", situation)
         return self._crossing.sparse(*self._encode_sides(rows, row, found))
 
     def _encode_sides(
@@ -272,7 +279,7 @@ class FeatureMap(BaseFeatureMap):
             if not is_table(arms):
                 arms = as_list("arms", arms)  # an iterator can be read only once
         right_table = self._read_arm_table(arms, names)
-        left_table = read_table(
+        left_table = as_table(
             arms if situations is None else situations,
             list(self._situation.fields),
             strict=self.strict,
@@ -292,7 +299,7 @@ class FeatureMap(BaseFeatureMap):
     def _read_arm_table(self, arms: Any, names: Iterable[Name] | None) -> Table:
         """Return the columns of the arms' fields, their names included."""
         fields = [name for name in self._arm.fields if name != ARM]
-        table = read_table(arms, fields, strict=self.strict)
+        table = as_table(arms, fields, strict=self.strict)
         if names is not None:
             found = list(as_names(names))
             if len(found) != table.n_rows:
@@ -362,7 +369,7 @@ class FeatureMap(BaseFeatureMap):
         return self._crossing.from_arm_vectors(arm_vectors, self._encode_situation(situation))
 
     def _encode_situation(self, situation: Any) -> SparseRows:
-        row = row_of("the situation", situation)
+        row = read_row("the situation", situation)
         if self.strict:
             self._situation.check_known([row], _situation_label)
         return self._situation.encode([row], _situation_label)
@@ -402,11 +409,11 @@ class FeatureMap(BaseFeatureMap):
         )
 
     def __str__(self) -> str:
-        """Return a table of the fields: the kind, the number of columns and the options of each."""
-        lines = [f"{'':<10} {'field':<24} {'kind':<9} {'columns':>7}"]
+        """Return a table of the fields: the kind, the number of features and the options of each."""
+        lines = [f"{'':<10} {'field':<24} {'kind':<9} {'features':>8}"]
         for side in (self._situation, self._arm):
             lines += [
-                f"{side.side:<10} {name:<24} {field.kind:<9} {field.width:>7}  {field.summary()}".rstrip()
+                f"{side.side:<10} {name:<24} {field.kind:<9} {field.width:>8}  {field.summary()}".rstrip()
                 for name, field in side.fields.items()
             ]
         crossed = sum(bool(s and a) for s, a in self._terms)

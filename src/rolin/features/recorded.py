@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import Name, canonical
-from rolin.features.base import BaseFeatureMap, Part, read_arms
+from rolin.features.base import BaseFeatureMap, Part, read_arm_rows
 from rolin.features.columns import LIST_TYPES
-from rolin.features.tables import MAX_DEPTH, row_of
+from rolin.features.tables import MAX_DEPTH, read_row
 from rolin.features.values import is_missing
 
 __all__ = ["RecordedFeatures", "record_candidates"]
@@ -29,9 +29,8 @@ _SCALARS = (np.bool_, np.integer, np.floating, np.str_)
 class RecordedFeatures:
     """The raw features of one decision: those of the arms that were offered, and those of the situation.
 
-    Contexts that are known are held until `release`; after that, and for a record that was read from JSON, they are encoded
-    when they are asked for. Arrays are shared, not copied:
-    copy them before you write to them.
+    Contexts that are known are held until `release`. After that, and for a record that was read from JSON, they are
+    encoded when they are asked for. Arrays are shared, not copied: copy them before you write to them.
 
     Parameters
     ----------
@@ -113,6 +112,12 @@ class RecordedFeatures:
         """(K, d): the contexts, if a journal must store them because the map is not saved; otherwise `None`."""
         return self._contexts if self.feature_map.needs_vectors else None
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of the contexts of all arms; 0 if they would be encoded again."""
+        contexts = self._contexts
+        return 0 if contexts is None else contexts.nbytes
+
     def contexts(self) -> Floats:
         """Return the (K, d) contexts of all arms; they are encoded again after `release`."""
         contexts = self._contexts
@@ -139,7 +144,13 @@ class RecordedFeatures:
         self._retained, self._contexts = retained, None
 
     def context(self, k: int) -> Floats:
-        """Return the (d,) context of the arm with index k; only this one is encoded if it was not retained."""
+        """Return the (d,) context of the arm with index k; only this one is encoded if it was not retained.
+
+        Parameters
+        ----------
+        k
+            Index of the arm.
+        """
         contexts = self._contexts
         if contexts is not None:
             row: Floats = contexts[k]
@@ -152,7 +163,13 @@ class RecordedFeatures:
         return found
 
     def contexts_of(self, indices: Sequence[int]) -> Floats:
-        """Return the (n, d) contexts of several arms."""
+        """Return the (n, d) contexts of several arms.
+
+        Parameters
+        ----------
+        indices
+            Indices of the arms.
+        """
         retained = self._retained
         if self._contexts is None and all(k in retained for k in indices):
             return np.array([retained[k] for k in indices])
@@ -208,7 +225,7 @@ def record_candidates(
     excluded
         Names of arms to leave out. If these are all arms, none is left out, and the policy raises the error.
     """
-    rows, found = read_arms(arms, names)
+    rows, found = read_arm_rows(arms, names)
     offered = list(found)
     if not {str}.issuperset(map(type, offered)):
         offered = [canonical(name) for name in offered]
@@ -216,7 +233,7 @@ def record_candidates(
         eligible = [k for k, name in enumerate(offered) if name not in excluded]
         if eligible:
             rows, offered = [rows[k] for k in eligible], [offered[k] for k in eligible]
-    return RecordedFeatures.record(feature_map, offered, rows, row_of("the situation", situation))
+    return RecordedFeatures.record(feature_map, offered, rows, read_row("the situation", situation))
 
 
 def _to_json(raw: dict[str, Any]) -> str | None:

@@ -18,10 +18,10 @@ __all__ = [
     "MAX_DEPTH",
     "Table",
     "as_list",
+    "as_table",
     "flatten",
     "is_table",
-    "read_table",
-    "row_of",
+    "read_row",
     "rows_of",
     "value_at",
 ]
@@ -43,7 +43,7 @@ class Table(NamedTuple):
     """Names of fields and columns that the map does not have."""
 
 
-def row_of(what: str, given: Any) -> dict[str, Any]:
+def read_row(what: str, given: Any) -> dict[str, Any]:
     """Return one row as a dict.
 
     Parameters
@@ -143,7 +143,7 @@ def _column_names(table: Any) -> list[str]:
     return found
 
 
-def read_table(given: Any, fields: Sequence[str], *, strict: bool = False) -> Table:
+def as_table(given: Any, fields: Sequence[str], *, strict: bool = False) -> Table:
     """Return the columns of these fields, from a table or from rows.
 
     Parameters
@@ -189,7 +189,7 @@ def read_table(given: Any, fields: Sequence[str], *, strict: bool = False) -> Ta
 
 
 def _from_rows(given: list[Any], fields: Sequence[str], strict: bool) -> Table:
-    rows = [row_of(f"row {i}", row) for i, row in enumerate(given)]
+    rows = [read_row(f"row {i}", row) for i, row in enumerate(given)]
     found: dict[str, Column] = {
         name: PythonColumn([value_at(row, name) for row in rows]) for name in fields
     }

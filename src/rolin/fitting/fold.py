@@ -23,28 +23,6 @@ class Fold(RewardReader):
 
     Use [`of`][rolin.fitting.Fold.of] to make one: it looks at the types of the columns. It can be
     sent to other processes.
-
-    Parameters
-    ----------
-    columns
-        Columns to read.
-    kind
-        `"strings"` or `"integers"`: what arms are named by. `"exported"`: a table that
-        `rolin journal export` wrote, which holds all arms that were offered.
-    arm
-        Column of the arm.
-    reward
-        Column of the reward.
-    weight
-        Column of the weight.
-    features
-        Columns of the features: numbers, or lists of numbers.
-    widths
-        Number of features in each of these columns.
-    missing
-        What to do with rows that have no reward.
-    feature_map
-        The feature map that makes vectors of the columns, as JSON.
     """
 
     def __call__(self, batch: Any) -> Moments:

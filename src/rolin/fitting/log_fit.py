@@ -9,10 +9,11 @@ from functools import cached_property, partial
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rolin._support.blas import one_thread
 from rolin._support.html import html_table
+from rolin._support.optional import needs
 from rolin._support.parallel import check_engine, check_n_jobs, each
 from rolin._support.progress import Progress, check_progress, reporter
 from rolin.errors import DataError, ParameterError
@@ -34,6 +35,9 @@ from rolin.model.state_file import state_of
 from rolin.model.summaries import Coefficients
 from rolin.policies import Policy
 from rolin.policies.rolin_ts import RoLinTS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Fit", "fit"]
 
@@ -103,6 +107,14 @@ class Fit:
         state_file.write(path, state_of(self.moments, settings, features))
         if self.checkpoint is not None:
             self.checkpoint.unlink(missing_ok=True)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the coefficients as a data frame: feature, mean, std; an intercept is the last row."""
+        with needs("sim"):
+            import pandas as pd
+        found = self.coefficients
+        names = [*self.feature_names, *["intercept"] * (len(found.mean) - len(self.feature_names))]
+        return pd.DataFrame({"feature": names, "mean": found.mean, "std": found.std})
 
     @property
     def _size(self) -> str:

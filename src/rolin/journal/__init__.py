@@ -9,7 +9,16 @@ from __future__ import annotations
 from os import PathLike
 
 from rolin.errors import ParameterError
-from rolin.journal.base import Journal
+from rolin.journal.base import (
+    DamagedSnapshot,
+    Header,
+    Journal,
+    OutOfDate,
+    Removal,
+    Removed,
+    Snapshot,
+    Waiting,
+)
 from rolin.journal.checking import JournalReport, check_journal
 from rolin.journal.events import LoggedDecision
 from rolin.journal.folding import LoadedPolicy, load_policy
@@ -17,12 +26,19 @@ from rolin.journal.memory import MemoryJournal
 from rolin.journal.sqlite import SQLiteJournal
 
 __all__ = [
+    "DamagedSnapshot",
+    "Header",
     "Journal",
     "JournalReport",
     "LoadedPolicy",
     "LoggedDecision",
     "MemoryJournal",
+    "OutOfDate",
+    "Removal",
+    "Removed",
     "SQLiteJournal",
+    "Snapshot",
+    "Waiting",
     "check_journal",
     "load_policy",
     "open_journal",
@@ -30,7 +46,15 @@ __all__ = [
 
 
 def open_journal(where: Journal | str | PathLike[str] | None, *, readonly: bool = False) -> Journal:
-    """Return the given journal, the journal of a file, or by default a new one in memory."""
+    """Return the given journal, the journal of a file, or by default a new one in memory.
+
+    Parameters
+    ----------
+    where
+        A journal, the path of its file, or `None` for a new one in memory.
+    readonly
+        Open an existing file for reading only.
+    """
     if where is None:
         return MemoryJournal()
     if isinstance(where, Journal):

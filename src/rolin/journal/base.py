@@ -16,6 +16,7 @@ __all__ = [
     "Journal",
     "OutOfDate",
     "Removal",
+    "Removed",
     "Snapshot",
     "Waiting",
     "reached",
@@ -72,6 +73,15 @@ class Removal(NamedTuple):
     """Remove decisions, and other events, that are older than this time."""
 
 
+class Removed(NamedTuple):
+    """What a removal did."""
+
+    decisions: int
+    """Number of decisions removed."""
+    last: int
+    """Number of the last event: a removal takes a number as well, so that other processes notice it."""
+
+
 class Journal(ABC):
     """An append-only record of events, numbered 1, 2, … in the order in which they are folded.
 
@@ -84,7 +94,15 @@ class Journal(ABC):
 
     @abstractmethod
     def begin(self, state: bytes, origin: str) -> Header:
-        """Store the first state unless the journal has begun; return the header."""
+        """Store the first state unless the journal has begun; return the header.
+
+        Parameters
+        ----------
+        state
+            The first state of the policy, as bytes.
+        origin
+            Digest of this state.
+        """
 
     @abstractmethod
     def header(self) -> Header | None:
@@ -93,6 +111,13 @@ class Journal(ABC):
     @abstractmethod
     def append(self, events: Iterable[Event], *, after: int) -> int:
         """Append all events or none, and return the number of the last one.
+
+        Parameters
+        ----------
+        events
+            The events.
+        after
+            Number of the last event that the caller knows.
 
         Raises
         ------
@@ -112,6 +137,15 @@ class Journal(ABC):
 
         Events that are removed during the iteration may be missing. The header shows this afterwards.
 
+        Parameters
+        ----------
+        after
+            Number of the event before the first one to read.
+        upto
+            Number of the last event to read; by default all.
+        decisions
+            Whether to read decisions.
+
         Raises
         ------
         JournalError
@@ -124,23 +158,58 @@ class Journal(ABC):
 
     @abstractmethod
     def decision(self, id: str) -> LoggedDecision | None:
-        """Return the decision with this id."""
+        """Return the decision with this id.
+
+        Parameters
+        ----------
+        id
+            Id of the decision.
+        """
 
     @abstractmethod
     def outcomes(self, id: str) -> dict[int, Outcome]:
-        """Return the outcomes of a decision, by rank."""
+        """Return the outcomes of a decision, by rank.
+
+        Parameters
+        ----------
+        id
+            Id of the decision.
+        """
 
     @abstractmethod
     def waiting(self, before: float, limit: int, after: Waiting | None = None) -> list[Waiting]:
-        """Return the oldest arms without an outcome that were chosen before a time, after one of them."""
+        """Return the oldest arms without an outcome that were chosen before a time, after one of them.
+
+        Parameters
+        ----------
+        before
+            Time in seconds since 1970; arms that were chosen at or after it are left out.
+        limit
+            Maximum number of arms to return.
+        after
+            The arm to continue after, from an earlier call; `None` to begin with the oldest.
+        """
 
     @abstractmethod
     def save_snapshot(self, version: int, state: bytes) -> None:
-        """Store the state after event `version`, unless events have been removed since."""
+        """Store the state after event `version`, unless events have been removed since.
+
+        Parameters
+        ----------
+        version
+            Number of the last event that was folded into the state.
+        state
+            The state, as bytes.
+        """
 
     @abstractmethod
     def latest_snapshot(self, upto: int | None = None) -> Snapshot | None:
         """Return the latest snapshot, or the latest one up to an event.
+
+        Parameters
+        ----------
+        upto
+            Number of the last event that may have been folded into it; by default any.
 
         Raises
         ------
@@ -149,11 +218,17 @@ class Journal(ABC):
         """
 
     @abstractmethod
-    def remove(self, what: Removal, *, after: int, state: bytes) -> tuple[int, int]:
+    def remove(self, what: Removal, *, after: int, state: bytes) -> Removed:
         """Remove decisions, and store the state that they led to as a snapshot.
 
-        Returns the number of decisions removed, and the number of the last event: a removal takes a
-        number as well, so that other processes notice it.
+        Parameters
+        ----------
+        what
+            Which decisions to remove.
+        after
+            Number of the last event that the caller knows.
+        state
+            The state after that event, as bytes.
 
         Raises
         ------

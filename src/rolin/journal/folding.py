@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import warnings
 from os import PathLike
@@ -29,6 +30,7 @@ from rolin.policies import Policy, find
 __all__ = [
     "LoadedPolicy",
     "adaptive_of",
+    "check_can_fold",
     "digest_of",
     "fold",
     "load_policy",
@@ -66,6 +68,14 @@ def fold(policy: Policy[Any], event: Event) -> None:
         case SettingsChanged():
             if event.exploration is not None:
                 policy.exploration = event.exploration  # type: ignore[attr-defined]  # checked before it was written
+
+
+def check_can_fold(policy: Policy[Any], event: Event) -> None:
+    """Raise the error with which a policy rejects an event, before it is written; the policy does not change.
+
+    The event is folded into a copy, because a policy of the user's own may reject what none of ours does.
+    """
+    fold(copy.deepcopy(policy), event)
 
 
 class LoadedPolicy(NamedTuple):

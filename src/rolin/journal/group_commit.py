@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from rolin._support.process import forget_locks_after_fork
 from rolin.errors import JournalError
 
-__all__ = ["GroupCommit", "Request"]
+__all__ = ["GroupCommit", "Queued"]
 
 Work = TypeVar("Work")
 _INTERRUPTED = (
@@ -23,7 +23,7 @@ _INTERRUPTED = (
 )
 
 
-class Request(Generic[Work]):
+class Queued(Generic[Work]):
     """A queued call, and later its result."""
 
     __slots__ = ("answer", "done", "error", "work")
@@ -48,9 +48,9 @@ class GroupCommit(Generic[Work]):
         Called with all queued requests in order; settles each of them.
     """
 
-    def __init__(self, write: Callable[[list[Request[Work]]], None]) -> None:
+    def __init__(self, write: Callable[[list[Queued[Work]]], None]) -> None:
         self._write = write
-        self._queue: deque[Request[Work]] = deque()
+        self._queue: deque[Queued[Work]] = deque()
         self.new_locks()
         forget_locks_after_fork(self)
 
@@ -61,27 +61,27 @@ class GroupCommit(Generic[Work]):
 
     def submit(self, work: Work) -> Any:
         """Have a request written, and return or raise its result."""
-        request = Request(work)
-        self._queue.append(request)
+        queued = Queued(work)
+        self._queue.append(queued)
         with self.lock:
-            if not request.done:  # otherwise another thread has written it
+            if not queued.done:  # otherwise another thread has written it
                 self._lead()
-        if not request.done:  # the thread that took it from the queue was interrupted
+        if not queued.done:  # the thread that took it from the queue was interrupted
             raise JournalError(_INTERRUPTED)
-        if request.error is not None:
-            raise request.error
-        return request.answer
+        if queued.error is not None:
+            raise queued.error
+        return queued.answer
 
     def _lead(self) -> None:
-        batch: list[Request[Work]] = []
+        batch: list[Queued[Work]] = []
         try:
             while self._queue:
                 batch.append(self._queue.popleft())
             self._write(batch)
         except BaseException as error:
-            for request in batch:
-                if not request.done:
-                    request.settle(error=_for_others(error))
+            for queued in batch:
+                if not queued.done:
+                    queued.settle(error=_for_others(error))
             raise
 
 

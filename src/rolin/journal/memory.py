@@ -7,7 +7,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 
 from rolin._support.process import forget_locks_after_fork
-from rolin.journal.base import Header, Journal, OutOfDate, Removal, Snapshot, Waiting, reached
+from rolin.journal.base import (
+    Header,
+    Journal,
+    OutOfDate,
+    Removal,
+    Removed,
+    Snapshot,
+    Waiting,
+    reached,
+)
 from rolin.journal.events import Event, LoggedDecision, Outcome, PermanentEvent
 
 __all__ = ["MemoryJournal"]
@@ -119,7 +128,7 @@ class MemoryJournal(Journal):
             versions = [v for v in self._snapshots if upto is None or v <= upto]
             return Snapshot(max(versions), self._snapshots[max(versions)]) if versions else None
 
-    def remove(self, what: Removal, *, after: int, state: bytes) -> tuple[int, int]:
+    def remove(self, what: Removal, *, after: int, state: bytes) -> Removed:
         """Remove decisions, and store the state that they led to as a snapshot."""
         with self._lock:
             header = self._at(after)
@@ -142,7 +151,7 @@ class MemoryJournal(Journal):
                 )
             }
             if len(left) == len(self._events):
-                return 0, after
+                return Removed(0, after)
             self._events = left
             for id in removed:
                 del self._decisions[id]
@@ -151,7 +160,7 @@ class MemoryJournal(Journal):
             last = after + 1
             self._snapshots = {last: state}
             self._header = header._replace(last=last, first=last)
-            return len(removed), last
+            return Removed(len(removed), last)
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""

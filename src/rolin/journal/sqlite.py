@@ -26,6 +26,7 @@ from rolin.journal.base import (
     Journal,
     OutOfDate,
     Removal,
+    Removed,
     Snapshot,
     Waiting,
     reached,
@@ -151,7 +152,7 @@ class SQLiteJournal(Journal):
             )
             reached("state inserted")
 
-    def remove(self, what: Removal, *, after: int, state: bytes) -> tuple[int, int]:
+    def remove(self, what: Removal, *, after: int, state: bytes) -> Removed:
         """Remove decisions, and store the state that they led to as a snapshot."""
         with self._file.write() as db:
             header = self._at(db, after)
@@ -172,7 +173,7 @@ class SQLiteJournal(Journal):
     @staticmethod
     def _remove(
         db: sqlite3.Connection, what: Removal, header: StoredHeader, state: bytes
-    ) -> tuple[int, int]:
+    ) -> Removed:
         find = "INSERT OR IGNORE INTO gone SELECT decision FROM events WHERE place = ? AND "
         db.executemany(f"{find} decision = ?", [(DECISION, id) for id in what.ids])
         db.executemany(f"{find} person = ?", [(DECISION, person) for person in what.people])
@@ -186,14 +187,14 @@ class SQLiteJournal(Journal):
             )
         db.execute("DELETE FROM events WHERE decision IN (SELECT decision FROM gone)")
         if db.total_changes == before:
-            return 0, header.last
+            return Removed(0, header.last)
         last = header.last + 1
         db.execute("DELETE FROM waiting WHERE decision IN (SELECT decision FROM gone)")
         db.execute("DELETE FROM states")
         _insert_state(db, last, state)
         _update_header(db, header._replace(last=last, first=last))
         (n,) = db.execute("SELECT count(*) FROM gone").fetchone()
-        return int(n), last
+        return Removed(int(n), last)
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -258,7 +259,13 @@ class SQLiteJournal(Journal):
             )
 
     def read_all(self, problems: list[str]) -> Iterator[tuple[int, Event]]:
-        """Yield all events that can be read, and note those that are damaged or missing."""
+        """Yield all events that can be read, and note those that are damaged or missing.
+
+        Parameters
+        ----------
+        problems
+            A list to which descriptions of damaged and missing events are appended.
+        """
         header = self._stored_header()
         expected = last = 0
         if header is not None:

@@ -21,6 +21,7 @@ __all__ = ["SQLiteFile"]
 
 _WAIT = 10.0  # seconds to wait for another process's lock
 _STEP = 0.001  # seconds between two attempts
+_LOG_STEP = 0.01  # seconds between attempts to turn on write-ahead logging
 _LARGE_LOG = 256 << 20  # bytes of the write-ahead log that are worth a warning
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
@@ -284,29 +285,26 @@ def _begin(db: sqlite3.Connection) -> None:
 
     SQLite itself waits in ever longer steps, so that a process which has waited long would lose against newcomers.
     """
-    give_up = monotonic() + _WAIT
     db.execute("PRAGMA busy_timeout = 0")
     try:
-        while True:
-            try:
-                db.execute("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError as error:
-                if _primary_code(error) not in _LOCKED or monotonic() > give_up:
-                    raise
-                sleep(_STEP)
+        _retry_while_locked(db, "BEGIN IMMEDIATE", _STEP)
     finally:
         db.execute(f"PRAGMA busy_timeout = {int(1000 * _WAIT)}")
 
 
 def _use_log(db: sqlite3.Connection) -> None:
     """Turn on write-ahead logging; wait for other processes that do the same, which SQLite does not."""
+    _retry_while_locked(db, "PRAGMA journal_mode = WAL", _LOG_STEP)
+
+
+def _retry_while_locked(db: sqlite3.Connection, statement: str, step: float) -> None:
+    """Execute a statement; while another process holds a lock, try again after `step` seconds."""
     give_up = monotonic() + _WAIT
     while True:
         try:
-            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(statement)
             return
         except sqlite3.OperationalError as error:
             if _primary_code(error) not in _LOCKED or monotonic() > give_up:
                 raise
-            sleep(0.01)
+            sleep(step)

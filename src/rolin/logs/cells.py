@@ -17,7 +17,7 @@ from rolin._support.checks import LAST_TIME
 from rolin.errors import DataError, InputError, RolinError
 from rolin.features import Boolean, Category, Number, Tags
 from rolin.logs.frames import read_table
-from rolin.logs.rules import BadCell, is_missing, number_in
+from rolin.logs.rules import BadCell, is_empty_cell, number_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +64,7 @@ class Cells:
         if column not in self._is_numeric:
             try:
                 for value in self.columns[column]:
-                    if not is_missing(value):
+                    if not is_empty_cell(value):
                         number_in(column, value)
                 self._is_numeric[column] = True
             except DataError:
@@ -74,7 +74,7 @@ class Cells:
     def get(self, i: int, column: str) -> Any:
         """Return a cell; `None` if it is missing or there is no such column."""
         value = self.columns[column][i] if column in self.columns else None
-        return None if is_missing(value) else value
+        return None if is_empty_cell(value) else value
 
     def number(self, i: int, column: str) -> float:
         """Return a cell as a finite number."""

@@ -45,6 +45,15 @@ class Imported(NamedTuple):
     """Number of lines without a decision: rewards alone, and lines that are marked to be skipped."""
 
 
+class _Line(NamedTuple):
+    """A line that holds a decision."""
+
+    number: int
+    event: dict[str, Any]
+    actions: list[dict[str, float]]
+    """The features of each arm."""
+
+
 def read_dsjson(
     path: str | Path,
     *,
@@ -69,18 +78,18 @@ def read_dsjson(
     if feature_map is not None and features is not None:
         raise ParameterError("both features and feature_map are given, expected one")
     known = None if features is None else {name: i for i, name in enumerate(features)}
-    lines: list[tuple[int, dict[str, Any], list[dict[str, float]]]] = []
+    lines: list[_Line] = []
     skipped = 0
     for number, event in _events(Path(path)):
         with _line(path, number):
             if "c" not in event or event.get("_skipLearn"):
                 skipped += 1
                 continue
-            lines.append((number, event, _features_of(event)))
+            lines.append(_Line(number, event, _features_of(event)))
     if known is None and feature_map is not None:
         known = {}
     if known is None:
-        names = sorted({name for _, _, actions in lines for x in actions for name in x})
+        names = sorted({name for line in lines for x in line.actions for name in x})
         if len(names) > _MAX_FEATURES:
             raise DataError(
                 f"{path} holds {len(names)} features, expected at most {_MAX_FEATURES}: name those to read"
@@ -93,7 +102,9 @@ def read_dsjson(
             past = _past(event, maker, arm, f"{Path(path).name}-line-{number}")
             first = seen.setdefault(past.decision.id, number)
             if first != number:
-                raise DataError(f"EventId {past.decision.id!r} is that of line {first} too")
+                raise DataError(
+                    f"EventId {past.decision.id!r} is also in line {first}, expected one line per id"
+                )
             decisions.append(past)
     names = list(known) if feature_map is None else feature_map.names
     return Imported(decisions, names, skipped)

@@ -30,7 +30,7 @@ from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, read_journal
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_target", "export", "to_frame"]
+__all__ = ["check_table_path", "export", "to_frame"]
 
 _RAW = ("situation", "features")
 _LISTS = {*_RAW, "offered", "contexts", "propensities", "chosen", "rewards", "weights", "outcomes"}
@@ -51,7 +51,7 @@ def export(journal: Journal, path: str | Path, *, progress: Progress = False) ->
     progress
         `True` shows a bar; a function is called with the number of decisions written since its last call.
     """
-    target = check_target(path)
+    target = check_table_path(path)
     check_progress(progress)
     total = sum(1 for _ in read_journal(journal)) if progress is True else 0
     write = _write_csv if target.name.endswith((".csv", ".csv.gz")) else _write_parquet
@@ -63,7 +63,7 @@ def export(journal: Journal, path: str | Path, *, progress: Progress = False) ->
         raise DataError(f"{path} cannot be written: {error}") from error
 
 
-def check_target(path: str | Path) -> Path:
+def check_table_path(path: str | Path) -> Path:
     """Reject a path to which no table can be written."""
     target = Path(path)
     if not target.name.endswith(SUFFIXES):

@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 
 from rolin._support.optional import needs
 from rolin.errors import DataError
-from rolin.logs.rules import BadCell, arm_in, check_columns, check_weights
+from rolin.features import BaseFeatureMap
+from rolin.logs.raw_columns import columns_of_map, encode_rows
+from rolin.logs.rules import (
+    BadCell,
+    Missing,
+    arm_in,
+    check_columns,
+    check_missing,
+    check_weights,
+    rows_with_reward,
+)
 from rolin.model.moments import Moments
 
 if TYPE_CHECKING:
@@ -57,6 +67,8 @@ def read_log(
     reward: str = "reward",
     weight: str | None = None,
     features: Sequence[str] | None = None,
+    feature_map: BaseFeatureMap | None = None,
+    missing: Missing = "refuse",
 ) -> RewardLog:
     """Read a log with one row per reward from a CSV or Parquet file.
 
@@ -71,8 +83,14 @@ def read_log(
     weight
         Column of the reward's weight; by default every weight is 1.
     features
-        Columns of the chosen arm's features; by default all other columns of numbers.
+        Columns of the chosen arm's features; by default all other columns of numbers, or with a feature map, the
+        columns that it reads.
+    feature_map
+        The feature map that makes vectors of raw features.
+    missing
+        What to do with rows that have no reward: `"refuse"`, `"drop"`, or a number to count instead.
     """
+    missing = check_missing(missing)
     table = read_table(Path(path), arm)
     try:
         check_columns(
@@ -81,30 +99,53 @@ def read_log(
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
     if features is None:
-        taken = {arm, reward, weight}
-        features = [
-            str(name) for name in table.columns
-            if name not in taken and table[name].dtype.kind in "biuf"
-        ]  # fmt: skip
-    arms = _arms(path, table, arm)
-    columns = [numbers(path, table, name) for name in features]
-    weights = np.ones(len(table)) if weight is None else numbers(path, table, weight)
+        others = [str(name) for name in table.columns if name not in (arm, reward, weight)]
+        if feature_map is None:
+            features = [name for name in others if table[name].dtype.kind in "biuf"]
+        else:
+            features = columns_of_map(feature_map, others)
+    absent = table[reward].isna().to_numpy()
+    rows = np.arange(len(table))  # of the file, for errors
     try:
-        check_weights(weight, weights)
+        counted = rows_with_reward(reward, absent, missing)
+        if counted is not None:
+            table, rows, absent = table.iloc[counted], counted, absent[counted]
+        return _reward_log(table, absent, arm, reward, weight, features, feature_map, missing)
     except BadCell as bad:
-        raise bad.at(1 + (bad.row or 0), str(path)) from None
-    contexts = np.column_stack(columns) if columns else np.empty((len(table), 0))
-    return RewardLog(arms, contexts, numbers(path, table, reward), weights, list(features))
+        raise bad.at(None if bad.row is None else 1 + int(rows[bad.row]), str(path)) from None
 
 
-def _arms(path: str | Path, table: pd.DataFrame, arm: str) -> list[Any]:
+def _reward_log(
+    table: pd.DataFrame,
+    absent: NDArray[np.bool_],
+    arm: str,
+    reward: str,
+    weight: str | None,
+    features: Sequence[str],
+    feature_map: BaseFeatureMap | None,
+    missing: Missing,
+) -> RewardLog:
+    """Return the log of a table whose rows all count; a cell that cannot be used is a `BadCell`."""
+    n, arms = len(table), _arms(table, arm)
+    rewards = _numbers(table[[reward]].fillna(missing) if absent.any() else table, reward)
+    weights = np.ones(n) if weight is None else _numbers(table, weight)
+    check_weights(weight, weights)
+    if feature_map is not None:
+        x = encode_rows(feature_map, table[list(features)], lambda: arms)
+        return RewardLog(arms, x, rewards, weights, list(feature_map.names))
+    columns = [_numbers(table, name) for name in features]
+    contexts = np.column_stack(columns) if columns else np.empty((n, 0))
+    return RewardLog(arms, contexts, rewards, weights, list(features))
+
+
+def _arms(table: pd.DataFrame, arm: str) -> list[Any]:
     """Return the names of the arms, one per row."""
     names: list[Any] = []
-    for row, value in enumerate(table[arm].tolist(), start=1):
+    for row, value in enumerate(table[arm].tolist()):
         try:
             names.append(arm_in(arm, value))
         except BadCell as bad:
-            raise bad.at(row, str(path)) from None
+            raise bad.at(row) from None
     return names
 
 
@@ -144,15 +185,23 @@ def read_table(path: Path, arm: str | None) -> pd.DataFrame:
 
 def numbers(path: str | Path, table: pd.DataFrame, column: str) -> Floats:
     """Return a column as finite numbers, or raise an error that names the row."""
+    try:
+        return _numbers(table, column)
+    except BadCell as bad:
+        raise bad.at(None if bad.row is None else bad.row + 1, str(path)) from None
+
+
+def _numbers(table: pd.DataFrame, column: str) -> Floats:
+    """Return a column as finite numbers; a cell that is none is a `BadCell` with the index of its row."""
     import pandas as pd
 
     if table[column].dtype.kind in "mM":
-        raise BadCell(column, None, "holds times, expected numbers", str(path))
+        raise BadCell(column, None, "holds times, expected numbers")
     numeric = pd.to_numeric(table[column], errors="coerce")
     values: Floats = numeric.to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = ~np.isfinite(values)
     if wrong.any():
         row = int(np.argmax(wrong))
         given = table[column].tolist()[row]
-        raise BadCell(column, row + 1, f"is {given!r}, expected a finite number", str(path))
+        raise BadCell(column, row, f"is {given!r}, expected a finite number")
     return values

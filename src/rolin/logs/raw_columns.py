@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from typing import NamedTuple
+from collections.abc import Callable, Sequence, Set
+from typing import Any, NamedTuple
 
-from rolin.errors import DataError
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin._support.arms import Name
+from rolin.errors import DataError, RolinError
 from rolin.features import BaseFeatureMap, FeatureMap
 from rolin.features.base import ARM
+from rolin.features.field_error import FieldError
 from rolin.journal.validation import listed
-from rolin.logs.rules import require
+from rolin.logs.rules import BadCell, require
 
-__all__ = ["RawColumns", "raw_columns"]
+__all__ = ["RawColumns", "columns_of_map", "encode_rows", "raw_columns"]
+
+Floats = NDArray[np.float64]
 
 
 class RawColumns(NamedTuple):
@@ -82,3 +89,43 @@ def raw_columns(
             f"situation=[…]; there are {', '.join(map(repr, columns))}"
         )
     return RawColumns(feature_map, *sides)
+
+
+def columns_of_map(feature_map: BaseFeatureMap, columns: Sequence[str]) -> list[str]:
+    """Return the columns that hold fields of the feature map, or objects that contain them."""
+    if not isinstance(feature_map, FeatureMap):
+        raise DataError(
+            "this feature map does not name its fields: name the columns that it reads, by features=[…]"
+        )
+    fields = {name for side in (feature_map.arm, feature_map.situation) for name in side}
+    wanted = {field.split(".")[0] for field in fields} | fields
+    for field in fields - {ARM}:
+        if field not in columns and field.split(".")[0] not in columns:
+            raise DataError(
+                f"there is no column {field!r}, a field of the map, only {', '.join(map(repr, columns))}"
+            )
+    return [name for name in columns if name in wanted]
+
+
+def encode_rows(
+    feature_map: BaseFeatureMap, table: Any, names: Callable[[], Sequence[Name]]
+) -> Floats:
+    """Return the (n, d) contexts of the n rows of a log; a value that cannot be used is a `BadCell`.
+
+    Parameters
+    ----------
+    feature_map
+        The feature map.
+    table
+        The columns of the raw features: a table of pandas or Arrow.
+    names
+        Returns the n arms; it is called only if the map uses their names.
+    """
+    named = not isinstance(feature_map, FeatureMap) or ARM in feature_map.arm
+    try:
+        x: Floats = feature_map.transform(table, names=names() if named else None)
+    except FieldError as error:
+        raise BadCell(None, error.row, f"field {error.field!r} {error.text}") from None
+    except RolinError as error:
+        raise BadCell(None, None, str(error)) from None
+    return x

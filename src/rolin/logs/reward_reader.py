@@ -10,14 +10,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.errors import DataError, ParameterError, RolinError
-from rolin.features import BaseFeatureMap, FeatureMap, FieldError, from_json
-from rolin.features.base import ARM
+from rolin.errors import DataError, ParameterError
+from rolin.features import BaseFeatureMap, from_json
 from rolin.logs import arrow
 from rolin.logs.exported import EXPORTED, check_exported, exported_rewards, exported_width
+from rolin.logs.raw_columns import columns_of_map, encode_rows
 from rolin.logs.reward_rows import RewardRows
 from rolin.logs.rules import (
-    BadCell,
     Missing,
     check_columns,
     check_finite,
@@ -36,39 +35,27 @@ class RewardReader:
     """How batches of a log are read: which columns mean what, and what to do with missing rewards.
 
     Use `of` to make one: it looks at the types of the columns.
-
-    Parameters
-    ----------
-    columns
-        Columns to read.
-    kind
-        `"strings"` or `"integers"`: what arms are named by. `"exported"`: a table that
-        `rolin journal export` wrote, which holds all arms that were offered.
-    arm
-        Column of the arm.
-    reward
-        Column of the reward.
-    weight
-        Column of the weight.
-    features
-        Columns of the features: numbers, or lists of numbers.
-    widths
-        Number of features in each of these columns.
-    missing
-        What to do with rows that have no reward.
-    feature_map
-        The feature map that makes vectors of the columns, as JSON.
     """
 
     columns: tuple[str, ...]
+    """Columns to read."""
     kind: Literal["strings", "integers", "exported"]
+    """`"strings"` or `"integers"`: what arms are named by. `"exported"`: a table that `rolin journal export` wrote, which
+    holds all arms that were offered."""
     arm: str = "arm"
+    """Column of the arm."""
     reward: str = "reward"
+    """Column of the reward."""
     weight: str | None = None
+    """Column of the weight."""
     features: tuple[str, ...] = ()
+    """Columns of the features: numbers, or lists of numbers."""
     widths: tuple[int, ...] = ()
+    """Number of features in each of these columns."""
     missing: Missing = "refuse"
+    """What to do with rows that have no reward."""
     feature_map: str | None = None
+    """The feature map that makes vectors of the columns, as JSON."""
 
     @classmethod
     def of(
@@ -128,7 +115,7 @@ class RewardReader:
             if not isinstance(feature_map, BaseFeatureMap):
                 raise ParameterError(f"feature_map={feature_map!r}, expected a feature map")
             if features is None:
-                given = _columns_of_map(feature_map, others)
+                given = columns_of_map(feature_map, others)
             text, widths = feature_map.to_json(), (feature_map.n_features,)
         else:
             if features is None:
@@ -223,16 +210,8 @@ class RewardReader:
         if features is None:
             columns = [(n, batch.column(n)) for n in self.features]
             return arrow.side_by_side(columns, self.widths, batch.num_rows)
-        table, arm_of_row = arrow.table(batch.select(list(self.features))), None
-        if not isinstance(features, FeatureMap) or ARM in features.arm:
-            arm_of_row = [names[code] for code in codes.tolist()]
-        try:
-            x: Floats = features.transform(table, names=arm_of_row)
-        except FieldError as error:
-            raise BadCell(None, error.row, f"field {error.field!r} {error.text}") from None
-        except RolinError as error:
-            raise BadCell(None, None, str(error)) from None
-        return x
+        table = arrow.table(batch.select(list(self.features)))
+        return encode_rows(features, table, lambda: [names[code] for code in codes.tolist()])
 
     def check_all_finite(self, rows: RewardRows) -> None:
         """Reject a number that is not finite, by its column and row."""
@@ -243,19 +222,3 @@ class RewardReader:
             if not np.isfinite(contexts).all():
                 j = int(np.argwhere(~np.isfinite(contexts))[0, 1])
                 check_finite("contexts" if exported else self.feature_names[j], contexts[:, j])
-
-
-def _columns_of_map(feature_map: BaseFeatureMap, columns: Sequence[str]) -> list[str]:
-    """Return the columns that hold fields of the feature map, or objects that contain them."""
-    if not isinstance(feature_map, FeatureMap):
-        raise DataError(
-            "this feature map does not name its fields: name the columns that it reads, by features=[…]"
-        )
-    fields = {name for side in (feature_map.arm, feature_map.situation) for name in side}
-    wanted = {field.split(".")[0] for field in fields} | fields
-    for field in fields - {ARM}:
-        if field not in columns and field.split(".")[0] not in columns:
-            raise DataError(
-                f"there is no column {field!r}, a field of the map, only {', '.join(map(repr, columns))}"
-            )
-    return [name for name in columns if name in wanted]

@@ -36,7 +36,7 @@ __all__ = [
     "check_missing",
     "check_weights",
     "is_distribution",
-    "is_missing",
+    "is_empty_cell",
     "number_in",
     "propensity_in",
     "require",
@@ -179,7 +179,7 @@ def rows_with_reward(
 # -- single cells --------------------------------------------------------------------------------
 
 
-def is_missing(value: Any) -> bool:
+def is_empty_cell(value: Any) -> bool:
     """Return whether a cell has no value."""
     if value is None or isinstance(value, str):
         return not value
@@ -227,7 +227,7 @@ def arm_in(column: str, value: Any, *, in_list: bool = False) -> Name:
 
     An empty cell is no name, but an empty text in a list is one.
     """
-    if is_missing(value) and not (in_list and value == ""):
+    if is_empty_cell(value) and not (in_list and value == ""):
         raise BadCell(column, None, "is empty, expected the name of an arm")
     name = canonical(value)
     if type(name) is not str and type(name) is not int:

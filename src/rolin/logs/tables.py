@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from rolin.logs.rules import (
     check_columns,
     check_missing,
     is_distribution,
-    is_missing,
+    is_empty_cell,
     number_in,
     propensity_in,
     require,
@@ -41,6 +41,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["read_decisions"]
+
+
+class _OutcomeCells(NamedTuple):
+    """What a row says about one arm of its ranking."""
+
+    kind: str
+    """One of `OUTCOMES`."""
+    value: float | None
+    weight: float
+
+
+class _RewardColumns(NamedTuple):
+    """The columns that hold rewards and their weights, by which errors name them."""
+
+    reward: str
+    weight: str
 
 
 def read_decisions(
@@ -135,7 +151,9 @@ def read_decisions(
             past = reader.exported(i) if exported else reader.plain(i)
             first = row_of_id.setdefault(past.decision.id, i)
             if first != i:
-                raise DataError(f"id {past.decision.id!r} is that of row {first + 1} too")
+                raise DataError(
+                    f"id {past.decision.id!r} is also in row {first + 1}, expected one row per id"
+                )
         pasts.append(past)
     return pasts
 
@@ -288,35 +306,35 @@ class _Reader:
                 )
         return PastDecision(decision, outcomes)
 
-    def _outcomes(self, i: int, n: int) -> list[tuple[str, float | None, float]]:
-        """Return outcome, reward and weight of each arm of a ranking; a plain table has only the first."""
+    def _outcomes(self, i: int, n: int) -> list[_OutcomeCells]:
+        """Return what each arm of a ranking led to; a plain table has only the first."""
         cells = self._cells
         if cells.get(i, "outcomes") is None:
             kinds = [cells.get(i, "outcome") or "reward", *["open"] * (n - 1)]
             lacks = _lacks_reward(cells, i, self._reward)  # then a number counts instead
             value = self._missing if lacks else cells.get(i, self._reward)
             lists = [[value], [cells.get(i, "weight")]]
-            names = (self._reward, "weight")
+            names = _RewardColumns(self._reward, "weight")
         else:
-            kinds, names = cells.items(i, "outcomes"), ("rewards", "weights")
+            kinds, names = cells.items(i, "outcomes"), _RewardColumns("rewards", "weights")
             lists = [cells.items(i, name) for name in names]
             if {len(kinds), *map(len, lists)} != {n}:
                 raise DataError(
                     f"rewards, weights and outcomes differ in length, expected {n} each"
                 )
-        found: list[tuple[str, float | None, float]] = []
+        found: list[_OutcomeCells] = []
         for rank, kind in enumerate(kinds):
             value, weight = (values[rank] if rank < len(values) else None for values in lists)
             if kind not in OUTCOMES:
                 raise BadCell("outcome", None, f"is {kind!r}, expected reward, expired or open")
-            absent = is_missing(value)
+            absent = is_empty_cell(value)
             if absent and kind == "reward":
-                raise BadCell(names[0], None, "is missing, expected a number")
+                raise BadCell(names.reward, None, "is missing, expected a number")
             found.append(
-                (
+                _OutcomeCells(
                     kind,
-                    None if absent else number_in(names[0], value),
-                    1.0 if is_missing(weight) else weight_in(names[1], weight),
+                    None if absent else number_in(names.reward, value),
+                    1.0 if is_empty_cell(weight) else weight_in(names.weight, weight),
                 )
             )
         return found

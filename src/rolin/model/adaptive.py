@@ -196,9 +196,8 @@ class Adaptive(Posterior):
         try:
             return mode(self.moments, self.guess, self.learn, self.method)
         except NotFiniteError as error:
-            with suppress(
-                ScaleWarning
-            ):  # if warnings are errors: an estimate never makes an update fail
+            # Suppressed only if warnings are errors: an estimate never makes an update fail.
+            with suppress(ScaleWarning):
                 warnings.warn(
                     f"{error}; the earlier scales are still in use", ScaleWarning, stacklevel=2
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple, SupportsFloat
 
@@ -89,6 +89,29 @@ class Learner(ABC):
         """
         vars(self).update(changes)
 
+    def change(
+        self, apply: Callable[[], None], rows: Mapping[str, int | slice] | None = None
+    ) -> None:
+        """Make a change of several steps. If it fails or is interrupted, undo it.
+
+        Parameters
+        ----------
+        apply
+            Makes the change.
+        rows
+            The arrays that it writes to, by attribute, and which rows of them. All others must be replaced.
+        """
+        state, known = dict(vars(self)), len(self._index)
+        saved = {name: state[name][row].copy() for name, row in (rows or {}).items()}
+        try:
+            apply()
+        except BaseException:
+            vars(self).update(state)
+            for name, row in (rows or {}).items():
+                state[name][row] = saved[name]
+            self._index.drop(known)
+            raise
+
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays (views, not copies).
@@ -118,7 +141,7 @@ class Learner(ABC):
         """Allocate rows up to `last_row`, if the model has one per arm; return `last_row`."""
         return last_row
 
-    def _observed(
+    def checked_observation(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat
     ) -> tuple[Name, Floats, float, float]:
         """Return a checked observation. The sums of the model may still overflow."""
@@ -144,6 +167,15 @@ class Learner(ABC):
     def restore_arm(self, arm: Name, *, with_past: bool = True) -> None:
         """Restore a removed arm, with its past or as a new arm of the same name."""
         self._index.restore(arm, with_past=with_past)
+
+    @property
+    def arm_index(self) -> ArmIndex:
+        """The names of all arms with their rows, for subclasses that have arrays of their own."""
+        return self._index
+
+    @arm_index.setter
+    def arm_index(self, index: ArmIndex) -> None:
+        self._index = index
 
     @property
     def arms(self) -> list[Name]:

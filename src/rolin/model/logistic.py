@@ -89,7 +89,7 @@ class LogisticPosterior(Posterior):
     ) -> Site:
         """Return the site of an outcome in the current state. Nothing is learned."""
         outcome = _outcome(reward)
-        name, x, _, h = self._observed(arm, context, outcome, weight)
+        name, x, _, h = self.checked_observation(arm, context, outcome, weight)
         row = self._index.row_of.get(name, 0)
         r, h = kernels.outcome_site(
             x, outcome, h, row, self._arms, self._tails, self._coef, self._factor, self._numbers

@@ -132,7 +132,7 @@ class Mixture(Learner):
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
         """Learn from one reward, in O(G d²)."""
-        name, x, r, h = self._observed(arm, context, reward, weight)
+        name, x, r, h = self.checked_observation(arm, context, reward, weight)
         known, seen = len(self._index), self._numbers[0, kernels.SEEN]
         row = self._index.row_of.get(name, 0)
         try:

@@ -340,7 +340,7 @@ class Posterior(Learner):
 
     def shrinkage(self, arms: Iterable[Name] | None = None) -> Floats:
         """Return the shrinkage w of each arm: 0 for an unseen arm, close to 1 after many rewards."""
-        return self._shrinkage(self._named(arms))[0]
+        return self._shrinkage(self.named_rows(arms))[0]
 
     def _shrinkage(self, named: ArmRows) -> tuple[Floats, Floats]:
         """Return w and 1 - w."""
@@ -350,7 +350,7 @@ class Posterior(Learner):
 
     def arm_effects(self, arms: Iterable[Name] | None = None) -> ArmEffects:
         """Return the posterior of the arm effects, by default of all seen arms."""
-        named = self._named(arms)
+        named = self.named_rows(arms)
         state = self._arms[named.rows]
         w, unshrunk = self._shrinkage(named)
         mean_context = state[:, kernels.CONTEXT :]
@@ -490,7 +490,8 @@ class Posterior(Learner):
         variance: Floats = arm_variance * (noise / (noise + weight * arm_variance))
         return np.sqrt(variance)
 
-    def _named(self, arms: Iterable[Name] | None) -> ArmRows:
+    def named_rows(self, arms: Iterable[Name] | None) -> ArmRows:
+        """Return the names of arms with their rows in the model's arrays; by default those of all arms."""
         names = self.arms if arms is None else as_names(arms)
         if not len(names):
             return ArmRows([], np.empty(0, dtype=np.int64))

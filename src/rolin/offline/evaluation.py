@@ -49,7 +49,7 @@ Floats = NDArray[np.float64]
 # The log is inconclusive beyond these limits.
 _FEW = 50.0  # effective decisions, at least
 _SHARE = 0.1  # of all weight in one decision, at most
-_UNSUPPORTED = 0.01  # share of the policy's choices that could not have been logged, at most
+_UNSUPPORTED = 0.01  # share of the policy's choices with propensity 0 in the log, at most
 _FAR = 4.0  # standard errors between the mean of the weights and 1, at most
 _REPEATED = 5  # rewards of an arm, from which on equal means are no coincidence
 
@@ -73,7 +73,7 @@ class Evaluation:
     largest_share: float
     """Largest share of all weight that one decision has."""
     unsupported: float
-    """Share of the policy's choices that could not have been logged; NaN if it is not known."""
+    """Share of the policy's choices that have propensity 0 in the log; NaN if it is not known."""
     calibration: Calibration
     """The test of the logged propensities."""
     notes: tuple[str, ...]
@@ -107,11 +107,17 @@ class Evaluation:
         }  # fmt: skip
         return json.dumps(_plain(report), indent=2, ensure_ascii=False, allow_nan=False)
 
-    def plot(self) -> Figure:
-        """Draw the estimates with their intervals, beside the mean reward that was logged."""
+    def plot(self, *others: Evaluation) -> Figure:
+        """Draw the estimates with their intervals, beside the mean reward that was logged.
+
+        Parameters
+        ----------
+        others
+            Further evaluations, each drawn in a panel of its own.
+        """
         with needs("sim"):
             from rolin.offline.figures import draw_estimates
-        return draw_estimates(self)
+        return draw_estimates(self, *others)
 
     def __repr__(self) -> str:
         """Return the doubly robust estimate, in one line."""
@@ -165,7 +171,7 @@ class Evaluation:
 
         interval = f"{percent + ' interval':^21}"
         lines = [
-            f"{self.policy}, by {self.n} logged decisions: reward per decision, and gain over the log",
+            f"Value of {self.policy}, estimated from {self.n} logged decisions: reward per decision, and gain over the log",
             f"{'':8} {'value':>9}  {interval}  {'gain':>9}  {interval}",
             f"{'logged':8} {row(self.logged.value, self.logged.low, self.logged.high)}",
         ]
@@ -304,9 +310,8 @@ def _has_learned_from(policy: Policy[Any], log: DecisionLog) -> bool:
     if not isinstance(moments, Moments):
         return False
     own = {arm: i for i, arm in enumerate(moments.arms)}
-    if (
-        policy.binary
-    ):  # its moments depend on the order of the rewards, so only counts can be compared
+    # Its moments depend on the order of the rewards, so only counts can be compared.
+    if policy.binary:
         chosen = {names[k] for names, k in zip(log.arms, log.chosen.tolist(), strict=True)}
         return moments.count == len(log) and set(own) == chosen
     rows: dict[Any, list[int]] = {}
@@ -385,8 +390,8 @@ def _notes(
         )
     if unsupported > _UNSUPPORTED:
         notes.append(
-            f"{100 * unsupported:.3g} % of the policy's choices could not have been logged: only DM covers "
-            "them, by its model"
+            f"{100 * unsupported:.3g} % of the policy's choices have propensity 0 in the log; only DM "
+            "estimates them"
         )
     possible = 1.0 - (0.0 if math.isnan(unsupported) else unsupported)
     if abs(weights.value - possible) > _FAR * max(error, 1e-12):

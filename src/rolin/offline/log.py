@@ -70,7 +70,7 @@ class DecisionLog:
         except RolinError:
             raise
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ShapeError(f"these arguments do not make a log: {error}") from error
+            raise ShapeError(f"DecisionLog got invalid arguments: {error}") from error
 
     def _fill(
         self,

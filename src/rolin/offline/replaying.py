@@ -80,7 +80,7 @@ def replay(
     policy: Policy[Any],
     *,
     learn: bool = True,
-    least_propensity: float | None = None,
+    min_propensity: float | None = None,
     level: float = 0.95,
     seed: int = 0,
     progress: Progress = False,
@@ -95,7 +95,7 @@ def replay(
         A new policy, or one that has learned something.
     learn
         Whether it learns.
-    least_propensity
+    min_propensity
         m, by default the least propensity in the log. A larger number uses more decisions, but biases the result
         where propensities are below it.
     level
@@ -110,11 +110,11 @@ def replay(
     own = copy.deepcopy(policy)
     if model := adaptive_of(own):
         model.learn_scales_when_due()
-    m = _least(log) if least_propensity is None else number_of("least_propensity", least_propensity)
+    m = _least(log) if min_propensity is None else number_of("min_propensity", min_propensity)
     if not 0.0 < m <= 1.0:
         raise DataError(
             f"the least propensity is {m:g}, expected above 0: log with a floor, replay the control group only, or "
-            "give least_propensity"
+            "give min_propensity"
         )
     level = level_of(level)
     draws = KeyedGenerator(seed)

@@ -16,7 +16,7 @@ from rolin.bandit.bandit import Bandit
 from rolin.errors import DataError, UnknownOption
 from rolin.features import FeatureMap, RecordedFeatures
 from rolin.features.base import ARM
-from rolin.features.tables import is_table, row_of, rows_of
+from rolin.features.tables import is_table, read_row, rows_of
 from rolin.journal import Journal, LoggedDecision
 from rolin.logs.obd import read_campaign
 from rolin.logs.reader import past_decisions
@@ -205,7 +205,7 @@ def _all_arms_raw(
             rows = rows_of(given)
         else:
             names = [canonical(name) for name in given]
-            rows = [row_of(f"arm_features of {name!r}", given[name]) for name in given]
+            rows = [read_row(f"arm_features of {name!r}", given[name]) for name in given]
     indices = _indices(chosen, names)
     contexts = np.empty((len(raws), len(names), features.n_features))
     for i, raw in enumerate(raws):
@@ -238,6 +238,11 @@ def read_obd(folder: str | PathLike[str]) -> DecisionLog:
 
     An arm's features are the item's number feature, the affinity of the user to the item, and two marks for the
     position (center, right) of three. The reward is the click.
+
+    Parameters
+    ----------
+    folder
+        Folder of the campaign.
 
     References
     ----------

@@ -123,7 +123,13 @@ class Policy(ABC, Generic[Model]):
         return ask(self._model, contexts, arms, exclude)
 
     def generator(self, key: Key) -> np.random.Generator:
-        """Return the random generator of a decision, at the start of its stream."""
+        """Return the random generator of a decision, at the start of its stream.
+
+        Parameters
+        ----------
+        key
+            Key of the decision, as for `decide`.
+        """
         return self._random.at(key)
 
     def normals(self, key: Key, n: int) -> Floats:
@@ -565,5 +571,5 @@ class Policy(ABC, Generic[Model]):
         if isabstract(cls):
             return "it is a base class; use one of its policies, such as RoLinTS.from_fit(…)"
         if cls.binary:
-            return "its rewards are 0 or 1, and what they teach depends on what was known before"
+            return "the update for a binary reward depends on the current posterior"
         return "it keeps no moments" if cls._unset_scales is None else None

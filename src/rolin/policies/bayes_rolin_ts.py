@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,8 +20,11 @@ from rolin.model.summaries import Prediction
 from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
+from rolin.policies.exploration import WithExploration
 from rolin.policies.keyed_random import Key
-from rolin.policies.propensity import exploration_of, highest_of_normals, noise_nodes
+from rolin.policies.linear import LinearPolicy
+from rolin.policies.options import PriorOptions, with_options_of
+from rolin.policies.propensity import highest_of_normals, noise_nodes
 
 __all__ = ["BayesRoLinTS"]
 
@@ -29,8 +32,12 @@ Floats = NDArray[np.float64]
 # Models less likely than this are left out of an integral.
 _NEGLIGIBLE = 1e-10
 
+# Rows of the table that `Mixture.weigh` returns.
+_WEIGHT, _CUMULATIVE, _NOISE = range(3)
 
-class BayesRoLinTS(Policy[Mixture]):
+
+@with_options_of(LinearPolicy)
+class BayesRoLinTS(WithExploration, Policy[Mixture]):
     """RoLinTS that treats `noise_std` and `arm_std` as unknown and samples them too.
 
     `noise_std` is integrated out exactly, which gives Student's t distribution. `arm_std/noise_std` is one of eight
@@ -39,17 +46,11 @@ class BayesRoLinTS(Policy[Mixture]):
 
     Parameters
     ----------
-    n_features
-        Number d of features of a context; 0 for a bandit without context.
     coef_std
         Prior standard deviation of the coefficients if noise_std is as guessed: only the ratio
         coef_std/noise_std matters. One number, or one per feature.
-    coef_mean
-        Prior mean of the coefficients: one number, or one per feature.
     intercept_std
         Prior standard deviation of an intercept, also relative to the noise; `None` for no intercept.
-    intercept_mean
-        Prior mean of the intercept.
     arm_std
         Guess of the standard deviation of the arms' own effects.
     noise_std
@@ -57,8 +58,8 @@ class BayesRoLinTS(Policy[Mixture]):
     exploration
         Factor on the standard deviations of the arms in all draws: 1 is Thompson sampling, 0 draws only the scales and
         chooses the highest mean.
-    seed
-        A non-negative integer; by default one from the operating system.
+    **options
+        Further options of [`LinearPolicy`][rolin.LinearPolicy].
 
     Examples
     --------
@@ -76,42 +77,31 @@ class BayesRoLinTS(Policy[Mixture]):
         *,
         n_features: int,
         coef_std: Numbers = 1.0,
-        coef_mean: Numbers = 0.0,
-        intercept_std: float | None = None,
-        intercept_mean: float = 0.0,
         arm_std: float = 0.5,
         noise_std: float = 1.0,
         exploration: float = 1.0,
         seed: int | None = None,
+        **options: Unpack[PriorOptions],
     ) -> None:
         self.exploration = exploration
         scales = Scales(
             noise_std=noise_std,
             arm_std=arm_std,
             coef_std=coef_std,  # type: ignore[arg-type]  # Scales makes lists into tuples
-            coef_mean=coef_mean,  # type: ignore[arg-type]  # the same
-            intercept_std=intercept_std,
-            intercept_mean=intercept_mean,
+            **options,  # type: ignore[arg-type]  # the same
         )
         super().__init__(Mixture(scales, n_features), seed)
-
-    @property
-    def exploration(self) -> float:
-        """Factor on the standard deviations of the arms in all draws; it may be changed at any time."""
-        return self._exploration
-
-    @exploration.setter
-    def exploration(self, value: float) -> None:
-        self._exploration = exploration_of(value)
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
         """Draw the scales by their weights, then every arm given these scales."""
         x, _, rows = candidates
         freedom, table = self._model.weigh()
         generator = self.generator(key)
-        g = int(table[1].searchsorted(generator.random()))
+        g = int(table[_CUMULATIVE].searchsorted(generator.random()))
         g = min(g, len(self._model.parts) - 1)  # rounding may leave the sum below 1
-        noise = self._exploration * table[2, g] * (freedom / generator.chisquare(freedom)) ** 0.5
+        noise = (
+            self._exploration * table[_NOISE, g] * (freedom / generator.chisquare(freedom)) ** 0.5
+        )
         return self._model.parts[g].score(x, rows, noise * generator.standard_normal(len(rows)))
 
     def predict(

@@ -5,25 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from rolin.policies.hybrid_lin_ucb import HybridLinUCB
+from rolin.policies.options import with_shared_options
 
 __all__ = ["DisjointLinUCB"]
 
 
+@with_shared_options
 class DisjointLinUCB(HybridLinUCB):
     """LinUCB with a separate linear model for every arm. Arms learn nothing from each other.
 
     Parameters
     ----------
-    n_features
-        Number d of features of a context.
     intercept
         Whether the models have an intercept.
-    width
-        Number of standard deviations between the mean and the bound, α in the reference.
-    ridge
-        Penalty of all coefficients.
-    seed
-        A non-negative integer, which only breaks ties; by default one from the operating system.
 
     References
     ----------

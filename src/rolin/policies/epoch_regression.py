@@ -17,6 +17,10 @@ from rolin.model.learner import Learner
 __all__ = ["EpochRegression", "inverse_gap_weights"]
 
 Floats = NDArray[np.float64]
+# What `_counts` holds: rounds, the epoch m, the safest epoch (0: none), and whether the model is safe.
+_ROUNDS, _EPOCH, _SAFEST, _IS_SAFE = range(4)
+# What `_sums` holds: rewards, those of the epoch, Σ √ξ, and the lower bound l of the safest epoch.
+_REWARDS, _EPOCH_REWARDS, _ERRORS, _BOUND = range(4)
 
 
 class EpochRegression(Learner):
@@ -74,18 +78,18 @@ class EpochRegression(Learner):
         self._cross: Floats = np.zeros(d)
         self._fit: Floats = np.zeros(d)  # f_m
         self._safe_fit: Floats = np.zeros(d)  # of the epoch with the best lower bound
-        self._counts = np.array([0, 1, 0, 1])  # rounds, epoch m, safest epoch (0: none), is safe
-        self._sums = np.zeros(4)  # rewards, those of the epoch, Σ √ξ, lower bound l
+        self._counts = np.array([0, 1, 0, 1])
+        self._sums = np.zeros(4)
 
     @property
     def is_safe(self) -> bool:
         """Whether the safety test has always passed."""
-        return bool(self._counts[3])
+        return bool(self._counts[_IS_SAFE])
 
     @property
     def played_epoch(self) -> int:
         """The epoch whose choices are played."""
-        return int(self._counts[1] if self.is_safe else self._counts[2])
+        return int(self._counts[_EPOCH] if self.is_safe else self._counts[_SAFEST])
 
     def probabilities(self, contexts: Floats) -> Floats:
         """Return the probability of each arm."""
@@ -101,7 +105,7 @@ class EpochRegression(Learner):
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
         """Learn from one round, and end the epoch after its last round."""
-        name, x, r, h = self._observed(arm, context, reward, weight)
+        name, x, r, h = self.checked_observation(arm, context, reward, weight)
         r = (r - self._low) / self._span
         rounds, m, _, safe = self._counts.tolist()
         rounds += 1
@@ -118,15 +122,18 @@ class EpochRegression(Learner):
             raise NotFiniteError(
                 "context, reward or weight is too large or too small to compute with"
             )
-        # Nothing below this line can fail, so a rejected call changes nothing.
-        if not self._index.row_of.get(name, 0):
-            self._index.add(name)
-        self._counts[0] = rounds
-        self._gram, self._cross, self._sums = gram, cross, sums
-        if safe and m > 1 and self._test and self._is_checked(rounds, m):
-            self._counts[3] = self._sums[0] >= self.lowest_safe_reward(rounds)
-        if self.is_safe and rounds == self._end(m):
-            self._end_epoch(m, fit)
+
+        def learn() -> None:
+            if not self.arm_index.row_of.get(name, 0):
+                self.arm_index.add(name)
+            self._counts[_ROUNDS] = rounds
+            self._gram, self._cross, self._sums = gram, cross, sums
+            if safe and m > 1 and self._test and self._is_checked(rounds, m):
+                self._counts[_IS_SAFE] = self._sums[_REWARDS] >= self.lowest_safe_reward(rounds)
+            if self.is_safe and rounds == self._end(m):
+                self._end_epoch(m, fit)
+
+        self.change(learn, {"_counts": slice(None)})
 
     def _fitted(self, gram: Floats, cross: Floats) -> Floats:
         """Return the coefficients of the ridge regression, or NaN if they cannot be computed."""
@@ -141,26 +148,28 @@ class EpochRegression(Learner):
         length = self._end(m) - self._end(m - 1)
         # Choose-safe: a lower bound on the value of this epoch's choices, by Hoeffding's inequality
         delta = self._delta if self._split else self._failure_probability
-        bound = self._sums[1] / length - math.sqrt(math.log(m**2 / delta) / (2.0 * length))
-        if not self._counts[2] or bound > self._sums[3]:
-            self._counts[2], self._sums[3] = m, bound
+        bound = self._sums[_EPOCH_REWARDS] / length - math.sqrt(
+            math.log(m**2 / delta) / (2.0 * length)
+        )
+        if not self._counts[_SAFEST] or bound > self._sums[_BOUND]:
+            self._counts[_SAFEST], self._sums[_BOUND] = m, bound
             self._safe_fit = self._fit
         self._fit = fit
-        self._counts[1] = m + 1
-        self._sums[1] = 0.0
+        self._counts[_EPOCH] = m + 1
+        self._sums[_EPOCH_REWARDS] = 0.0
         if not self._all_data:
             self._gram, self._cross = np.zeros_like(self._gram), np.zeros_like(self._cross)
 
     def lowest_safe_reward(self, rounds: int) -> float:
         """Return L_t: if the sum of t rewards is lower, the linear model must be wrong."""
-        m = int(self._counts[1])
-        n_arms = self._n_arms or len(self._index)
+        m = int(self._counts[_EPOCH])
+        n_arms = self._n_arms or len(self.arm_index)
         log = math.log(math.ceil(m + math.log2(self._first)) ** 3 / self._delta)
         return float(
-            rounds * self._sums[3]
+            rounds * self._sums[_BOUND]
             - self._first
             - math.sqrt(2.0 * rounds * log)
-            - 20.3 * math.sqrt(n_arms) * self._sums[2]
+            - 20.3 * math.sqrt(n_arms) * self._sums[_ERRORS]
         )
 
     def _is_checked(self, rounds: int, m: int) -> bool:

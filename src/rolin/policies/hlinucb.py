@@ -15,10 +15,13 @@ from rolin.errors import NotFiniteError, ParameterError
 from rolin.model.draws import Scores, best_of
 from rolin.model.learner import Learner
 from rolin.policies import kernels
+from rolin.policies.arm_rows import with_row
 from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key, KeyedGenerator, fresh_seed
+from rolin.policies.linear import LinearPolicy
+from rolin.policies.options import with_options_of
 
 __all__ = ["HLinUCB", "HiddenFeatures", "HiddenPrediction"]
 
@@ -30,6 +33,7 @@ Width = float | Literal["adaptive"]
 _SMALL = 0.1
 
 
+@with_options_of(LinearPolicy)
 class HLinUCB(Policy["HiddenFeatures"]):
     """LinUCB with hidden features of the arms, which it learns: hLinUCB.
 
@@ -40,8 +44,6 @@ class HLinUCB(Policy["HiddenFeatures"]):
 
     Parameters
     ----------
-    n_features
-        Number d of features of a context.
     n_hidden
         Number L of hidden features of every arm.
     initial
@@ -58,8 +60,6 @@ class HLinUCB(Policy["HiddenFeatures"]):
         Penalty of the coefficients.
     hidden_ridge
         Penalty of the hidden features.
-    seed
-        A non-negative integer; by default one from the operating system.
 
     Notes
     -----
@@ -200,18 +200,38 @@ class HiddenFeatures(Learner):
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
         """Learn from one reward: first θ, then the hidden features of the arm."""
-        name, x, r, h = self._observed(arm, context, reward, weight)
-        row = self._index.row_of.get(name, 0)
+        name, x, r, h = self.checked_observation(arm, context, reward, weight)
+        row = self.arm_index.row_of.get(name, 0)
         # The row of a new arm equals the prior row until the arm has learned something.
-        target = row or self._reserve(len(self._index) + 1)
+        target = row or self._reserve(len(self.arm_index) + 1)
         z = np.concatenate([x, self._hidden[row] if row else self._start(name)])
-        if not kernels.observe_hidden(
-            z, r, h, self._coef, self._inverse, self._hidden[target], self._hidden_inverse[target]
-        ):
-            raise NotFiniteError("context, reward or weight is too large to compute with")
-        if not row:
-            self._index.add(name)
-        self._pulls[target] += 1.0
+
+        def learn() -> None:
+            if not kernels.observe_hidden(
+                z,
+                r,
+                h,
+                self._coef,
+                self._inverse,
+                self._hidden[target],
+                self._hidden_inverse[target],
+            ):
+                raise NotFiniteError("context, reward or weight is too large to compute with")
+            if not row:
+                self.arm_index.add(name)
+            self._pulls[target] += 1.0
+
+        everything, own = slice(None), target
+        self.change(
+            learn,
+            {
+                "_coef": everything,
+                "_inverse": everything,
+                "_hidden": own,
+                "_hidden_inverse": own,
+                "_pulls": slice(own, own + 1),
+            },
+        )
 
     def read(
         self, contexts: Floats, names: Iterable[Name], rows: NDArray[np.int64]
@@ -230,7 +250,8 @@ class HiddenFeatures(Learner):
             std = np.sqrt(np.maximum(variance, 0.0))
         if not theta.any():
             return HiddenPrediction(mean, std, np.zeros(len(rows)))
-        n = len(self._index) + 1  # one product for all arms is faster than selecting the asked ones
+        # One product for all arms is faster than selecting the asked ones.
+        n = len(self.arm_index) + 1
         product = (self._hidden_inverse[:n].reshape(-1, self.n_hidden) @ theta).reshape(n, -1)
         hidden_std: Floats = np.sqrt(np.maximum(product @ theta, 0.0))
         return HiddenPrediction(mean, std, hidden_std[rows])
@@ -240,7 +261,7 @@ class HiddenFeatures(Learner):
         if self.initial == "one-hot":
             # All arms that were not yet pulled share the next unit vector. Nothing has been learned in its
             # direction, so they score as they would with one unit vector each.
-            next_one = len(self._index) % max(self.n_hidden, 1)
+            next_one = len(self.arm_index) % max(self.n_hidden, 1)
             unit: Floats = np.eye(1, self.n_hidden, next_one)[0]
             return unit
         if self.initial == "zero":
@@ -251,19 +272,13 @@ class HiddenFeatures(Learner):
         return _SMALL * generator.standard_normal(self.n_hidden)
 
     def _reserve(self, last_row: int) -> int:
-        old = len(self._pulls)
-        if last_row >= old:
-            rows = max(last_row + 1, 2 * old)
-            for name in ("_hidden", "_hidden_inverse", "_pulls"):
-                array = getattr(self, name)
-                grown = np.empty((rows, *array.shape[1:]))
-                grown[:old], grown[old:] = array, array[0]
-                setattr(self, name, grown)
+        names = ("_hidden", "_hidden_inverse", "_pulls")
+        self.commit(**{name: with_row(getattr(self, name), last_row) for name in names})
         return last_row
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays (views, not copies)."""
-        rows = 1 + len(self._index)
+        rows = 1 + len(self.arm_index)
         return {
             "coef": self._coef,
             "inverse": self._inverse,

@@ -15,10 +15,13 @@ from rolin.errors import NotFiniteError, ParameterError
 from rolin.model.draws import Scores, best_of
 from rolin.model.learner import Learner
 from rolin.model.summaries import Prediction
+from rolin.policies.arm_rows import with_row
 from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
+from rolin.policies.linear import LinearPolicy
+from rolin.policies.options import with_options_of
 
 __all__ = ["HybridLinUCB", "HybridRegression"]
 
@@ -26,6 +29,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
+@with_options_of(LinearPolicy)
 class HybridLinUCB(Policy["HybridRegression"]):
     """LinUCB with a hybrid linear model: some coefficients are shared, others belong to one arm.
 
@@ -35,8 +39,6 @@ class HybridLinUCB(Policy["HybridRegression"]):
 
     Parameters
     ----------
-    n_features
-        Number d of features of a context.
     shared
         Indices of the features with shared coefficients; by default all.
     own
@@ -169,11 +171,11 @@ class HybridRegression(Learner):
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
         """Learn from one reward."""
-        name, given, r, h = self._observed(arm, context, reward, weight)
+        name, given, r, h = self.checked_observation(arm, context, reward, weight)
         z, x = self._split(given)
-        row = self._index.row_of.get(name, 0)
+        row = self.arm_index.row_of.get(name, 0)
         # The row of a new arm equals the prior row until the arm has learned something.
-        target = row or self._reserve(len(self._index) + 1)
+        target = row or self._reserve(len(self.arm_index) + 1)
         own_inverse, cross = self._own_inverse[target], self._cross[target]
         with np.errstate(over="ignore", invalid="ignore"):
             q = own_inverse @ x
@@ -192,10 +194,14 @@ class HybridRegression(Learner):
             )
         if not all(np.isfinite(array).all() for array in new):
             raise NotFiniteError("context, reward or weight is too large to compute with")
-        if not row:
-            self._index.add(name)
-        self._own_inverse[target], self._cross[target], self._own_coef[target] = new[:3]
-        self._inverse, self._coef = new[3:]
+
+        def learn() -> None:
+            if not row:
+                self.arm_index.add(name)
+            self._own_inverse[target], self._cross[target], self._own_coef[target] = new[:3]
+            self._inverse, self._coef = new[3:]
+
+        self.change(learn, {"_own_inverse": target, "_cross": target, "_own_coef": target})
 
     def read(self, contexts: Floats, rows: Integers) -> Prediction:
         """Return mean and standard deviation of arms, given their contexts and rows."""
@@ -214,19 +220,13 @@ class HybridRegression(Learner):
         return _Features(contexts[..., self.shared], own)
 
     def _reserve(self, last_row: int) -> int:
-        old = len(self._own_coef)
-        if last_row >= old:
-            rows = max(last_row + 1, 2 * old)
-            for name in ("_own_inverse", "_cross", "_own_coef"):
-                array = getattr(self, name)
-                grown = np.empty((rows, *array.shape[1:]))
-                grown[:old], grown[old:] = array, array[0]
-                setattr(self, name, grown)
+        names = ("_own_inverse", "_cross", "_own_coef")
+        self.commit(**{name: with_row(getattr(self, name), last_row) for name in names})
         return last_row
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays (views, not copies)."""
-        rows = 1 + len(self._index)
+        rows = 1 + len(self.arm_index)
         return {
             "coef": self._coef,
             "inverse": self._inverse,

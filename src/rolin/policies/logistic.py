@@ -72,7 +72,7 @@ class LogisticRoLinTS(_Logistic, RoLinTS):
     Notes
     -----
     Each outcome counts as one normal observation of the logit. The observation is chosen so that mean and variance of
-    the logit change as the outcome changes them. This is an approximation, as is merging two learners;
+    the logit match the mean and variance of the exact update. This is an approximation, as is merging two learners;
     [Learn from clicks](../how-to/clicks.md) shows how close it is. A weight counts as that many outcomes.
 
     Examples

@@ -44,8 +44,8 @@ def merge(a: Learns, b: Learns, *, base: Learns | None = None) -> Learns:
         )
     if not a.exact:
         warnings.warn(
-            f"merging two {type(a).__name__} is an approximation: what an outcome teaches depends on what was known "
-            "before it",
+            f"merging two {type(a).__name__} is an approximation: the update for a binary reward depends on the current "
+            "posterior",
             ApproximationWarning,
             stacklevel=2,
         )
@@ -70,7 +70,7 @@ def merge(a: Learns, b: Learns, *, base: Learns | None = None) -> Learns:
     removed = {*a.removed_arms, *b.removed_arms}
     if base is not None:
         started = base.moments
-        _ = a.moments - started  # raises if `a` did not start from `base`
+        _check_started_from(a, base)
         news = news - started
         decisions -= base.n_decisions
         removed -= set(base.removed_arms) & {*a.arms, *b.arms}  # restored since then
@@ -78,6 +78,14 @@ def merge(a: Learns, b: Learns, *, base: Learns | None = None) -> Learns:
     both._model.fill(a.moments + news, removed)
     both._decisions, both.feature_map = max(decisions, 0), a.feature_map
     return both
+
+
+def _check_started_from(policy: Any, base: Any) -> None:
+    """Reject a policy that lacks evidence of the one that it should have started from."""
+    try:
+        policy.moments - base.moments
+    except MergeError as error:
+        raise MergeError(f"the policy did not start from base: {error}") from error
 
 
 def _past(policy: Policy[Any]) -> set[PastArm]:

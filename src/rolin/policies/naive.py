@@ -85,6 +85,10 @@ class _ArmMeans(NamedTuple):
     unseen: Floats  # (n,): prior variance of the effects of arms that were never observed
 
 
+# What `_sums` holds: the number N of rewards, Σ log h, and r'Hr.
+_COUNT, _LOG_WEIGHTS, _SQUARES = range(3)
+
+
 class DensePosterior(Posterior):
     """The posterior from the raw sums Z'HZ, Z'Hr and r'Hr of the (D + K)-dimensional model."""
 
@@ -93,12 +97,12 @@ class DensePosterior(Posterior):
         size = self.size
         self._gram = np.zeros((size, size))  # (D + K, D + K): Z'HZ
         self._pulled = np.zeros(size)  # (D + K,): Z'Hr
-        self._sums = np.zeros(3)  # N, Σ log h, r'Hr
+        self._sums = np.zeros(3)
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Build the raw sums from centered ones."""
         d, size, k = self.n_features, self.size, len(moments.arms)
-        self._index = ArmIndex(moments.arms, removed)
+        self.arm_index = ArmIndex(moments.arms, removed)
         h, x, r = moments.weight, moments.mean_context, moments.mean_reward
         z = np.column_stack([x, np.ones((k, size - d)), np.eye(k)])  # (K, D + K), one per arm
         self._gram = (h[:, None] * z).T @ z
@@ -136,10 +140,12 @@ class DensePosterior(Posterior):
         """Learn from n rewards; if one is invalid, from none."""
         batch = as_batch(arms, contexts, rewards, weights, self.n_features)
         names = [canonical(arm) for arm in batch.arms]
-        new = list(dict.fromkeys(name for name in names if not self._index.row_of.get(name, 0)))
-        row_of = {name: len(self._index) + 1 + i for i, name in enumerate(new)}
-        rows = np.array([self._index.row_of.get(n, 0) or row_of[n] for n in names], dtype=np.int64)
-        n_rows, r, h = len(self._index) + len(new), batch.rewards, batch.weights
+        new = list(dict.fromkeys(name for name in names if not self.arm_index.row_of.get(name, 0)))
+        row_of = {name: len(self.arm_index) + 1 + i for i, name in enumerate(new)}
+        rows = np.array(
+            [self.arm_index.row_of.get(n, 0) or row_of[n] for n in names], dtype=np.int64
+        )
+        n_rows, r, h = len(self.arm_index) + len(new), batch.rewards, batch.weights
         z = self._rows(batch.contexts, rows, n_rows)
         with np.errstate(over="ignore", invalid="ignore"):
             gram = (h[:, None] * z).T @ z
@@ -150,9 +156,13 @@ class DensePosterior(Posterior):
             pulled[:old] += self._pulled
         if not (np.isfinite(gram).all() and np.isfinite(pulled).all() and np.isfinite(sums).all()):
             raise NotFiniteError("context, reward or weight is too large to compute with")
-        self._gram, self._pulled, self._sums = gram, pulled, sums
-        for name in new:
-            self._index.add(name)
+
+        def learn() -> None:
+            for name in new:
+                self.arm_index.add(name)
+            self.commit(_gram=gram, _pulled=pulled, _sums=sums)
+
+        self.change(learn)
 
     def _rows(self, contexts: Floats, rows: NDArray[np.int64], n_rows: int) -> Floats:
         """Return z = (x, 1 if there is an intercept, e_i); an unseen arm has no e_i."""
@@ -167,7 +177,7 @@ class DensePosterior(Posterior):
         noise, arm_std, size = self.scales.noise_std**2, self.scales.arm_std, self.size
         mean, std = self.scales.prior(self.n_features)
         # Without arm effects there are no v to infer: the model is the linear one.
-        k = len(self._index) if arm_std > 0 else 0
+        k = len(self.arm_index) if arm_std > 0 else 0
         n = size + k
         prior_mean = np.concatenate([mean, np.zeros(k)])
         prior_precision = np.concatenate([std**-2, np.full(k, arm_std**-2.0 if k else 0.0)])
@@ -197,7 +207,7 @@ class DensePosterior(Posterior):
         if not np.isfinite(contexts).all():
             raise first_not_finite("contexts", contexts)
         gamma, covariance, _ = self._solve()
-        z = self._rows(contexts, rows, len(self._index))[:, : len(gamma)]
+        z = self._rows(contexts, rows, len(self.arm_index))[:, : len(gamma)]
         unseen = np.where(rows == 0, self.scales.arm_std**2, 0.0)
         return _ArmMeans(z @ gamma, z, z @ covariance, unseen)
 
@@ -221,7 +231,7 @@ class DensePosterior(Posterior):
     @property
     def count(self) -> float:
         """Number of observations."""
-        return float(self._sums[0])
+        return float(self._sums[_COUNT])
 
     @property
     def log_evidence(self) -> float:
@@ -243,11 +253,11 @@ class DensePosterior(Posterior):
         r = self._pulled[size:] / h
         return Moments(
             self.count,
-            float(self._sums[1]),
+            float(self._sums[_LOG_WEIGHTS]),
             self._gram[:d, :d] - (h[:, None] * x).T @ x,
             self._pulled[:d] - (h * r) @ x,
-            float(self._sums[2] - h @ r**2),
-            tuple(self._index.names),
+            float(self._sums[_SQUARES] - h @ r**2),
+            tuple(self.arm_index.names),
             h,
             x,
             r,
@@ -255,17 +265,17 @@ class DensePosterior(Posterior):
 
     def shrinkage(self, arms: Iterable[Name] | None = None) -> Floats:
         """Return the shrinkage w of each arm."""
-        rows = self._named(arms).rows
+        rows = self.named_rows(arms).rows
         h = np.append(0.0, np.diag(self._gram)[self.size :])[rows]
         evidence: Floats = h * self.scales.arm_std**2
         return evidence / (evidence + self.scales.noise_std**2)
 
     def arm_effects(self, arms: Iterable[Name] | None = None) -> ArmEffects:
         """Return the posterior of the arms' effects, by default of all observed arms."""
-        named = self._named(arms)
+        named = self.named_rows(arms)
         gamma, covariance, _ = self._solve()
         size, k = self.size, len(gamma) - self.size
-        pick = np.eye(len(self._index) + 1)[named.rows, 1 : 1 + k]  # zero for an unseen arm
+        pick = np.eye(len(self.arm_index) + 1)[named.rows, 1 : 1 + k]  # zero for an unseen arm
         values, axes = np.linalg.eigh(pick @ covariance[size:, size:] @ pick.T)
         return ArmEffects(
             tuple(named.names),

@@ -12,11 +12,14 @@ class RoLinTS(LinearPolicy):
 ```
 
 `with_shared_options` writes them into the signature and the docstring, for `help` and `inspect.signature`.
+A policy that is not a `LinearPolicy` uses `with_options_of(LinearPolicy)`, which does the same for the options that it
+has in common with it.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any, TypedDict, TypeVar, get_args, get_type_hints
 
 from rolin.model.estimation import Method
@@ -25,16 +28,26 @@ from rolin.model.scales import CoefScale, Numbers, Scale
 __all__ = [
     "LinOptions",
     "LogisticOptions",
+    "PriorOptions",
     "RoLinOptions",
     "SharedOptions",
     "options_of",
     "parameter_docs",
     "takes_positions",
+    "with_options_of",
     "with_shared_options",
 ]
 
 Class = TypeVar("Class", bound=type)
 _HEADING = "Parameters\n----------\n"
+
+
+class PriorOptions(TypedDict, total=False):
+    """The options that `BayesRoLinTS` shares with the linear policies; see `LinearPolicy` for their meaning."""
+
+    coef_mean: Numbers
+    intercept_std: float | None
+    intercept_mean: float
 
 
 class SharedOptions(TypedDict, total=False):
@@ -68,17 +81,31 @@ class LogisticOptions(SharedOptions, total=False):
 
 
 def with_shared_options(policy: Class) -> Class:
-    """Write the shared options into the signature and the docstring of a policy class.
+    """Write the options of the base class into the signature and the docstring of a policy class.
 
     In the docstring, the entry `**options` of the section "Parameters" stands for them.
     """
     parent = next(base for base in policy.__mro__[1:] if "__init__" in vars(base))
-    if "__init__" in vars(policy):
-        init = vars(policy)["__init__"]
-        init.__signature__ = _signature(init, inspect.signature(vars(parent)["__init__"]))
-    if policy.__doc__ is not None:  # it is None under python -OO
-        policy.__doc__ = _docstring(policy)
-    return policy
+    return with_options_of(parent)(policy)
+
+
+def with_options_of(source: type) -> Callable[[Class], Class]:
+    """Return a decorator like `with_shared_options`, for options of a class that need not be the base."""
+
+    def write(policy: Class) -> Class:
+        init = vars(policy).get("__init__")
+        if init is not None and _takes_options(init):
+            init.__signature__ = _signature(init, inspect.signature(vars(source)["__init__"]))
+        if policy.__doc__ is not None:  # it is None under python -OO
+            policy.__doc__ = _docstring(policy, source)
+        return policy
+
+    return write
+
+
+def _takes_options(init: Any) -> bool:
+    """Return whether a function ends with `**options`."""
+    return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(init).parameters.values())
 
 
 def options_of(policy: type) -> list[str] | None:
@@ -121,11 +148,14 @@ def _signature(init: Any, parent: inspect.Signature) -> inspect.Signature:
     return inspect.Signature(list(parameters.values()), return_annotation=None)
 
 
-def _docstring(policy: type) -> str:
-    """Return the docstring with an entry for every option, in the order of the signature."""
+def _docstring(policy: type, source: type) -> str:
+    """Return the docstring with an entry for every option, in the order of the signature.
+
+    Entries that the policy and its bases do not have are those of `source`.
+    """
     before, heading, after = inspect.cleandoc(policy.__doc__ or "").partition(_HEADING)
     _, blank, rest = after.partition("\n\n")
-    entries: dict[str, str] = {}
+    entries = parameter_docs(source)
     for base in reversed(policy.__mro__):
         entries |= parameter_docs(base)
     section = "".join(entries[name] for name in options_of(policy) or ())

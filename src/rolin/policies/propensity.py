@@ -9,11 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin._support.checks import number_of
-from rolin.errors import ParameterError
-from rolin.policies.kernels.propensity import highest
+from rolin.policies.kernels.propensity import probabilities_of_highest
 
-__all__ = ["Node", "error_of_average", "exploration_of", "highest_of_normals", "noise_nodes"]
+__all__ = ["Node", "error_of_average", "highest_of_normals", "noise_nodes"]
 
 Floats = NDArray[np.float64]
 _EXACT = 1e-14
@@ -33,16 +31,8 @@ def highest_of_normals(mean: Floats, std: Floats) -> Floats:
             mean = np.maximum((mean - mean.max()) / unit, -1e100)
         std = std / unit
         std[std < _EXACT * np.maximum(1.0, -mean)] = 0.0  # narrower than the rounding error
-    highest(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
+    probabilities_of_highest(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
     return out
-
-
-def exploration_of(value: object) -> float:
-    """Return a checked factor on the standard deviations of Thompson sampling."""
-    factor = number_of("exploration", value, ParameterError)
-    if not 0.0 <= factor < math.inf:
-        raise ParameterError(f"exploration={value!r}, expected a number of at least 0")
-    return factor
 
 
 def error_of_average(variance: Floats, draws: int) -> Floats:

@@ -12,10 +12,11 @@ from rolin.model.draws import Sampling, Scores, check_sampling
 from rolin.model.posterior import Posterior
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
+from rolin.policies.exploration import WithExploration
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy, Rule
 from rolin.policies.options import RoLinOptions, with_shared_options
-from rolin.policies.propensity import error_of_average, exploration_of, highest_of_normals
+from rolin.policies.propensity import error_of_average, highest_of_normals
 
 __all__ = ["RoLinTS"]
 
@@ -25,7 +26,7 @@ _PAIRS = 256
 
 
 @with_shared_options
-class RoLinTS(LinearPolicy):
+class RoLinTS(WithExploration, LinearPolicy):
     """Thompson sampling in the robust linear model: draw every arm's mean reward, choose the highest.
 
     Parameters
@@ -79,15 +80,6 @@ class RoLinTS(LinearPolicy):
     def settings(self) -> dict[str, Any]:
         """The options that create this policy again, without what it has learned."""
         return {**super().settings, "sampling": self.sampling, "exploration": self._exploration}
-
-    @property
-    def exploration(self) -> float:
-        """Factor on the posterior's standard deviations in all draws; it may be changed at any time."""
-        return self._exploration
-
-    @exploration.setter
-    def exploration(self, value: float) -> None:
-        self._exploration = exploration_of(value)
 
     def draws(self, n_arms: int, key: Key) -> Floats:
         """Return independent normal numbers, with the factor `exploration` as their standard deviation."""

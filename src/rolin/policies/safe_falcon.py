@@ -13,12 +13,15 @@ from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.epoch_regression import EpochRegression
 from rolin.policies.keyed_random import Key
+from rolin.policies.linear import LinearPolicy
+from rolin.policies.options import with_options_of
 
 __all__ = ["SafeFALCON"]
 
 Floats = NDArray[np.float64]
 
 
+@with_options_of(LinearPolicy)
 class SafeFALCON(Policy[EpochRegression]):
     """Inverse gap weighting in epochs, with a test that detects when the linear model is wrong.
 
@@ -31,8 +34,6 @@ class SafeFALCON(Policy[EpochRegression]):
 
     Parameters
     ----------
-    n_features
-        Number d of features of a context.
     first_epoch
         Rounds τ₁ of the first epoch; epoch m ends at round τ₁ 2^(m-1).
     failure_probability
@@ -54,8 +55,6 @@ class SafeFALCON(Policy[EpochRegression]):
         Whether the lower bound on the value of an epoch has δ/13 in its logarithm, or δ.
     slack_after
         Epoch, 1 or 2, after which the test's allowance for the error of the regression begins to add up.
-    seed
-        A non-negative integer; by default one from the operating system.
 
     Notes
     -----

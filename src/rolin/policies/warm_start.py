@@ -14,7 +14,7 @@ from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 from rolin.policies.options import options_of
 
-__all__ = ["Evidence", "FitLike", "UnsetScales", "evidence_of", "is_fit", "options_for"]
+__all__ = ["FitLike", "FittedEvidence", "UnsetScales", "evidence_of", "is_fit", "options_for"]
 
 UnsetScales = Literal["learn", "estimate"]
 """Scales that are not given: the policy learns them and keeps learning, or they are estimated once."""
@@ -37,7 +37,7 @@ class FitLike(Protocol):
         """Prior standard deviation of an intercept; `None` for no intercept."""
 
 
-class Evidence(NamedTuple):
+class FittedEvidence(NamedTuple):
     """What a policy starts from."""
 
     moments: Moments
@@ -50,19 +50,19 @@ def is_fit(state: state_file.State) -> bool:
     return state.policy == state_file.MOMENTS
 
 
-def evidence_of(fit: str | PathLike[str] | FitLike | Moments) -> Evidence:
+def evidence_of(fit: str | PathLike[str] | FitLike | Moments) -> FittedEvidence:
     """Return the evidence of a fit, or of the file that it was saved to."""
     if isinstance(fit, Moments):
-        return Evidence(fit, None, None)
+        return FittedEvidence(fit, None, None)
     if isinstance(fit, (str, PathLike)):
         return _read(fit)
     try:
-        return Evidence(fit.moments, fit.feature_map, fit.intercept_std)
+        return FittedEvidence(fit.moments, fit.feature_map, fit.intercept_std)
     except AttributeError:
         raise ParameterError(f"fit={fit!r}, expected a Fit, its file, or Moments") from None
 
 
-def _read(path: str | PathLike[str]) -> Evidence:
+def _read(path: str | PathLike[str]) -> FittedEvidence:
     state = state_file.read(path)
     if not is_fit(state):
         raise StateFileError(
@@ -74,7 +74,7 @@ def _read(path: str | PathLike[str]) -> Evidence:
             "again to resume it"
         )
     text = state.feature_map
-    return Evidence(
+    return FittedEvidence(
         state_file.moments_of(state),
         None if text is None else from_json(text, "the map in the state"),
         state.settings.get("intercept_std"),
@@ -82,7 +82,7 @@ def _read(path: str | PathLike[str]) -> Evidence:
 
 
 def options_for(
-    policy: type, evidence: Evidence, unset: UnsetScales | None, given: Mapping[str, Any]
+    policy: type, evidence: FittedEvidence, unset: UnsetScales | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the options of a policy that starts from evidence."""
     if "n_features" in given:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.blas import one_thread_for_good
-from rolin.environments.base import Block, Environment
+from rolin.environments.base import Environment, Rounds
 from rolin.errors import ArmError, InputError, NotFiniteError, RolinError, ShapeError
 from rolin.simulation.run_file import Regrets
 
@@ -87,8 +87,8 @@ class Play:
         """Reject a block of rounds with wrong types, shapes or values; return its number of rounds."""
         k, d = self._environment.n_arms, self._environment.n_features
         source = f"run {run}, rounds from {start}: the environment"
-        if not (isinstance(block, Block) and all(isinstance(part, np.ndarray) for part in block)):
-            raise InputError(f"{source} gave a {type(block).__name__}, expected a Block of arrays")
+        if not (isinstance(block, Rounds) and all(isinstance(part, np.ndarray) for part in block)):
+            raise InputError(f"{source} gave a {type(block).__name__}, expected Rounds of arrays")
         n = len(block.means)
         for part, shape in zip(block, ((n, k, d), (n, k), (n, k)), strict=True):
             if part.shape != shape:

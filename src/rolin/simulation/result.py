@@ -231,7 +231,13 @@ class Result:
         return draw_regret(self, ax, scale=scale, bound=bound, band=band)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the result to a file of JSON lines, replacing the file if it exists."""
+        """Write the result to a file of JSON lines, replacing the file if it exists.
+
+        Parameters
+        ----------
+        path
+            The file.
+        """
         if Path(path).is_dir():
             raise ParameterError(f"{path} is a folder, expected the name of a file")
         try:
@@ -245,5 +251,11 @@ class Result:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Result:
-        """Read a file that `save` wrote, or the checkpoint of a `simulate`, completed or not."""
+        """Read a file that `save` wrote, or the checkpoint of a `simulate`, completed or not.
+
+        Parameters
+        ----------
+        path
+            The file.
+        """
         return cls.of(*read_runs(path))

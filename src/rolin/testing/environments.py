@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rolin.environments.base import Block, Environment
+from rolin.environments.base import Environment, Rounds
 
 __all__ = ["check_environment"]
 
@@ -48,7 +48,7 @@ def check_environment(environment: Environment) -> None:
     assert (_joined(environment, 300, 2).rewards != whole.rewards).any()
 
 
-def _joined(environment: Environment, rounds: int, seed: int) -> Block:
+def _joined(environment: Environment, rounds: int, seed: int) -> Rounds:
     """Return all rounds as one block."""
     blocks = list(environment.play(rounds, np.random.default_rng(seed)))
-    return Block(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
+    return Rounds(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from rolin._support.compile import Floats, compiled
 
-__all__ = ["highest"]
+__all__ = ["probabilities_of_highest"]
 
 # In standard deviations: 2e-13 of a normal distribution lies beyond.
 _REACH = 7.3
@@ -21,7 +21,7 @@ _ROOT_2PI = math.sqrt(2.0 * math.pi)
 
 
 @compiled(reorder=True)
-def highest(mean: Floats, std: Floats, out: Floats) -> None:
+def probabilities_of_highest(mean: Floats, std: Floats, out: Floats) -> None:
     """Write P(i) = ∫ φ_i(u) Π_{j≠i} Φ_j(u) du for every arm, in one pass over u.
 
     The values of arms with standard deviation 0 are known exactly. The highest of them is the lower limit of the

@@ -1,0 +1,238 @@
+"""Signals such as Ctrl-C, at every point of a call: each change of state is made completely or not at all."""
+
+from __future__ import annotations
+
+import copy
+import dis
+import sys
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rolin
+from rolin.model.posterior import Posterior
+from rolin.policies.base import Policy
+
+SOURCE = Path(rolin.__file__).parent
+# What changes the state of a model. All other modules only compute.
+FILES = {
+    str(path)
+    for path in (
+        SOURCE / "_support" / "arms.py",
+        *(
+            SOURCE / "model" / f"{name}.py"
+            for name in ("adaptive", "learner", "logistic", "mixture", "posterior")
+        ),
+        *(SOURCE / "policies").glob("*.py"),
+        *(SOURCE / "catalogue").glob("*.py"),
+    )
+}
+
+
+# Python handles signals when one of these instructions ends, and at no other time.
+HANDLED_AFTER = ("RESUME", "JUMP_BACKWARD", "CALL", "CALL_FUNCTION_EX", "CALL_KW")
+
+
+@cache
+def interruptible(code: CodeType) -> frozenset[int]:
+    """Return where in a function a signal may be handled: the instructions after those that do so."""
+    names = [(i.opname, i.offset) for i in dis.get_instructions(code)]
+    pairs = pairwise(names)
+    return frozenset(offset for (name, _), (_, offset) in pairs if name in HANDLED_AFTER)
+
+
+class Interrupt(BaseException):
+    """What a signal handler raises, like `KeyboardInterrupt`."""
+
+
+def interrupted(call: Callable[[], object], at: int) -> bool:
+    """Run a call, and interrupt it the `at`-th time that it can be; return whether it was interrupted."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename not in FILES:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and frame.f_lasti in interruptible(frame.f_code):
+            count += 1
+            if count == at:
+                sys.settrace(None)
+                raise Interrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except Interrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def state_of(policy: Policy[Any]) -> tuple[Any, ...]:
+    """Return the whole state of a policy's model, in a form that can be compared."""
+    model = policy._model
+    arrays = {name: array.tobytes() for name, array in model.arrays().items()}
+    return tuple(model.names), tuple(model.removed_arms), arrays
+
+
+def check_consistent(policy: Policy[Any]) -> None:
+    """The running posterior is that of its moments, and the policy can go on."""
+    model = policy._model
+    if isinstance(model, Posterior) and not isinstance(policy, rolin.NaiveRoLinTS):
+        rebuilt = Posterior.of(policy.scales, model._stored())  # with the weights that it has now
+        np.testing.assert_allclose(
+            rebuilt.coefficients.mean, model.coefficients.mean, rtol=1e-7, atol=1e-7
+        )
+        np.testing.assert_allclose(
+            rebuilt.coefficients.covariance, model.coefficients.covariance, rtol=1e-6, atol=1e-9
+        )
+
+
+X = [0.3, -0.7, 1.1]
+POLICIES: dict[str, Callable[[], Policy[Any]]] = {
+    "RoLinTS": lambda: rolin.RoLinTS(n_features=3, seed=0),
+    "intercept": lambda: rolin.RoLinTS(n_features=3, seed=0, intercept_std=1.0),
+    "forgetting": lambda: rolin.RoLinTS(n_features=3, seed=0, half_life=5.0),
+    "learned": lambda: rolin.RoLinTS(
+        n_features=3, seed=0, arm_std="learn", noise_std="learn", coef_std="learn"
+    ),
+    "LogisticRoLinTS": lambda: rolin.LogisticRoLinTS(n_features=3, seed=0),
+    "BayesRoLinTS": lambda: rolin.BayesRoLinTS(n_features=3, seed=0),
+    "NaiveRoLinTS": lambda: rolin.NaiveRoLinTS(n_features=3, seed=0),
+    "HLinUCB": lambda: rolin.HLinUCB(n_features=3, seed=0),
+    "HybridLinUCB": lambda: rolin.HybridLinUCB(n_features=3, seed=0),
+    "DisjointLinUCB": lambda: rolin.DisjointLinUCB(n_features=3, seed=0),
+    "SafeFALCON": lambda: rolin.SafeFALCON(n_features=3, seed=0),
+}
+
+
+def played(make: Callable[[], Policy[Any]], n: int) -> Policy[Any]:
+    """Return a policy that has learned n rewards of n arms."""
+    policy = make()
+    for i in range(n):
+        policy.update(f"arm {i}", X, float(i % 2))
+    return policy
+
+
+CALLS: dict[str, Callable[[Policy[Any]], object]] = {
+    "a known arm": lambda policy: policy.update("arm 0", X, 1.0),
+    "a new arm": lambda policy: policy.update("new", X, 1.0),
+    "a batch": lambda policy: policy.update_many(
+        ["new", "arm 0", "newer"], [X, X, X], [1.0, 0.0, 1.0]
+    ),
+    "removal": lambda policy: policy.remove_arm("arm 1"),
+    "decay": lambda policy: policy.decay(0.5),
+}
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("n", [7, 9])
+# 7: the next new arm needs more rows; 9: scales are due
+@pytest.mark.parametrize("what", CALLS)
+@pytest.mark.parametrize("kind", POLICIES)
+def test_an_interrupted_call_has_changed_everything_or_nothing(
+    kind: str, what: str, n: int, rng: np.random.Generator
+) -> None:
+    """Wherever it is interrupted, a call leaves the state from before it or after it.
+
+    Scales are learned, and old evidence is scaled back, after a reward. These are changes of their own: a signal may
+    come between, and the next reward then makes them.
+    """
+    start, call = played(POLICIES[kind], n), CALLS[what]
+    if what == "decay" and not hasattr(start, "decay"):
+        return
+    before = state_of(start)
+    done = copy.deepcopy(start)
+    try:
+        call(done)
+    except rolin.errors.Unsupported:
+        return
+    after = state_of(done)
+    has_steps = kind in ("forgetting", "learned")
+    # Every point of what is fast; the points of the others take turns.
+    stride = {"BayesRoLinTS": 5, "learned": 2}.get(kind, 1)
+    at, was = int(rng.integers(stride)) - stride + 1, True
+    while was:
+        at += stride
+        policy = copy.deepcopy(start)
+        was = interrupted(lambda policy=policy: call(policy), at)  # type: ignore[misc]  # called at once
+        now = state_of(policy)
+        if now == after:
+            continue
+        if now != before:
+            assert has_steps, f"interrupted at point {at}"
+            assert policy.moments.count in (
+                start.moments.count,
+                pytest.approx(done.moments.count, rel=0.2),
+            )
+            check_consistent(policy)
+        call(policy)  # may be repeated, and goes on from a whole state
+        check_consistent(policy)
+        if now == before:
+            assert state_of(policy) == after
+    assert at > 3
+
+
+CATALOGUE_CALLS: dict[str, Callable[[rolin.Catalogue], object]] = {
+    "decide": lambda catalogue: catalogue.decide(key=1),
+    "add": lambda catalogue: catalogue.add(np.full((2, 3), 0.5), ["new", "newer"]),
+    "remove": lambda catalogue: catalogue.remove(["arm 3", "arm 5"]),
+    "remove and add": lambda catalogue: (
+        catalogue.remove(["added"]),
+        catalogue.add(np.full((1, 3), 0.9), ["other"]),
+    ),
+}
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("what", CATALOGUE_CALLS)
+@pytest.mark.parametrize("sampling", ["marginal", "joint"])
+def test_an_interrupted_catalogue_answers_as_a_new_one(
+    what: str, sampling: Any, rng: np.random.Generator
+) -> None:
+    """Wherever it is interrupted, a catalogue has its arms, or those after the call, and true scores."""
+    x = rng.normal(size=(40, 3))
+    names = [f"arm {i}" for i in range(len(x))]
+    features = dict(zip(names, x, strict=True)) | {
+        "added": np.full(3, 0.7), "new": np.full(3, 0.5), "newer": np.full(3, 0.5), "other": np.full(3, 0.9),
+    }  # fmt: skip
+    policy = rolin.RoLinTS(n_features=3, seed=0, sampling=sampling)
+    at, was = 0, True
+    while was:
+        at += 1
+        catalogue = rolin.Catalogue(policy, x, names)
+        catalogue.add(np.full((1, 3), 0.7), ["added"])
+        catalogue.decide(key=0)
+        for i in range(2):  # also a new arm, and one that is not in the catalogue
+            policy.update(f"arm {at % 40}", x[at % 40], float(i))
+            policy.update(f"arm {at}", x[at % 40], float(i))
+        was = interrupted(lambda c=catalogue: CATALOGUE_CALLS[what](c), at)  # type: ignore[misc]  # called at once
+        policy.update("arm 7", x[7], 1.0)
+        present = [name for name in features if name in catalogue]
+        assert len(present) == len(catalogue)
+        fresh = rolin.Catalogue(policy, np.array([features[name] for name in present]), present)
+        mean, std = catalogue.predict(present)
+        np.testing.assert_allclose(mean, fresh.predict(present).mean, rtol=1e-12)
+        if sampling == "marginal":
+            catalogue.decide(key=3)
+            slots = catalogue._store.slots_of(present)
+            np.testing.assert_allclose(catalogue._cache.mean[slots], mean, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(catalogue._cache.std[slots], std, rtol=1e-9)
+        if len(present) == 41:  # the same arms in the same order have the same draws
+            again = catalogue.decide(key=2), fresh.decide(key=2)
+            assert again[0].arm == again[1].arm
+        if "new" not in catalogue:
+            catalogue.add(np.full((1, 3), 0.5), ["new"])
+        catalogue.remove(["new"])
+        catalogue.decide(key=4)
+    assert at > 20

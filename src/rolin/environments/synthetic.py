@@ -73,9 +73,8 @@ class Synthetic:
             fixed = np.repeat(generator.uniform(-1.0, 1.0, (1, *shape)), ROUNDS_AT_ONCE, axis=0)
         for n in split_rounds(rounds):
             if fixed is None:
-                contexts = generator.random(
-                    (ROUNDS_AT_ONCE, *shape)
-                )  # takes half the time of `uniform`
+                # This takes half the time of `uniform`.
+                contexts = generator.random((ROUNDS_AT_ONCE, *shape))
                 contexts *= 2.0
                 contexts -= 1.0
             else:

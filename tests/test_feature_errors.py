@@ -220,7 +220,7 @@ def test_calls_that_make_no_sense(features: FeatureMap) -> None:
         with pytest.raises(InputError):
             call()
     with pytest.raises(
-        InputError, match=r"arm 0 is the text 'red', expected its fields.*give None and"
+        InputError, match=r"arm 0 is the text 'red', expected its fields.*pass contexts=None and"
     ):
         features.contexts(["red", "blue"], {"hour": 3})
     cyclic: dict[str, Any] = {}

@@ -293,6 +293,8 @@ def test_a_decision_is_encoded_once(
     assert decision.offered_contexts.shape == (3, D)
     assert not decision.offered_contexts.flags.writeable
     assert (decision.contexts == decision.context).all()
+    (row,) = bandit.to_frame()["contexts"]
+    assert row == decision.offered_contexts.tolist()
     assert calls == 1
     bandit.close()
 

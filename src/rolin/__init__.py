@@ -1,7 +1,7 @@
 """Robust contextual linear bandits: one linear model, plus one learned effect per arm."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolin import (
     bandit,
@@ -102,14 +102,17 @@ __all__ = [
     "simulation",
 ]
 
-_LAZY = ("paper", "testing")  # imported when they are first used; `paper` needs an extra
+# Packages that are imported when they are first used; `paper` needs an extra.
+if TYPE_CHECKING:
+    from rolin import paper as paper
+    from rolin import testing as testing
+else:
+    _LAZY = ("paper", "testing")
 
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY:
+            return import_module(f"rolin.{name}")
+        raise AttributeError(f"module 'rolin' has no attribute {name!r}")
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return import_module(f"rolin.{name}")
-    raise AttributeError(f"module 'rolin' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LAZY})

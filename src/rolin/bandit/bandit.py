@@ -84,9 +84,9 @@ from rolin.journal.base import Removal, Waiting
 from rolin.journal.events import FeatureMapChanged, LoggedDecision
 from rolin.journal.folding import adaptive_of
 from rolin.journal.validation import LARGEST, check_names, listed, unknown_message, weight_of
-from rolin.logs.export import export, to_frame
+from rolin.logs.export import export, frame_of
 from rolin.logs.reader import past_decisions
-from rolin.logs.record import PastDecision, reread
+from rolin.logs.record import PastDecision, read_journal, reread
 from rolin.model.moments import check_factor
 from rolin.model.summaries import LogitPrediction, Prediction
 from rolin.policies import Policy
@@ -552,7 +552,10 @@ class Bandit(Generic[P]):
 
     def to_frame(self) -> pd.DataFrame:
         """Return all decisions with their rewards as a data frame, one row each."""
-        return to_frame(self.journal)
+        return frame_of(
+            past._replace(decision=self._state.with_contexts(past.decision))
+            for past in read_journal(self.journal)
+        )
 
     def import_log(
         self,

@@ -138,13 +138,21 @@ class BanditState(Generic[P]):
 
     def decision(self, id: str) -> LoggedDecision | None:
         """Return the decision with this id: a recent one from memory, any other from the journal."""
+        return self._recent_decision(id) or self.journal.decision(id)
+
+    def with_contexts(self, decision: LoggedDecision) -> LoggedDecision:
+        """Return a decision of the journal, with its encoded contexts if it is a recent one."""
+        return self._recent_decision(decision.id) or decision
+
+    def _recent_decision(self, id: str) -> LoggedDecision | None:
+        """Return a decision that this process has written lately, unless it may have been removed."""
         recent = self._recent.get(id)
         if recent is not None:
             header = self.journal.header()
             # Removing decisions takes a number, so nothing was removed since this one was written.
             if header is not None and header.first < recent.seq:
                 return recent.decision
-        return self.journal.decision(id)
+        return None
 
     def fold(self, events: Sequence[Event], last: int) -> dict[int, RolinError]:
         """Fold events that this process has written; return errors of those that taught nothing, by index."""

@@ -11,7 +11,7 @@ import gzip
 import importlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from os import PathLike
@@ -30,7 +30,7 @@ from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, read_journal
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_table_path", "export", "to_frame"]
+__all__ = ["check_table_path", "export", "frame_of", "to_frame"]
 
 _RAW = ("situation", "features")
 _LISTS = {*_RAW, "offered", "contexts", "propensities", "chosen", "rewards", "weights", "outcomes"}
@@ -81,8 +81,6 @@ def to_frame(journal: Any) -> pd.DataFrame:
     journal
         A journal, the path of its file, or a `Bandit`.
     """
-    with needs("sim"):
-        import pandas as pd
     if isinstance(journal, (str, PathLike)):
         with SQLiteJournal(journal, readonly=True) as opened:
             return to_frame(opened)
@@ -91,7 +89,14 @@ def to_frame(journal: Any) -> pd.DataFrame:
         raise ParameterError(
             f"journal={journal!r}, expected a journal, the path of its file, or a Bandit"
         )
-    return pd.DataFrame([_row_of(past) for past in read_journal(source)], columns=list(COLUMNS))
+    return frame_of(read_journal(source))
+
+
+def frame_of(decisions: Iterable[PastDecision]) -> pd.DataFrame:
+    """Return past decisions as a data frame, one row each."""
+    with needs("sim"):
+        import pandas as pd
+    return pd.DataFrame([_row_of(past) for past in decisions], columns=list(COLUMNS))
 
 
 def _row_of(past: PastDecision) -> dict[str, Any]:

@@ -80,7 +80,8 @@ def test_what_never_came_expires(bandit: Bandit) -> None:
     assert len(bandit.policy.arms) == 1
     assert bandit.expire(15.0, default_reward=0.0) == 2
     assert bandit.expire(15.0, default_reward=0.0) == 0
-    bandit.reward("visit-1", 0.0)  # what was assumed
+    with pytest.raises(RewardConflict, match="has expired"):
+        bandit.reward("visit-1", 0.0)  # what was assumed, but too late
     with pytest.raises(
         RewardConflict, match=r"has expired with a reward of 0\.0, but now has a reward of 1\.0"
     ):
@@ -214,3 +215,18 @@ def test_a_reward_that_the_policy_refuses(journal: Journal) -> None:
     bandit.reward(ids[1], 1.0)
     assert len(bandit.policy.arms) == 1
     assert state_bytes(load_policy(journal, kind=Moody)[0]) == state_bytes(bandit.policy)
+
+
+@pytest.mark.parametrize("weight", [1e50, 1e20, 1e10, 1e-10, 1e-50])
+@pytest.mark.parametrize("kind", [rolin.RoLinTS, rolin.LogisticRoLinTS])
+def test_a_weight_that_could_not_be_learned_from_is_refused(
+    kind: type[rolin.RoLinTS], weight: float
+) -> None:
+    """Before it is recorded; the largest and the smallest that are recorded are learned from."""
+    bandit = Bandit(kind(n_features=1, seed=0))
+    first, *others = (bandit.decide([[1.0], [0.5]]) for _ in range(9))
+    with pytest.raises(InputError, match="expected a number from 1e-09 to 1e"):
+        bandit.reward(first.id, 1.0, weight=weight)
+    for i, (decision, accepted) in enumerate(zip(others, 4 * [1e9, 1e-9], strict=True)):
+        bandit.reward(decision.id, float(i % 3 == 0), weight=accepted)
+    assert bandit.policy.posterior.count == 8

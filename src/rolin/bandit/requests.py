@@ -203,7 +203,7 @@ def _record_rewards(request: RecordRewards, pending: Pending) -> Plan:
             outcome = _outcome(pending, decision, rank, request.time, value, weight)
             events.append(outcome)
             pending.add(outcome)
-        elif (known.value, known.weight) != (value, weight):
+        elif known.expired or (known.value, known.weight) != (value, weight):
             raise RewardConflict(conflict_message(known, value, weight))
     return Plan(events)
 

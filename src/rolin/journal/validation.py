@@ -12,6 +12,7 @@ from rolin.journal.events import LoggedDecision, Outcome
 
 __all__ = [
     "LARGEST",
+    "MAX_WEIGHT",
     "check_names",
     "conflict_message",
     "listed",
@@ -23,6 +24,7 @@ __all__ = [
 
 # Larger rewards, weights and features are rejected, so that every recorded value can be learned from.
 LARGEST = 1e50
+MAX_WEIGHT = 1e9
 _INTEGERS = 2**63
 
 
@@ -67,8 +69,10 @@ def unknown_message(id: str) -> str:
 def weight_of(value: object) -> float:
     """Return a valid weight."""
     weight = finite_number_of("weight", value)
-    if not 1.0 / LARGEST <= weight <= LARGEST:
-        raise InputError(f"weight={value!r}, expected a positive number up to {LARGEST:g}")
+    if not 1.0 / MAX_WEIGHT <= weight <= MAX_WEIGHT:
+        raise InputError(
+            f"weight={value!r}, expected a number from {1.0 / MAX_WEIGHT:g} to {MAX_WEIGHT:g}"
+        )
     return weight
 
 

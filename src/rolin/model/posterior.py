@@ -7,6 +7,7 @@ v_i | θ, data ~ N(w_i (r̄_i - x̄_i'θ), s₀²(1 - w_i)). So one d × d trian
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Self, SupportsFloat
 
@@ -24,7 +25,13 @@ from rolin._support.checks import (
     number_of,
 )
 from rolin._support.compile import NOT_FINITE
-from rolin.errors import InputError, NotFiniteError, ParameterError, ShapeError
+from rolin.errors import (
+    ApproximationWarning,
+    InputError,
+    NotFiniteError,
+    ParameterError,
+    ShapeError,
+)
 from rolin.model import kernels
 from rolin.model.draws import Sampling, Scores, check_sampling
 from rolin.model.learner import Learner
@@ -43,6 +50,7 @@ _FUSED_SIZE = 20
 _FUSED = 80_000
 # D and K D² up to which a compiled loop solves for the coefficients faster than LAPACK (measured).
 _SMALL_SIZE = 64
+_INACCURATE = 1e-4  # relative error of a rebuilt posterior from which on to warn
 _SMALL = 1_000_000
 
 
@@ -100,6 +108,13 @@ class Posterior(Learner):
     def filled(self, moments: Moments, removed: Iterable[Name] = ()) -> dict[str, Any]:
         """Return the changes that replace all evidence with `moments`, for `commit`."""
         solved = solve_coefficients(self.scales, moments)
+        if solved.error > _INACCURATE:
+            warnings.warn(
+                "features are nearly collinear, and coef_std is large compared to noise_std: the posterior may have a "
+                f"relative error of about {solved.error:.0e}. Standardize the features, or use a smaller coef_std",
+                ApproximationWarning,
+                stacklevel=4,
+            )
         index, d, k = ArmIndex(moments.arms, removed), self.n_features, len(moments.arms)
         arms = np.zeros((max(k + 1, len(self._arms)), kernels.CONTEXT + d))
         rows = slice(1, 1 + k)

@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 
 # Arms that are stacked at a time. This limits the additional memory.
 _CHUNK = 16_384
+_EPS = float(np.finfo(float).eps)
 
 
 class CoefficientPosterior(NamedTuple):
@@ -33,6 +34,8 @@ class CoefficientPosterior(NamedTuple):
     factor: Floats  # (D, D): lower-triangular T with T'T = M⁻¹
     log_determinants: float  # the log evidence is -½ (N log 2π + log_determinants + quadratic)
     quadratic: float
+    error: float = 0.0
+    """About how large the relative error is that rounding of the scatter causes."""
 
 
 def solve_coefficients(scales: Scales, moments: Moments) -> CoefficientPosterior:
@@ -94,12 +97,23 @@ def _solve_coefficients(scales: Scales, moments: Moments) -> CoefficientPosterio
         + np.log1p(odds).sum()
         + 2.0 * (np.log(np.abs(np.diag(r))).sum() + np.log(prior_std).sum())
     )
+    inverse = _solve_triangle(r, np.eye(size))
     return CoefficientPosterior(
         coef=coef,
-        factor=np.ascontiguousarray(_solve_triangle(r, np.eye(size)).T),  # M⁻¹ = R⁻¹ R⁻ᵀ
+        factor=np.ascontiguousarray(inverse.T),  # M⁻¹ = R⁻¹ R⁻ᵀ
         log_determinants=float(log_determinants),
         quadratic=quadratic,
+        error=_rounding_error(np.diag(scatter), (inverse**2).sum(axis=1)),
     )
+
+
+def _rounding_error(scatter: Floats, variance: Floats) -> float:
+    """Return about how far rounding errors of the scatter C/σ² change M⁻¹.
+
+    Only C is added up in double precision. Its rounding error C_jj ε changes the variance (M⁻¹)_jj by about
+    (M⁻¹)_jj² C_jj ε (docs/explanation/maths.md, "Numerical accuracy").
+    """
+    return float(_EPS * (scatter * variance).max(initial=0.0))
 
 
 def _left_root(scatter: Floats, prior_precision_root: Floats) -> Floats:

@@ -82,12 +82,19 @@ class Learner(ABC):
         vars(self).update(state)
 
     def commit(self, **changes: Any) -> None:
-        """Set several attributes at once.
+        """Set several attributes. If a signal such as Ctrl-C interrupts this, none of them is changed.
 
-        A change of state prepares all new values and then commits them. This is one call of C code, so no signal,
-        such as Ctrl-C, leaves a part of them set.
+        A change of state prepares all new values and then commits them.
         """
-        vars(self).update(changes)
+        # `vars(self).update(changes)` would be one call of C code, but makes every later access to an attribute slower.
+        before = {name: getattr(self, name, None) for name in changes}
+        try:
+            for name, value in changes.items():
+                setattr(self, name, value)
+        except BaseException:
+            for name, value in before.items():
+                setattr(self, name, value)
+            raise
 
     def change(
         self, apply: Callable[[], None], rows: Mapping[str, int | slice] | None = None

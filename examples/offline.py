@@ -142,6 +142,9 @@ def obd(data: Path, out: Path) -> str:
             f"| | what its own log says | {1000 * own.value:.2f} | {1000 * own.low:.2f} to {1000 * own.high:.2f} |"
         )
         lines.append(f"| | effective decisions | {report.effective_n:.0f} of {report.n} | |")
+        clicks = report.rare_rewards
+        if clicks is not None:
+            lines.append(f"| | effective clicks | {clicks.effective_n:.0f} of {clicks.n} | |")
     reports[0].plot(*reports[1:]).savefig(out / "offline-obd.png", dpi=150)
     return "\n".join(lines) + "\n"
 

@@ -33,9 +33,9 @@ def target(x: Floats, arms: Any = None) -> Floats:
 
 def simulated(
     rng: np.random.Generator, n: int = 300, *, clicks: bool = False, per_person: int = 1,
-    whole: bool = True,
+    whole: bool = True, rarer: float = 0.0,
 ) -> DecisionLog:  # fmt: skip
-    """Return a log; with people, all decisions for one share a mood."""
+    """Return a log; with people, all decisions for one share a mood. Clicks may be rarer, by this many logits."""
     x = rng.uniform(-1, 1, (n, K, D))
     p = logging_policy(x)
     chosen = (rng.random((n, 1)) < p.cumsum(axis=1)).argmax(axis=1)
@@ -43,7 +43,7 @@ def simulated(
     mood = 0.4 * rng.normal(size=n)[person] if per_person > 1 else np.zeros(n)
     mean = (x @ THETA + EFFECT)[np.arange(n), chosen]
     if clicks:
-        reward = (rng.random(n) < 1 / (1 + np.exp(-mean))).astype(float)
+        reward = (rng.random(n) < 1 / (1 + np.exp(rarer - mean))).astype(float)
     else:
         reward = mean + mood + 0.5 * rng.normal(size=n)
     return DecisionLog(
@@ -52,10 +52,10 @@ def simulated(
     )  # fmt: skip
 
 
-def truth(*, clicks: bool = False) -> float:
+def truth(*, clicks: bool = False, rarer: float = 0.0) -> float:
     """Return what the target is worth, by 4 million arms: to about 3e-4."""
     x = np.random.default_rng(12345).uniform(-1, 1, (800_000, K, D))
     mean = x @ THETA + EFFECT
     if clicks:
-        mean = 1 / (1 + np.exp(-mean))
+        mean = 1 / (1 + np.exp(rarer - mean))
     return float((target(x) * mean).sum(axis=1).mean())

@@ -12,6 +12,7 @@ from rolin.offline.control_lift import Lift, lift
 from rolin.offline.estimators import Estimate
 from rolin.offline.evaluation import Evaluation, evaluate
 from rolin.offline.log import DecisionLog
+from rolin.offline.overlap import RareRewards
 from rolin.offline.replaying import Replay, replay
 from rolin.offline.sources import read, read_obd
 
@@ -21,6 +22,7 @@ __all__ = [
     "Estimate",
     "Evaluation",
     "Lift",
+    "RareRewards",
     "Replay",
     "check_propensities",
     "evaluate",

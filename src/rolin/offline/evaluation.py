@@ -28,6 +28,13 @@ from rolin.offline.estimators import (
     weighted_mean,
 )
 from rolin.offline.log import DecisionLog
+from rolin.offline.overlap import (
+    RareRewards,
+    effective_size,
+    notes_on,
+    rare_rewards,
+    unsupported_share,
+)
 from rolin.offline.reward_model import (
     check_model,
     default_model,
@@ -47,10 +54,6 @@ __all__ = ["Evaluation", "evaluate"]
 Floats = NDArray[np.float64]
 
 # The log is inconclusive beyond these limits.
-_FEW = 50.0  # effective decisions, at least
-_SHARE = 0.1  # of all weight in one decision, at most
-_UNSUPPORTED = 0.01  # share of the policy's choices with propensity 0 in the log, at most
-_FAR = 4.0  # standard errors between the mean of the weights and 1, at most
 _REPEATED = 5  # rewards of an arm, from which on equal means are no coincidence
 
 
@@ -70,6 +73,8 @@ class Evaluation:
     """One estimate per method."""
     effective_n: float
     """Number of decisions of the policy itself that would be as informative."""
+    rare_rewards: RareRewards | None
+    """How few rewards the estimates depend on, if most rewards are the same; `None` if they are not."""
     largest_share: float
     """Largest share of all weight that one decision has."""
     unsupported: float
@@ -100,6 +105,7 @@ class Evaluation:
         """Return everything as JSON."""
         report = {
             "policy": self.policy, "n": self.n, "level": self.level, "effective_n": self.effective_n,
+            "rare_rewards": None if self.rare_rewards is None else self.rare_rewards._asdict(),
             "largest_share": self.largest_share, "unsupported": self.unsupported,
             "calibration_p_value": self.calibration.p_value, "notes": self.notes,
             "remarks": self.remarks, "verdict": self.verdict,
@@ -149,12 +155,22 @@ class Evaluation:
             ["method", "value", interval, "gain", interval],
             rows,
             [
-                f"Effective number of decisions: {self.effective_n:.0f} of {self.n}.",
+                *self._sizes,
                 *(f"({remark})" for remark in self.remarks),
                 *(f"! {note}" for note in self.notes),
                 self.verdict,
             ],
         )
+
+    @property
+    def _sizes(self) -> list[str]:
+        """How much the log says, in sentences."""
+        lines = [f"Effective number of decisions: {self.effective_n:.0f} of {self.n}."]
+        if (rare := self.rare_rewards) is not None:
+            lines.append(
+                f"Effective number of rewards other than {rare.usual:g}: {rare.effective_n:.0f} of {rare.n}."
+            )
+        return lines
 
     def _rounded(self, number: float) -> float:
         """Return 0 for a number that differs from it by rounding errors only."""
@@ -179,7 +195,7 @@ class Evaluation:
             f"{e.method:8} {row(e.value, e.low, e.high)}  {row(e.gain, e.gain_low, e.gain_high)}"
             for e in self.estimates
         ]
-        lines.append(f"Effective number of decisions: {self.effective_n:.0f} of {self.n}.")
+        lines += self._sizes
         lines += [f"({remark})" for remark in self.remarks]
         lines += [f"! {note}" for note in self.notes]
         return "\n".join([line.rstrip() for line in [*lines, self.verdict]])
@@ -266,11 +282,15 @@ def evaluate(
     )
     crossed, crossed_chosen = _cross_fitted(model, log, targets, groups, folds, seed)
 
-    ess = _kish(h * w)
+    ess = effective_size(h * w)
+    rare = rare_rewards(r, h * w)
     terms = {
         "IPS": (weighted_mean(w * r, h), ess),
         "SNIPS": (ratio_of(w * r, w, h) if w.any() else Terms(math.nan, np.zeros(n)), ess),
-        "clipped": (weighted_mean(np.minimum(w, clip) * r, h), _kish(h * np.minimum(w, clip))),
+        "clipped": (
+            weighted_mean(np.minimum(w, clip) * r, h),
+            effective_size(h * np.minimum(w, clip)),
+        ),
         "DM": (of_model, math.nan),
         "DR": (weighted_mean(crossed + w * (r - crossed_chosen), h), ess),
     }
@@ -279,10 +299,16 @@ def evaluate(
     )
     calibration = check_propensities(log)
     largest = float((h * w).max() / (h * w).sum()) if w.any() else 1.0
-    unsupported = _unsupported(log, targets, h)
+    unsupported = unsupported_share(log, targets, h)
     weights = weighted_mean(w, h)
-    notes = _notes(
-        ess, largest, unsupported, weights, standard_error(weights.each, groups)[0], calibration
+    notes = notes_on(
+        ess,
+        rare,
+        largest,
+        unsupported,
+        weights,
+        standard_error(weights.each, groups)[0],
+        calibration,
     )
     remarks = []
     if control := float(log.control.mean()):
@@ -297,7 +323,7 @@ def evaluate(
         )
     report = Evaluation(
         label, n, level, estimate_of("logged", logged, logged, groups, level, n),
-        estimates, ess, largest, unsupported, calibration, tuple(notes), tuple(remarks),
+        estimates, ess, rare, largest, unsupported, calibration, tuple(notes), tuple(remarks),
     )  # fmt: skip
     for note in notes:
         warnings.warn(note, OverlapWarning, stacklevel=2)
@@ -353,55 +379,6 @@ def _cross_fitted(
         for i, q in zip(rows, means, strict=True):
             expected[i], chosen[i] = q @ targets[i], q[log.chosen[i]]
     return expected, chosen
-
-
-def _kish(weights: Floats) -> float:
-    """Return the effective sample size, (Σw)²/Σw² (Kish 1965)."""
-    return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
-
-
-def _unsupported(log: DecisionLog, targets: list[Floats], h: Floats) -> float:
-    """Return the share of the policy's choices that the log could not have made."""
-    if log.propensities is None:
-        return math.nan
-    missing = [
-        float(p[logged == 0.0].sum()) for p, logged in zip(targets, log.propensities, strict=True)
-    ]
-    return float((h * np.array(missing)).mean())
-
-
-def _notes(
-    ess: float,
-    largest: float,
-    unsupported: float,
-    weights: Terms,
-    error: float,
-    calibration: Calibration,
-) -> list[str]:
-    notes = []
-    if ess < _FEW:
-        notes.append(
-            f"the log is only as informative as {ess:.3g} decisions of the policy itself: too few for a "
-            "conclusion"
-        )
-    if largest > _SHARE:
-        notes.append(
-            f"one decision has {100 * largest:.3g} % of all weight: the intervals cannot be trusted"
-        )
-    if unsupported > _UNSUPPORTED:
-        notes.append(
-            f"{100 * unsupported:.3g} % of the policy's choices have propensity 0 in the log; only DM "
-            "estimates them"
-        )
-    possible = 1.0 - (0.0 if math.isnan(unsupported) else unsupported)
-    if abs(weights.value - possible) > _FAR * max(error, 1e-12):
-        notes.append(
-            f"the weights have mean {weights.value:.3g} ± {error:.2g}, expected {possible:.3g}: the propensities "
-            "are wrong, or the log rarely chose arms that the policy prefers"
-        )
-    if not calibration.ok:
-        notes.append(str(calibration).splitlines()[0])
-    return notes
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,8 @@
-"""Write files atomically: a reader sees the old content or the new content, never a part of it."""
+"""Read and write files safely.
+
+Writing is atomic: a reader sees the old content or the new content, never a part of it. Reading looks at the kind and
+the size of a file first, so that a pipe cannot block it and a huge file cannot fill the memory.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,51 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
+from typing import BinaryIO
 
-from rolin.errors import StateFileError
+from rolin.errors import RolinError, StateFileError
 
-__all__ = ["check_target", "replace_file", "write_bytes"]
+__all__ = ["check_target", "open_file", "read_limited", "replace_file", "write_bytes"]
+
+
+@contextmanager
+def open_file(
+    path: str | PathLike[str], error: type[RolinError] = StateFileError
+) -> Iterator[tuple[BinaryIO, int]]:
+    """Open a regular file for reading; give the file and its size in bytes.
+
+    Folders, pipes and devices raise `error` at once: to open a pipe would wait for a writer.
+    """
+    try:
+        # O_NONBLOCK: a pipe is opened, and rejected below, although nobody writes to it. Windows has neither.
+        found = os.open(
+            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        )
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as why:
+        is_file = os.path.isfile(path)
+        raise error(
+            f"{path} cannot be read: {why}" if is_file else f"{path} is not a file"
+        ) from why
+    known = os.fstat(found)
+    if not stat.S_ISREG(known.st_mode):
+        os.close(found)
+        raise error(f"{path} is not a file")
+    with os.fdopen(found, "rb") as file:
+        yield file, known.st_size
+
+
+def read_limited(
+    path: str | PathLike[str], most: int, error: type[RolinError] = StateFileError
+) -> bytes:
+    """Return the content of a regular file; raise `error` at once if it has more than `most` bytes."""
+    with open_file(path, error) as (file, size):
+        if size > most:
+            raise error(
+                f"{path} has {size} bytes, expected at most {most}: it is another kind of file"
+            )
+        return file.read(size)
 
 
 def check_target(path: str | PathLike[str]) -> Path:

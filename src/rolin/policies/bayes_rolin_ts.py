@@ -22,6 +22,7 @@ from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
 from rolin.policies.propensity import exploration_of, highest_of_normals, noise_nodes
+from rolin.policies.stored import check_mixture
 
 __all__ = ["BayesRoLinTS"]
 
@@ -69,6 +70,7 @@ class BayesRoLinTS(Policy[Mixture]):
     1.0
     """
 
+    _check_stored = staticmethod(check_mixture)
     _unset_scales = "estimate"
 
     def __init__(

@@ -19,6 +19,7 @@ from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
+from rolin.policies.stored import check_hybrid
 
 __all__ = ["HybridLinUCB", "HybridRegression"]
 
@@ -84,6 +85,8 @@ class HybridLinUCB(Policy["HybridRegression"]):
         if not 0.0 <= self._width < math.inf:
             raise ParameterError(f"width={width!r}, expected a number of at least 0")
         super().__init__(HybridRegression(n_features, shared, own, intercept, ridge), seed)
+
+    _check_stored = staticmethod(check_hybrid)
 
     @property
     def settings(self) -> dict[str, Any]:

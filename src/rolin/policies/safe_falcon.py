@@ -13,6 +13,7 @@ from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.epoch_regression import EpochRegression
 from rolin.policies.keyed_random import Key
+from rolin.policies.stored import check_epochs
 
 __all__ = ["SafeFALCON"]
 
@@ -104,6 +105,8 @@ class SafeFALCON(Policy[EpochRegression]):
             slack_after=slack_after,
         )
         super().__init__(model, seed)
+
+    _check_stored = staticmethod(check_epochs)
 
     @property
     def settings(self) -> dict[str, Any]:

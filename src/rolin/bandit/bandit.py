@@ -37,6 +37,7 @@ from rolin._support.checks import (
     as_names,
     count_of,
     first_not_finite,
+    flag_of,
     number_of,
     text_of,
 )
@@ -603,8 +604,7 @@ class Bandit(Generic[P]):
 
         If it starts as a new arm, rewards of earlier decisions still count for the old one.
         """
-        if not isinstance(with_past, bool):
-            raise ParameterError(f"with_past={with_past!r}, expected True or False")
+        with_past = flag_of("with_past", with_past)
         self._writer.change(RestoreArm(canonical(arm), with_past))
 
     def decay(self, factor: float) -> None:
@@ -775,7 +775,7 @@ class Bandit(Generic[P]):
                 raise InputError(f"decision={decision!r}, expected a decision or its id")
             found = self.journal.decision(text_of("decision", decision))
             if found is None:
-                raise UnknownDecision(unknown_message(decision))
+                raise UnknownDecision(unknown_message(str.__str__(decision)))
             decision = found
         return explain(self._state, self._writer.refresh, decision, arm, against, as_of)
 

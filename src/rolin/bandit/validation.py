@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rolin._support.checks import finite_number_of, first_not_finite, share_of
+from rolin._support.checks import finite_number_of, first_not_finite, flag_of, share_of
 from rolin.errors import InputError, ParameterError, ShapeError
 from rolin.features import BaseFeatureMap
 from rolin.journal.validation import LARGEST, check_names, weight_of
@@ -35,7 +35,7 @@ def settings_of(
     if control_share is not None:
         settings["control_share"] = share_of("control_share", control_share)
     if propensities is not None:
-        settings["propensities"] = bool(propensities)
+        settings["propensities"] = flag_of("propensities", propensities)
     return settings
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from urllib.parse import quote
 
+from rolin._support.checks import flag_of
 from rolin._support.process import forget_locks_after_fork
 from rolin.errors import JournalError
 from rolin.journal import schema
@@ -47,7 +48,8 @@ class SQLiteFile:
     """
 
     def __init__(self, path: str | PathLike[str], *, readonly: bool) -> None:
-        self.path, self.readonly = _checked_path(path, readonly=readonly), readonly
+        self.readonly = flag_of("readonly", readonly)
+        self.path = _checked_path(path, readonly=self.readonly)
         self._log = self.path.with_name(self.path.name + "-wal")
         self._process = os.getpid()
         self._immutable: tuple[int, ...] | None = None

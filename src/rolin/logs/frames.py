@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rolin._support.optional import needs
 from rolin.errors import DataError
-from rolin.logs.rules import BadCell, arm_in, check_columns, check_weights
+from rolin.logs.rules import UNREADABLE, BadCell, arm_in, check_columns, check_weights
 from rolin.model.moments import Moments
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def read_table(path: Path, arm: str | None) -> pd.DataFrame:
                 path, index_col=False, dtype={arm: str}, keep_default_na=False,
                 na_values={name: [""] if name == arm else _MISSING for name in columns},
             )  # fmt: skip
-    except (ValueError, OSError, EOFError, pd.errors.ParserWarning) as error:
+    except (*UNREADABLE, pd.errors.ParserWarning) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{path} cannot be read as a table: {reason}") from error
 

@@ -16,6 +16,7 @@ data all follow these rules:
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -28,6 +29,7 @@ from rolin.errors import DataError, ParameterError
 
 __all__ = [
     "ROUNDING",
+    "UNREADABLE",
     "BadCell",
     "Missing",
     "arm_in",
@@ -174,6 +176,10 @@ def rows_with_reward(
             "missing=0.0 (--missing 0) counts them as 0",
         )
     return np.flatnonzero(~absent) if missing == "drop" and absent.any() else None
+
+
+UNREADABLE = (ValueError, OSError, EOFError, zlib.error)
+"""What reading a damaged text file, or a compressed one, may raise."""
 
 
 # -- single cells --------------------------------------------------------------------------------

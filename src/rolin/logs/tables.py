@@ -263,12 +263,12 @@ class _Reader:
     ) -> PastDecision:
         cells = self._cells
         given, person = cells.get(i, "id"), cells.get(i, "person")
-        id = f"{cells.digest}-row-{i + 1}" if given is None else text_of("id", str(given))
+        id = f"{cells.digest}-row-{i + 1}" if given is None else text_of("id", _text(given))
         time = cells.time(i, "time", self._now)
         decision = LoggedDecision(
             id, time, offered, x, chosen, p,
             None,  # the version of another model
-            None if person is None else text_of("person", str(person)),
+            None if person is None else text_of("person", _text(person)),
             cells.flag(i, "control"),
         )  # fmt: skip
         reward_time = cells.time(i, "reward_time", time)
@@ -320,3 +320,8 @@ class _Reader:
                 )
             )
         return found
+
+
+def _text(value: Any) -> str:
+    """Return an id as a text: its characters, or a number in digits."""
+    return str.__str__(value) if isinstance(value, str) else str(value)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
-from rolin._support.checks import count_of, first_not_finite, number_of
+from rolin._support.checks import count_of, first_not_finite, flag_of, number_of
 from rolin.errors import NotFiniteError, ParameterError
 from rolin.model.draws import Scores, best_of
 from rolin.model.learner import Learner
@@ -152,11 +152,9 @@ class HybridRegression(Learner):
         ridge: float,
     ) -> None:
         super().__init__(n_features)
-        if not isinstance(intercept, bool | np.bool_):
-            raise ParameterError(f"intercept={intercept!r}, expected True or False")
         self.shared = _indices("shared", shared, self.n_features)
         self.own = _indices("own", own, self.n_features)
-        self.intercept = bool(intercept)
+        self.intercept = flag_of("intercept", intercept)
         self.ridge = number_of("ridge", ridge, ParameterError)
         if not 0.0 < self.ridge < math.inf:
             raise ParameterError(f"ridge={ridge!r}, expected a positive number")

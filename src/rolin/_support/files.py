@@ -6,18 +6,31 @@ the size of a file first, so that a pipe cannot block it and a huge file cannot 
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from rolin.errors import RolinError, StateFileError
+from rolin.errors import DataError, RolinError, StateFileError
 
-__all__ = ["check_target", "open_file", "read_limited", "replace_file", "write_bytes"]
+__all__ = [
+    "check_output",
+    "check_target",
+    "is_figure",
+    "is_report",
+    "open_file",
+    "read_limited",
+    "replace_file",
+    "write_bytes",
+    "write_figure",
+]
+
+_MOST = 64 << 20  # bytes of a report or a figure
 
 
 @contextmanager
@@ -70,6 +83,85 @@ def check_target(path: str | PathLike[str]) -> Path:
     return target
 
 
+def check_output(
+    path: str | PathLike[str],
+    is_ours: Callable[[Path], bool],
+    kind: str,
+    inputs: Iterable[str | PathLike[str]] = (),
+) -> None:
+    """Reject a file to write a result to, before anything is computed.
+
+    The result may replace an earlier one. It never replaces the input, by whatever name, nor any other file.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    is_ours
+        Says whether an existing file is such a result. It may raise errors of rolin if the file is not.
+    kind
+        What messages call such a result.
+    inputs
+        Files that the result is computed from, or other results.
+    """
+    target = Path(os.path.realpath(path))
+    for given in inputs:
+        known = Path(os.path.realpath(given))
+        beside = (f"{known}{ending}" for ending in ("-wal", "-shm", "-journal"))  # of a journal
+        if target == known or str(target) in beside or _same(target, known):
+            raise DataError(
+                f"{path} cannot be written: it is {given}, which is read, or belongs to it; name another file"
+            )
+    if target.is_dir():
+        raise DataError(f"{path} cannot be written: it is a folder, expected a file")
+    if not target.parent.is_dir():
+        raise DataError(f"{path} cannot be written: there is no folder {target.parent}")
+    if not target.is_file() or not target.stat().st_size:
+        return  # nothing is lost; a device, such as /dev/stdout, is written to
+    try:
+        ours = is_ours(target)
+    except (RolinError, OSError, ValueError):
+        ours = False
+    if not ours:
+        raise DataError(
+            f"{path} cannot be written: it exists and is not {kind}; name another file, or remove it first"
+        )
+
+
+def _same(a: Path, b: Path) -> bool:
+    try:
+        return a.samefile(b)
+    except OSError:
+        return False
+
+
+def is_report(*keys: str) -> Callable[[Path], bool]:
+    """Return a function that says whether a file is JSON with these keys, or a list of such."""
+
+    def check(path: Path) -> bool:
+        try:
+            found = json.loads(read_limited(path, _MOST))
+        except RecursionError:
+            return False
+        items = found if isinstance(found, list) else [found]
+        return all(isinstance(item, dict) and item.keys() >= set(keys) for item in items)
+
+    return check
+
+
+def is_figure(path: Path) -> bool:
+    """Return whether a file is a figure that Matplotlib drew: PNG, PDF, SVG or PostScript."""
+    content = read_limited(path, _MOST)
+    magic = (b"\x89PNG\r\n", b"%PDF-", b"<?xml", b"%!PS")
+    return content.startswith(magic) and b"atplotlib" in content
+
+
+def write_figure(path: str | PathLike[str], figure: Any, **options: Any) -> None:
+    """Write a figure of Matplotlib to a file, atomically."""
+    with replace_file(path) as temporary:
+        figure.savefig(temporary, **options)
+
+
 @contextmanager
 def replace_file(path: str | PathLike[str]) -> Iterator[Path]:
     """Give a temporary path to write to; at the end of the block, that file replaces `path`.
@@ -106,6 +198,9 @@ def replace_file(path: str | PathLike[str]) -> Iterator[Path]:
 
 
 def write_bytes(path: str | PathLike[str], data: bytes) -> None:
-    """Write a file atomically and durably."""
+    """Write a file atomically and durably; write to a device, such as /dev/stdout, as it is."""
+    if Path(path).is_char_device():
+        Path(path).write_bytes(data)
+        return
     with replace_file(path) as temporary:
         temporary.write_bytes(data)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rolin._support.files import check_output, is_figure, is_report, write_bytes, write_figure
 from rolin.errors import DataError, StateFileError
 from rolin.journal import load_policy
 from rolin.logs.frames import SUFFIXES, read_log, read_table
@@ -43,16 +44,22 @@ def run(
     ] = None,
 ) -> None:
     """Tell whether arms differ by something that the features miss."""
+    if json is not None:
+        check_output(
+            json, is_report("answer", "because", "log_scores"), "a report of this command", [source]
+        )
+    if figure is not None:
+        others = [] if json is None else [json]
+        check_output(figure, is_figure, "a figure of this command", [source, *others])
     report = _report(source, arm, reward, weight, features)
     typer.echo(str(report))
-    for path, write in ((json, _write_json), (figure, _write_figure)):
-        if path is not None:
-            if path.is_dir():
-                raise DataError(f"{path} cannot be written: it is a folder")
-            try:
-                write(report, path)
-            except (OSError, ValueError) as error:
-                raise DataError(f"{path} cannot be written: {error}") from error
+    try:
+        if json is not None:
+            write_bytes(json, f"{report.to_json()}\n".encode())
+        if figure is not None:
+            write_figure(figure, report.plot(), dpi=150)
+    except (OSError, ValueError, StateFileError) as error:
+        raise DataError(f"the report cannot be written: {error}") from error
 
 
 def _report(
@@ -85,11 +92,3 @@ def _report(
             f"{source} holds a {type(policy).__name__}, which has no arm effects to diagnose"
         )
     return policy.diagnose()
-
-
-def _write_json(report: Diagnosis, path: Path) -> None:
-    path.write_text(report.to_json() + "\n", encoding="utf-8")
-
-
-def _write_figure(report: Diagnosis, path: Path) -> None:
-    report.plot().savefig(path, dpi=150)

@@ -11,6 +11,7 @@ import gzip
 import importlib
 import io
 import json
+import zlib
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolin._support.files import replace_file
+from rolin._support.files import check_output, replace_file
 from rolin._support.optional import needs
 from rolin._support.progress import Progress, check_progress, reporter
 from rolin.errors import DataError, ParameterError, StateFileError
@@ -51,7 +52,7 @@ def export(journal: Journal, path: str | Path, *, progress: Progress = False) ->
     progress
         `True` shows a bar; a function is called with the number of decisions written since its last call.
     """
-    target = check_target(path)
+    target = check_target(path, journal)
     check_progress(progress)
     total = sum(1 for _ in read_journal(journal)) if progress is True else 0
     write = _write_csv if target.name.endswith((".csv", ".csv.gz")) else _write_parquet
@@ -63,14 +64,30 @@ def export(journal: Journal, path: str | Path, *, progress: Progress = False) ->
         raise DataError(f"{path} cannot be written: {error}") from error
 
 
-def check_target(path: str | Path) -> Path:
-    """Reject a path to which no table can be written."""
+def check_target(path: str | Path, journal: Journal | str | Path) -> Path:
+    """Reject a path to which no table can be written: the journal, or a file that is no exported table."""
     target = Path(path)
     if not target.name.endswith(SUFFIXES):
         raise DataError(f"{path} has no known ending, expected one of {', '.join(SUFFIXES)}")
-    if not target.parent.is_dir():
-        raise DataError(f"{path} cannot be written: there is no folder {target.parent}")
+    if isinstance(journal, Journal):
+        journal = getattr(journal, "path", "")  # one in memory has none
+    check_output(target, _is_exported, "an exported table", [journal] if journal else [])
     return target
+
+
+def _is_exported(path: Path) -> bool:
+    """Return whether a file is a table that `export` wrote."""
+    known = list(COLUMNS)[:4]
+    if path.name.endswith((".parquet", ".pq")):
+        with needs("frames"):
+            parquet = importlib.import_module("pyarrow.parquet")
+        return list(parquet.read_schema(path).names[:4]) == known
+    zipped = path.name.endswith(".gz")
+    with gzip.open(path) if zipped else path.open("rb") as file:
+        try:
+            return bool(file.read(200).startswith(",".join(known).encode()))
+        except (EOFError, zlib.error):
+            return False
 
 
 def to_frame(journal: Any) -> pd.DataFrame:

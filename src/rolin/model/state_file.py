@@ -33,6 +33,7 @@ __all__ = [
     "check_arrays",
     "decode",
     "encode",
+    "holds_moments",
     "moments_of",
     "pack",
     "read",
@@ -109,6 +110,13 @@ def read(path: str | PathLike[str]) -> State:
         except MemoryError:
             raise StateFileError(f"{source} has {size} bytes, too many for the memory") from None
     return unpack(data, source)
+
+
+def holds_moments(path: str | PathLike[str]) -> bool:
+    """Return whether a file is a state file that holds moments; only its header is read."""
+    with open_file(path) as (file, size):
+        start = file.read(min(size, 8 + _LONGEST_HEADER))
+    return bool(_header(start, size, str(path))["policy"] == MOMENTS)
 
 
 def unpack(data: bytes, source: str) -> State:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -541,7 +542,18 @@ class Bandit(Generic[P]):
             last, closed = self._writer.submit(Expire(before, _EXPIRE_AT_ONCE, last, value, now))
             expired += closed
             if last is None:
+                self._report_unknown(before)
                 return expired
+
+    def _report_unknown(self, before: float) -> None:
+        """Warn if something waits for a reward that is no decision of the journal."""
+        for _, id, _ in self.journal.waiting(before, 1):
+            if self.journal.decision(id) is None:
+                warnings.warn(
+                    f"the journal says that {id!r} waits for a reward, but has no such decision: `rolin journal check` "
+                    "lists the damage",
+                    stacklevel=3,
+                )
 
     # -- logs --------------------------------------------------------------------------------
 

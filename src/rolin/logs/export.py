@@ -26,7 +26,7 @@ from rolin.errors import DataError, ParameterError, StateFileError
 from rolin.journal.base import Journal
 from rolin.journal.sqlite import SQLiteJournal
 from rolin.logs.frames import SUFFIXES
-from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, read_journal
+from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, read_journal, with_apostrophe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +35,7 @@ __all__ = ["check_target", "export", "to_frame"]
 
 _RAW = ("situation", "features")
 _LISTS = {*_RAW, "offered", "contexts", "propensities", "chosen", "rewards", "weights", "outcomes"}
+_TEXTS = ("id", "person", "arm")  # which others may have chosen
 _GROUP = 10_000  # rows written at a time
 
 
@@ -161,6 +162,9 @@ def _write_csv(
             for name in ("time", "reward_time"):
                 row[name] = row[name] and row[name].isoformat()
             row |= {name: json.dumps(row[name]) for name in _LISTS if row[name] is not None}
+            row |= {
+                name: with_apostrophe(row[name]) for name in _TEXTS if isinstance(row[name], str)
+            }
             writer.writerow(row)
             n += 1
             advance(1)

@@ -17,7 +17,7 @@ import pytest
 import rolin
 from rolin import Bandit
 from rolin.errors import JournalError, RolinError
-from rolin.journal import SQLiteJournal, check_journal, load_policy
+from rolin.journal import Journal, SQLiteJournal, check_journal, load_policy
 from rolin.journal.folding import state_bytes
 from rolin.journal.schema import state_checksum
 
@@ -46,12 +46,15 @@ def change(path: Path, *statements: str) -> None:
             db.execute(statement)
 
 
-def outcome(path: Path, expected: bytes) -> str:
-    """Open a journal for writing and for reading: "same", "refused", or the state that it leads to."""
+def outcome(path: Path, expected: bytes, answers: str) -> str:
+    """Open a journal for writing and for reading: "same", "refused", or the state that it leads to.
+
+    What is looked up by id is compared too.
+    """
     found = []
     for opened in (
         lambda: state_bytes(load_policy(path, from_start=True).policy),
-        lambda: _opened(path),
+        lambda: _opened(path, answers, expected),
     ):
         try:
             with warnings.catch_warnings():
@@ -64,9 +67,19 @@ def outcome(path: Path, expected: bytes) -> str:
     return "another state" if "another state" in found else " ".join(found)
 
 
-def _opened(path: Path) -> bytes:
+def _opened(path: Path, answers: str, expected: bytes) -> bytes:
     with Bandit(journal=path) as bandit:
-        return state_bytes(bandit.policy)
+        state = state_bytes(bandit.policy)
+        return (
+            state if looked_up(bandit.journal) == answers or state != expected else b"other answers"
+        )
+
+
+def looked_up(journal: Journal) -> str:
+    """Return what a journal answers about every decision, by its id."""
+    ids = [f"visit-{i}" for i in range(41)]
+    found = [(journal.decision(id), journal.outcomes(id)) for id in ids]
+    return f"{found} {journal.waiting(float('inf'), 1000)} {journal.permanent_events()}"
 
 
 def flipped_bits(
@@ -74,6 +87,8 @@ def flipped_bits(
 ) -> dict[str, int]:
     """Flip single bits of a journal at random; return how often each outcome was seen."""
     whole = path.read_bytes()
+    with SQLiteJournal(path, readonly=True) as journal:
+        answers = looked_up(journal)
     rng = np.random.default_rng(seed)
     counts: dict[str, int] = {}
     for i in range(flips):
@@ -81,7 +96,7 @@ def flipped_bits(
         data = bytearray(whole)
         data[int(rng.integers(len(data)))] ^= 1 << int(rng.integers(8))
         copy.write_bytes(data)
-        found = outcome(copy, expected)
+        found = outcome(copy, expected, answers)
         counts[found] = counts.get(found, 0) + 1
         for file in tmp_path.glob(f"flip-{i}.db*"):
             file.unlink()
@@ -118,6 +133,15 @@ def test_many_flipped_bits_never_give_another_state(tmp_path: Path, seed: int) -
         ("INSERT INTO journal SELECT * FROM journal", "the header is damaged"),
         ("UPDATE states SET seq = 26 WHERE seq = (SELECT max(seq) FROM states)", "snapshot 26 is"),
         ("DELETE FROM waiting", "wait for a reward is wrong"),
+        ("INSERT INTO waiting VALUES ('nobody', 0, 1.0)", "wrong for 1 decisions, such as 'nobody'"),
+        ("UPDATE events SET seq = -5 WHERE seq = 4", "event -5 has a number below 1"),
+        ("INSERT INTO events (seq, time, kind, body) VALUES (-5, 0, 'decay', '{}')", "event -5 has"),
+        ("DROP INDEX once", "the index 'once' is missing"),
+        ("CREATE INDEX more ON events (time)", "the index 'more' was not made by rolin"),
+        ("CREATE TABLE more (x)", "the table 'more' was not made"),
+        ("ALTER TABLE states ADD COLUMN more", "the table 'states' is not as rolin made it"),
+        ("CREATE TRIGGER more AFTER INSERT ON events BEGIN DELETE FROM events; END",
+         "the trigger 'more' was not made"),
     ],
 )  # fmt: skip
 def test_damage_is_found_and_named(statement: str, problem: str, tmp_path: Path) -> None:
@@ -134,6 +158,75 @@ def test_damage_is_found_and_named(statement: str, problem: str, tmp_path: Path)
     found = check_journal(path)
     assert not found.is_whole
     assert any(problem in line for line in found.problems), found.problems
+
+
+def test_a_damaged_index_is_noticed_when_a_file_is_opened(tmp_path: Path) -> None:
+    """The state does not depend on the indexes, but what is found by an id does."""
+    path = tmp_path / "j.db"
+    expected = written(path)
+    data = path.read_bytes()
+    ids = [at for at in range(len(data)) if data.startswith(b"visit-11", at)]
+    refused = 0
+    for at in ids:
+        for file in tmp_path.glob("flip.db*"):
+            file.unlink()
+        flipped = bytearray(data)
+        flipped[at + 7] ^= 8  # visit-19
+        (tmp_path / "flip.db").write_bytes(flipped)
+        try:
+            with Bandit(journal=tmp_path / "flip.db") as bandit:
+                bandit.journal.decision("visit-11")
+        except JournalError:
+            refused += 1
+        assert not check_journal(tmp_path / "flip.db").is_whole
+    assert refused == len(ids) >= 4  # rows of the table, and their entries in indexes
+    with SQLiteJournal(tmp_path / "flip.db", readonly=True, verify=False) as journal:
+        assert state_bytes(load_policy(journal).policy) == expected
+
+
+def test_an_entry_of_an_index_leads_to_its_own_event(tmp_path: Path) -> None:
+    """If the file is too large to be checked when it is opened, another event is not returned as this one."""
+    path = tmp_path / "j.db"
+    written(path)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DROP INDEX once")
+        db.execute("CREATE INDEX once ON events (replace(decision, '18', '19'), place)")
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute(
+            "UPDATE sqlite_master SET sql = 'CREATE INDEX once ON events (decision, place)' WHERE name = 'once'"
+        )
+    with (
+        SQLiteJournal(path, readonly=True, verify=False) as journal,
+        pytest.raises(JournalError, match=r"event \d+ is damaged"),
+    ):
+        journal.decision("visit-19")
+    with pytest.raises(JournalError, match="it is damaged"):
+        Bandit(journal=path)
+
+
+def test_a_trigger_is_not_run(tmp_path: Path) -> None:
+    """A file with statements of somebody else is refused when it is opened."""
+    path = tmp_path / "j.db"
+    written(path)
+    change(path, "CREATE TRIGGER more AFTER INSERT ON events BEGIN DELETE FROM events; END")
+    with pytest.raises(JournalError, match="a trigger or a view 'more', which rolin did not make"):
+        Bandit(journal=path)
+
+
+def test_a_file_replaced_before_the_first_write_is_noticed(tmp_path: Path) -> None:
+    """The file is the one that was opened, not the one that is there at the first write."""
+    path = tmp_path / "j.db"
+    written(path)
+    bandit = Bandit(journal=path)
+    for file in tmp_path.glob("j.db*"):
+        file.unlink()
+    other = Bandit(rolin.RoLinTS(n_features=2, seed=3), journal=path)
+    other.decide(np.eye(2), id="other")
+    with pytest.raises(JournalError, match="deleted or replaced while it was open"):
+        bandit.decide(np.eye(2), id="lost")
+    other.close()
+    with Bandit(journal=path) as again:
+        assert again.journal.decision("other") is not None
 
 
 def test_missing_events_stop_a_replay(tmp_path: Path) -> None:
@@ -183,7 +276,10 @@ def test_expiry_ends_although_nothing_fits(tmp_path: Path) -> None:
     with Bandit(rolin.RoLinTS(n_features=1, seed=1), journal=path) as bandit:
         bandit.decide(np.eye(1), id="a")
         change(path, "INSERT INTO waiting VALUES ('nobody', 0, 1.0)")
-        assert bandit.expire(0.0) == 1
+        for expired in (1, 0):
+            with pytest.warns(UserWarning, match="'nobody' waits for a reward, but has no such"):
+                assert bandit.expire(0.0) == expired
+        change(path, "DELETE FROM waiting WHERE decision = 'nobody'")
         assert bandit.expire(0.0) == 0
         bandit.decide(np.eye(1), id="b")
         change(path, "UPDATE waiting SET place = 7 WHERE decision = 'b'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 import rolin
 from rolin import Bandit, offline
-from rolin.errors import DataError, OverlapWarning
+from rolin.errors import DataError, OverlapWarning, RolinError
+from rolin.logs.record import PastDecision
 from rolin.offline import DecisionLog
 from support.offline_logs import Floats, K, simulated, target
 
@@ -197,3 +199,24 @@ def test_a_changing_control_group_is_noticed(rng: np.random.Generator) -> None:
     )
     with pytest.warns(OverlapWarning, match="50 % of the first half and 0 % of the second"):
         offline.lift(log)
+
+
+def test_no_journal_holds_a_chosen_propensity_of_zero(tmp_path: Path) -> None:
+    """A log in which the arm that was chosen could not have been chosen is refused, and nothing is imported."""
+    with Bandit(rolin.RoLinTS(n_features=2, seed=1)) as made:
+        decision = made.decide(np.eye(2), ["a", "b"], id="one")
+        made.export_log(tmp_path / "log.csv")
+        table = made.to_frame()
+    zero = np.array([0.0, 1.0]) if decision.arm == "a" else np.array([1.0, 0.0])
+    table["propensities"] = [zero.tolist()]
+    past = PastDecision(decision._replace(propensities=zero), {})
+    for source in (table, [past]):
+        with Bandit(rolin.RoLinTS(n_features=2, seed=1)) as other:
+            with pytest.raises(RolinError, match="which was chosen, is 0, expected above 0"):
+                other.import_log(source)
+            assert other.journal.decision("one") is None
+    for wrong in (np.ones(3) / 3, np.array([np.nan, 1.0]), np.array([2.0, -1.0])):
+        past = PastDecision(decision._replace(propensities=wrong), {})
+        other = Bandit(rolin.RoLinTS(n_features=2, seed=1))
+        with pytest.raises(RolinError, match=r"propensities is .* expected 2 numbers"):
+            other.import_log([past])

@@ -188,3 +188,26 @@ def test_stated_errors_of_joint_sampling_hold_for_rare_arms(seed: int) -> None:
         never += int(((p == 0.0) & (exact > 0.0)).sum())
     assert never > 0
     assert worst < 4.5
+
+
+@pytest.mark.parametrize("p", [1e-3, 3e-3, 1e-2, 0.2])
+def test_the_stated_error_of_joint_probabilities_is_honest(p: float, seed: int) -> None:
+    """200 independent estimates of a probability that is known: unbiased, and their errors cover it.
+
+    Of arms e₁, -e₁ and tan(πp) e₂, with two coefficients from N(0, 1), the third is the best with probability p.
+    """
+    x, n = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, math.tan(math.pi * p)]]), 200
+    found = [
+        rolin.LinTS(n_features=2, sampling="joint", seed=1000 * seed + i).probabilities_with_error(
+            x
+        )
+        for i in range(n)
+    ]
+    values, errors = (np.array([getattr(f, name)[2] for f in found]) for name in found[0]._fields)
+    spread = values.std(ddof=1)
+    assert abs(values.mean() - p) < 5 * max(spread, math.sqrt(p / 512)) / math.sqrt(n)
+    z = (values - p) / errors
+    # The mean of n squares of standard normals has a standard error of √(2/n); errors may be too large for rare arms.
+    assert (z**2).mean() < 1 + 4 * math.sqrt(2 / n)
+    assert np.abs(z).max() < 5
+    assert errors.max() < 3 * max(math.sqrt(p * (1 - p) / 256), 1 / 256)

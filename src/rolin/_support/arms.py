@@ -7,6 +7,7 @@ allocates nothing.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -44,7 +45,53 @@ class ArmRows(NamedTuple):
     """(K,): 0 for an arm that was never observed."""
 
 
-_NOTHING_FOUND = (None, ArmRows([], np.empty(0, dtype=np.int64)))
+class _Lookup(NamedTuple):
+    """The names that were looked up last, in a form that can be compared without calling any code of theirs."""
+
+    given: Sequence[Name] | None
+    """The sequence itself."""
+    names: Sequence[Name]
+    """A copy, because the caller may change a list."""
+    layout: str | None
+    """Of integers that were packed; `None` if the content is a text, or the names."""
+    content: Any
+    found: ArmRows
+
+    @classmethod
+    def of(cls, names: Sequence[Name], found: ArmRows) -> _Lookup:
+        copy = list(names) if isinstance(names, list) else names
+        kinds = {range} if isinstance(names, range) else set(map(type, names))
+        if kinds == {str}:
+            text = _BETWEEN.join(names)
+            if text.count(_BETWEEN) == len(names) - 1:
+                return cls(names, copy, None, text, found)
+        elif kinds == {int}:
+            layout = f"{len(names)}q"
+            try:
+                return cls(names, copy, layout, struct.pack(layout, *names), found)
+            except struct.error:  # over 64 bits
+                pass
+        elif kinds != {range} and not kinds <= _PLAIN:
+            return _NOTHING_FOUND  # names of other types may be equal without being the same (Decimal(1) and 1)
+        return cls(names, copy, None, copy, found)
+
+    def has(self, names: Sequence[Name]) -> bool:
+        """Return whether these are the names, or names with the same canonical form."""
+        content = self.content
+        try:
+            if type(content) is str:
+                # It reads the characters of texts, whatever a subclass of `str` says about itself.
+                return _BETWEEN.join(names) == content and len(names) == len(self.found.names)
+            if self.layout is not None:
+                return bool(struct.pack(self.layout, *names) == content)
+            plain = type(names) is range or _PLAIN.issuperset(map(type, names))
+            return plain and bool(names == content)
+        except (TypeError, ValueError, struct.error):
+            return False  # they are not names, or of another type: `canonical` raises if it must
+
+
+_BETWEEN = "\0"
+_NOTHING_FOUND = _Lookup(None, [], None, None, ArmRows([], np.empty(0, dtype=np.int64)))
 
 
 def canonical(name: Name) -> Name:
@@ -58,14 +105,16 @@ def canonical(name: Name) -> Name:
         return name
     if isinstance(name, str):
         return str.__str__(name)  # the text itself; `str` of an Enum would be its label
-    if isinstance(name, (int, np.integer, np.bool_)):
-        return int(name)
     try:
+        if isinstance(name, (int, np.integer, np.bool_)) and kind is not np.timedelta64:
+            return int.__index__(name) if isinstance(name, int) else int(name)
+        if kind is np.timedelta64:  # NumPy says that it is an integer
+            raise TypeError
         hash(name)
         itself = bool(name == name)
     except Exception:
         raise ArmError(
-            f"arm {name!r} is a {kind.__name__}, expected a string, an integer or another hashable"
+            f"arm {_shown(name)} is a {kind.__name__}, expected a string, an integer or another hashable"
         ) from None
     if not itself:
         raise ArmError(
@@ -74,6 +123,14 @@ def canonical(name: Name) -> Name:
     if isinstance(name, (float, np.floating)):
         return int(name) if float(name).is_integer() else float(name)
     return name
+
+
+def _shown(name: object) -> str:
+    """Return how an error message shows a name; the name's own code may raise anything."""
+    try:
+        return repr(name)
+    except Exception:
+        return object.__repr__(name)
 
 
 def index_names(table: object) -> list[Name] | None:
@@ -107,8 +164,7 @@ class ArmIndex:
                 self._lives[name.name] = max(name.life, self._lives.get(name.name, 0))
         self.changes = 0
         """How often the name of a row was changed or taken away."""
-        # The names that were looked up last, and their rows. No names equal `None`.
-        self._last: tuple[Sequence[Name] | None, ArmRows] = _NOTHING_FOUND
+        self._last = _NOTHING_FOUND
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ArmIndex:
         """Return a copy of the index; the names themselves are not copied."""
@@ -117,6 +173,10 @@ class ArmIndex:
         other._removed, other._lives = dict(self._removed), dict(self._lives)
         other._last, other.changes = _NOTHING_FOUND, self.changes
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy or a pickle needs; the last question is not part of it."""
+        return {**vars(self), "_last": _NOTHING_FOUND}
 
     def __len__(self) -> int:
         """Return the number of rows, without row 0."""
@@ -135,19 +195,21 @@ class ArmIndex:
 
     def find(self, names: Sequence[Name]) -> ArmRows:
         """Return the rows of arms, in the order given; raise for duplicates and removed arms."""
-        asked, last = self._last
-        # Callers mostly offer the same arms again. Comparing the names takes a few ns each (identical objects are
-        # equal at once), looking them up about ten times as long.
-        try:
-            if type(names) is type(asked) and names == asked:
-                return last
-        except (TypeError, ValueError):
-            pass  # names that cannot be compared: `canonical` raises for them
+        last = self._last
+        # Callers mostly offer the same arms again. Comparing the names takes a few ns each, looking them up about ten
+        # times as long.
+        if (
+            names is last.given
+        ):  # the same list: its items are equal at once unless they were replaced
+            try:
+                if names == last.names:
+                    return last.found
+            except Exception:
+                pass  # `canonical` raises for them
+        elif type(names) is type(last.given) and last.has(names):
+            return last.found
         named = self._find(names)
-        # Names of other types may be equal without being the same name (Decimal(1) and 1).
-        if isinstance(names, range) or set(map(type, names)) <= _PLAIN:
-            # A copy, because the caller may change the list.
-            self._last = (list(names) if isinstance(names, list) else names, named)
+        self._last = _Lookup.of(names, named)
         return named
 
     def _find(self, names: Sequence[Name]) -> ArmRows:

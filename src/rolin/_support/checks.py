@@ -23,6 +23,7 @@ __all__ = [
     "count_of",
     "finite_number_of",
     "first_not_finite",
+    "flag_of",
     "level_of",
     "number_of",
     "share_of",
@@ -100,8 +101,20 @@ def share_of(name: str, value: object) -> float:
     return share
 
 
+def flag_of(name: str, value: object) -> bool:
+    """Return True or False; nothing else has a truth value that everybody expects."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ParameterError(f"{name}={value!r}, expected True or False")
+    return bool(value)
+
+
 def text_of(name: str, value: object) -> str:
-    """Return a text that every database can store as a name."""
+    """Return a text that every database can store as a name. Every id comes from here.
+
+    The text is the characters themselves. A subclass of `str` may say anything about its length, its encoding or its
+    text: that of an `Enum` is its label.
+    """
+    value = str.__str__(value) if isinstance(value, str) else value
     if not isinstance(value, str) or not value:
         raise InputError(f"{name}={value!r}, expected a non-empty text")
     if len(value) > _LONGEST:
@@ -112,7 +125,7 @@ def text_of(name: str, value: object) -> str:
         raise InputError(f"{name}={value!r} has characters that cannot be stored") from None
     if "\0" in value:
         raise InputError(f"{name}={value!r} has characters that cannot be stored")
-    return str(value)
+    return value
 
 
 def as_floats(name: str, value: ArrayLike) -> Floats:

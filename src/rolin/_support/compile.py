@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.core.caching import FunctionCache
 from numpy.typing import NDArray
 
 __all__ = ["NOT_FINITE", "TIE", "TIED", "Floats", "Rows", "compiled"]
@@ -40,6 +42,27 @@ def _can_cache() -> bool:
 _CAN_CACHE = _can_cache()
 
 
+_Untyped: Any = FunctionCache  # its methods have no types
+
+
+class _Cache(_Untyped):  # type: ignore[misc]  # the same
+    """A cache on disk that compiles a kernel again if its files are damaged, such as by a full disk."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled kernel, or `None` if it is not in the cache or cannot be read."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # unpickling damaged bytes may raise anything
+            with suppress(Exception):
+                self.flush()  # forget the files; they are written again
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write the compiled kernel to the cache, if possible."""
+        with suppress(Exception):  # it is compiled, and only the next process has to do so again
+            super().save_overload(sig, data)
+
+
 def compiled(*, reorder: bool, inline: bool = False) -> Callable[[_F], _F]:
     """Return a decorator that compiles on first use, and caches the result on disk if possible.
 
@@ -54,11 +77,19 @@ def compiled(*, reorder: bool, inline: bool = False) -> Callable[[_F], _F]:
         Whether to copy the code into its callers. For parts of hot loops: a call with ten arrays takes longer than
         such a part itself.
     """
-    decorate: Any = numba.njit(
+    compile_: Any = numba.njit(
         cache=_CAN_CACHE,
         fastmath=_REORDER if reorder else _CONTRACT,
         nogil=True,
         error_model="numpy",
         inline="always" if inline else "never",
     )
-    return decorate  # type: ignore[no-any-return]  # it keeps the signature
+
+    def decorate(function: _F) -> _F:
+        kernel: Any = compile_(function)
+        # Numba has no option for another cache. Without this attribute, its own is used as before.
+        if _CAN_CACHE and type(getattr(kernel, "_cache", None)) is FunctionCache:
+            kernel._cache = _Cache(function)
+        return kernel  # type: ignore[no-any-return]  # it keeps the signature
+
+    return decorate

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
@@ -36,6 +37,7 @@ from rolin._support.checks import (
     as_names,
     count_of,
     first_not_finite,
+    flag_of,
     number_of,
     text_of,
 )
@@ -534,7 +536,18 @@ class Bandit(Generic[P]):
             last, closed = self._writer.submit(Expire(before, _EXPIRE_AT_ONCE, last, value, now))
             expired += closed
             if last is None:
+                self._report_unknown(before)
                 return expired
+
+    def _report_unknown(self, before: float) -> None:
+        """Warn if something waits for a reward that is no decision of the journal."""
+        for _, id, _ in self.journal.waiting(before, 1):
+            if self.journal.decision(id) is None:
+                warnings.warn(
+                    f"the journal says that {id!r} waits for a reward, but has no such decision: `rolin journal check` "
+                    "lists the damage",
+                    stacklevel=3,
+                )
 
     # -- logs --------------------------------------------------------------------------------
 
@@ -613,8 +626,7 @@ class Bandit(Generic[P]):
         with_past
             Whether it continues with what was learned about it.
         """
-        if not isinstance(with_past, bool):
-            raise ParameterError(f"with_past={with_past!r}, expected True or False")
+        with_past = flag_of("with_past", with_past)
         self._writer.change(RestoreArm(canonical(arm), with_past))
 
     def decay(self, factor: float) -> None:
@@ -791,7 +803,7 @@ class Bandit(Generic[P]):
                 raise InputError(f"decision={decision!r}, expected a decision or its id")
             found = self._state.decision(text_of("decision", decision))
             if found is None:
-                raise UnknownDecision(unknown_message(decision))
+                raise UnknownDecision(unknown_message(str.__str__(decision)))
             decision = found
         return explain(self._state, self._writer.refresh, decision, arm, against, as_of)
 

@@ -180,7 +180,7 @@ def explain(
     other = None if against is None else offered_index(decision, against)
     if index == other:
         raise ParameterError(f"against={against!r} is the arm itself, expected another one")
-    if as_of not in ("decision", "now"):
+    if not isinstance(as_of, str) or as_of not in ("decision", "now"):
         raise ParameterError(f"as_of={as_of!r}, expected 'decision' or 'now'")
     known = None if decision.imported else decision.version
     if known is None and as_of == "decision":

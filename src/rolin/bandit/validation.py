@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rolin._support.checks import finite_number_of, first_not_finite, share_of
+from rolin._support.checks import finite_number_of, first_not_finite, flag_of, share_of
 from rolin.errors import InputError, ParameterError, ShapeError
 from rolin.features import BaseFeatureMap
 from rolin.journal.validation import LARGEST, check_names, weight_of
@@ -35,7 +35,7 @@ def settings_of(
     if control_share is not None:
         settings["control_share"] = share_of("control_share", control_share)
     if propensities is not None:
-        settings["propensities"] = bool(propensities)
+        settings["propensities"] = flag_of("propensities", propensities)
     return settings
 
 
@@ -82,6 +82,14 @@ def check_past(past: PastDecision, policy: Policy[Any], *, has_map: bool) -> Non
         raise ShapeError(f"it has {x.shape[1]} features, expected {d}, as the policy")
     if x.size and not np.abs(x).max() <= LARGEST:
         raise first_not_finite("contexts", x)
+    p = past.decision.propensities
+    if p is not None and not (p.shape == (len(x),) and ((p >= 0.0) & (p <= 1.0)).all()):
+        raise InputError(f"propensities is {p!r}, expected {len(x)} numbers from 0 to 1")
+    if p is not None and not past.decision.propensity > 0.0:  # type: ignore[operator]  # it is known
+        raise InputError(
+            f"the propensity of arm {past.decision.arm!r}, which was chosen, is 0, expected above 0: leave the "
+            "propensities out if they are unknown"
+        )
     for rank, outcome in past.outcomes.items():
         if rank not in range(len(past.decision.chosen)):
             raise InputError(

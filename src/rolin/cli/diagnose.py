@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rolin._support.files import check_output, is_figure, is_report, write_bytes, write_figure
 from rolin.cli.policies import missing_of, read_map
 from rolin.cli.shared import (
     ArmColumn,
@@ -49,6 +50,13 @@ def run(
     ] = None,
 ) -> None:
     """Test whether arms differ in ways the features do not explain."""
+    if json is not None:
+        check_output(
+            json, is_report("answer", "because", "log_scores"), "a report of this command", [source]
+        )
+    if figure is not None:
+        others = [] if json is None else [json]
+        check_output(figure, is_figure, "a figure of this command", [source, *others])
     columns = {
         "arm": arm,
         "reward": reward,
@@ -59,14 +67,13 @@ def run(
     }
     report = _report(source, columns)
     typer.echo(str(report))
-    for path, write in ((json, _write_json), (figure, _write_figure)):
-        if path is not None:
-            if path.is_dir():
-                raise DataError(f"{path} cannot be written: it is a folder")
-            try:
-                write(report, path)
-            except (OSError, ValueError) as error:
-                raise DataError(f"{path} cannot be written: {error}") from error
+    try:
+        if json is not None:
+            write_bytes(json, f"{report.to_json()}\n".encode())
+        if figure is not None:
+            write_figure(figure, report.plot(), dpi=150)
+    except (OSError, ValueError, StateFileError) as error:
+        raise DataError(f"the report cannot be written: {error}") from error
 
 
 def _report(source: Path, columns: dict[str, Any]) -> Diagnosis:
@@ -97,11 +104,3 @@ def _report(source: Path, columns: dict[str, Any]) -> Diagnosis:
             f"{source} holds a {type(policy).__name__}, which has no arm effects to diagnose"
         )
     return policy.diagnose()
-
-
-def _write_json(report: Diagnosis, path: Path) -> None:
-    path.write_text(report.to_json() + "\n", encoding="utf-8")
-
-
-def _write_figure(report: Diagnosis, path: Path) -> None:
-    report.plot().savefig(path, dpi=150)

@@ -12,10 +12,11 @@ import typer
 
 from rolin import offline
 from rolin._support.checks import level_of
+from rolin._support.files import check_output, is_figure, is_report, write_bytes, write_figure
 from rolin._support.progress import reporter
 from rolin.cli.policies import missing_of, new_policy, read_map
 from rolin.cli.shared import MissingRewards, listed_names
-from rolin.errors import DataError, OverlapWarning, RolinError
+from rolin.errors import DataError, OverlapWarning, RolinError, StateFileError
 from rolin.features import BaseFeatureMap
 from rolin.logs.frames import numbers, read_table
 from rolin.offline.figures import draw_estimates
@@ -92,6 +93,16 @@ def run(
     }
     if features is not None:
         columns["features"] = listed_names(features)
+    inputs: list[str | Path] = [
+        log,
+        *filter(None, (arm_features, feature_map)),
+        *filter(_is_file, policy),
+    ]
+    if json is not None:
+        check_output(json, is_report("policy", "n"), "a report of this command", inputs)
+    if figure is not None:
+        others = [] if json is None else [json]
+        check_output(figure, is_figure, "a figure of this command", [*inputs, *others])
     targets = {name: _target(name) for name in policy}
     level = level_of(level)
     if figure is not None and all(isinstance(target, type) for target in targets.values()):
@@ -141,10 +152,10 @@ def run(
             failed.append(f"lift: {error}")
     try:
         if json is not None:
-            json.write_text(json_.dumps(reports, indent=2) + "\n", encoding="utf-8")
+            write_bytes(json, (json_.dumps(reports, indent=2) + "\n").encode())
         if figure is not None and evaluations:
-            draw_estimates(*evaluations).savefig(figure, dpi=150)
-    except (OSError, ValueError) as error:
+            write_figure(figure, draw_estimates(*evaluations), dpi=150)
+    except (OSError, ValueError, StateFileError) as error:
         raise DataError(f"the report cannot be written: {error}") from error
     if failed:
         raise DataError("; ".join(failed))
@@ -172,6 +183,11 @@ def _map(path: Path | None, targets: dict[str, Any]) -> BaseFeatureMap | None:
     if len(maps) > 1:
         raise DataError("the policies have different feature maps: evaluate them one at a time")
     return maps.pop() if maps else None
+
+
+def _is_file(name: str) -> bool:
+    """Return whether a policy is a state file, not a name."""
+    return name != "uniform" and name not in find()
 
 
 def _target(name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rolin._support.files import check_target
+from rolin._support.files import check_output
 from rolin.cli.policies import missing_of, read_map
 from rolin.cli.shared import (
     ArmColumn,
@@ -22,7 +22,8 @@ from rolin.cli.shared import (
 from rolin.errors import DataError
 from rolin.fitting import fit
 from rolin.fitting.checkpoint import CheckpointMismatch
-from rolin.logs.files import SUFFIXES
+from rolin.logs.files import SUFFIXES, is_url
+from rolin.model import state_file
 
 __all__ = ["run"]
 
@@ -70,8 +71,10 @@ def run(
 
     Run the same command again to resume an interrupted fit: its progress is in the file OUT.part.
     """
-    check_target(out)
     _check_apart(out, log)
+    files = [source for source in log if not is_url(source)]
+    inputs: list[str | Path] = [*files, *filter(None, [feature_map])]
+    check_output(out, state_file.holds_moments, "a fit", inputs)
     began = time.monotonic()
     part = out.with_name(f"{out.name}.part")
     options: dict[str, Any] = {

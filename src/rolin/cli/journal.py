@@ -11,10 +11,11 @@ from typing import Annotated
 
 import typer
 
+from rolin._support.files import write_bytes
 from rolin.bandit.bandit import Bandit
 from rolin.cli.policies import new_policy, read_map
 from rolin.cli.shared import listed_names
-from rolin.errors import DataError, RolinError
+from rolin.errors import DataError, RolinError, StateFileError
 from rolin.features import BaseFeatureMap
 from rolin.journal import SQLiteJournal, check_journal, load_policy
 from rolin.journal.codec import kind_of
@@ -100,7 +101,7 @@ def export(
     out: Annotated[Path, typer.Argument(help="File to write: .csv, .csv.gz or .parquet.")],
 ) -> None:
     """Write all decisions and their rewards to a table, one row per decision."""
-    check_table_path(out)
+    check_table_path(out, journal)
     with SQLiteJournal(journal, readonly=True) as opened:
         n = export_table(opened, out, progress=True)
     typer.echo(f"Exported {n} decisions to {out}")
@@ -165,8 +166,8 @@ def import_(
         if feature_names is not None and known is None:
             try:
                 text = json.dumps(read.features, indent=1) + "\n"
-                feature_names.write_text(text, encoding="utf-8")
-            except OSError as error:
+                write_bytes(feature_names, text.encode())
+            except (OSError, StateFileError) as error:
                 raise DataError(f"{feature_names} cannot be written: {error}") from error
         if read.skipped:
             typer.echo(f"Skipped {read.skipped} lines that hold no decision", err=True)

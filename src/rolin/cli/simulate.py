@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from rolin import environments
+from rolin._support.files import check_output, is_figure, write_figure
 from rolin.cli.policies import new_policy
 from rolin.cli.shared import Address, Jobs, OnEngine, Seed, summary_table
 from rolin.errors import DataError
@@ -68,6 +69,7 @@ def run(
         if out.exists() and not out.is_dir():
             raise DataError(f"--out {out} is a file, expected a folder")
         out.mkdir(parents=True, exist_ok=True)
+        check_output(out / "regret.png", is_figure, "a figure of this command")
     result = simulate(
         {name: functools.partial(new_policy, name, n_features) for name in policies},
         world(n_arms=n_arms, n_features=n_features, arm_std=arm_std),
@@ -83,5 +85,5 @@ def run(
     Console().print(summary_table(title, result.summary()))
     if out is not None:
         figure: Any = result.plot().figure
-        figure.savefig(out / "regret.png", dpi=150)
+        write_figure(out / "regret.png", figure, dpi=150)
         typer.echo(f"Runs and figure: {out}")

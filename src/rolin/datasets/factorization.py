@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin._support.checks import count_of, number_of
+from rolin._support.checks import count_of, flag_of, number_of
 from rolin._support.compile import compiled
 from rolin.datasets.ratings import Codes, Ratings
 from rolin.errors import DataError, ParameterError
@@ -127,7 +127,8 @@ def factorize(
         raise ParameterError(f"ridge={ridge!r}, expected a positive number")
     if not len(ratings):
         raise DataError("there are no ratings to factorize, expected at least one")
-    mean = float(ratings.values.mean()) if center else 0.0
+    weighted = flag_of("weighted", weighted)
+    mean = float(ratings.values.mean()) if flag_of("center", center) else 0.0
     by_user = _Side(ratings.users, ratings.items, ratings.values - mean, ratings.n_users)
     by_item = _Side(ratings.items, ratings.users, ratings.values - mean, ratings.n_items)
     users = np.zeros((ratings.n_users, rank))

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin._support.checks import count_of, finite_number_of
+from rolin._support.checks import count_of, finite_number_of, flag_of
 from rolin.errors import InputError, ParameterError
 from rolin.features.columns import Column
 from rolin.features.values import BadValue, describe, hash_text, read_boolean, read_text
@@ -55,7 +55,7 @@ class Field(ABC):
 
     def __post_init__(self) -> None:
         """Convert `missing` to a bool."""
-        object.__setattr__(self, "missing", bool(self.missing))
+        object.__setattr__(self, "missing", flag_of("missing", self.missing))
 
     @property
     @abstractmethod
@@ -138,7 +138,7 @@ class Number(Field):
     def __post_init__(self) -> None:
         """Check the options."""
         super().__post_init__()
-        object.__setattr__(self, "standardize", bool(self.standardize))
+        object.__setattr__(self, "standardize", flag_of("standardize", self.standardize))
         for name in ("center", "scale"):
             value = getattr(self, name)
             if value is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import Name
-from rolin._support.checks import count_of
+from rolin._support.checks import count_of, flag_of
 from rolin.errors import InputError
 from rolin.features import kernels
 from rolin.features.base import ARM, BaseFeatureMap, Label, Part, arm_labels
@@ -70,10 +70,12 @@ class HashedFeatures(BaseFeatureMap):
         intercept: bool = True,
         arm_names: bool = False,
     ) -> None:
-        self.n_features = count_of("size", size, least=1 + bool(intercept), most=100_000)
-        self._cross = bool(cross)
-        self._intercept = bool(intercept)
-        self._arm_names = bool(arm_names)
+        self.n_features = count_of(
+            "size", size, least=1 + flag_of("intercept", intercept), most=100_000
+        )
+        self._cross = flag_of("cross", cross)
+        self._intercept = flag_of("intercept", intercept)
+        self._arm_names = flag_of("arm_names", arm_names)
 
     def encode(
         self, rows: Sequence[dict[str, Any]], situation: dict[str, Any], arms: Sequence[Name]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import Name
-from rolin._support.checks import as_names, count_of
+from rolin._support.checks import as_names, count_of, flag_of
 from rolin.errors import InputError, ParameterError, ShapeError
 from rolin.features.base import ARM, BaseFeatureMap, Part, arm_labels, read_arm_rows
 from rolin.features.columns import PythonColumn
@@ -75,9 +75,9 @@ class FeatureMap(BaseFeatureMap):
         strict: bool = False,
     ) -> None:
         left, right = flatten_fields(situation or {}), flatten_fields(arm or {})
-        constant: list[Term] = [(None, None)] if intercept else []
+        constant: list[Term] = [(None, None)] if flag_of("intercept", intercept) else []
         terms = vector_terms(left, right, cross_pairs(cross, left, right), constant)
-        self._build(left, right, terms, bool(strict))
+        self._build(left, right, terms, flag_of("strict", strict))
 
     def _build(
         self, left: dict[str, Field], right: dict[str, Field], terms: list[Term], strict: bool
@@ -142,7 +142,9 @@ class FeatureMap(BaseFeatureMap):
         max_values = count_of("max_values", max_values, least=1)
         max_features = count_of("max_features", max_features, least=1)
         left, right = (
-            infer_fields(side, sample, flatten_fields(declared or {}), others, max_values)
+            infer_fields(
+                side, sample, flatten_fields(declared or {}), flag_of("others", others), max_values
+            )
             for side, sample, declared in (("situation", situations, situation), ("arm", arms, arm))
         )
         found = cls(left, right, cross=cross, intercept=intercept, strict=strict)
@@ -294,7 +296,11 @@ class FeatureMap(BaseFeatureMap):
             self._check_columns([*left_table.unknown, *right_table.unknown], known)
         left = self._situation.encode_table(left_table, _row_label)
         right = self._arm.encode_table(right_table, _row_label)
-        return self._crossing.sparse(left, right) if sparse else self._crossing.dense(left, right)
+        return (
+            self._crossing.sparse(left, right)
+            if flag_of("sparse", sparse)
+            else self._crossing.dense(left, right)
+        )
 
     def _read_arm_table(self, arms: Any, names: Iterable[Name] | None) -> Table:
         """Return the columns of the arms' fields, their names included."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from os import PathLike
-from pathlib import Path
 
+from rolin._support.files import read_limited
 from rolin.errors import RolinError, StateFileError
 from rolin.features.base import FORMAT, BaseFeatureMap
 from rolin.features.hashed import HashedFeatures
@@ -13,6 +13,8 @@ from rolin.features.map import FeatureMap
 from rolin.features.sklearn import MissingFeatureMap
 
 __all__ = ["from_json", "load"]
+
+_LARGEST = 256 << 20  # bytes of a file; a category of 30 characters takes about 40
 
 
 def from_json(text: str, source: str = "the text") -> BaseFeatureMap:
@@ -56,7 +58,7 @@ def from_json(text: str, source: str = "the text") -> BaseFeatureMap:
     except StateFileError:
         raise
     except (
-        RolinError, KeyError, TypeError, AttributeError, ValueError, RecursionError
+        RolinError, KeyError, TypeError, AttributeError, ValueError, RecursionError, OverflowError, MemoryError
     ) as error:  # fmt: skip
         raise StateFileError(
             f"{source} is not a feature map of rolin, or is damaged: {error!r}"
@@ -82,7 +84,7 @@ def load(path: str | PathLike[str]) -> BaseFeatureMap:
         If the file is not a feature map, is of another format, or was changed.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (UnicodeDecodeError, IsADirectoryError, ValueError) as error:
+        text = read_limited(path, _LARGEST).decode("utf-8")
+    except UnicodeDecodeError as error:
         raise StateFileError(f"{path} is not a feature map of rolin: {error}") from error
     return from_json(text, str(path))

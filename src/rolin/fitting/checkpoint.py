@@ -60,7 +60,7 @@ class Checkpoint:
         self.moments = Moments.zero(fold.n_features)
         """The sum of their moments."""
         if self._path.exists():
-            self._load(n_partitions)
+            self._load(n_partitions, fold.n_features)
         else:
             try:
                 check_target(path)
@@ -69,7 +69,7 @@ class Checkpoint:
                 raise ParameterError(f"{path} cannot be written: {error}") from error
         self._next = time.monotonic() + _EVERY
 
-    def _load(self, n_partitions: int) -> None:
+    def _load(self, n_partitions: int, n_features: int) -> None:
         path, state = self._path, state_file.read(self._path)
         if FOLDED not in state.settings:
             raise ParameterError(
@@ -84,6 +84,11 @@ class Checkpoint:
         if type(self.n_done) is not int or not 0 <= self.n_done <= n_partitions:
             raise StateFileError(
                 f"{path} is damaged: it has {self.n_done!r} of {n_partitions} partitions"
+            )
+        if self.moments.n_features != n_features:
+            raise StateFileError(
+                f"{path} is damaged: its sums have {self.moments.n_features} features, expected "
+                f"{n_features}"
             )
 
     def store(self, n_done: int, moments: Moments) -> None:
@@ -109,7 +114,8 @@ class Checkpoint:
 
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Return in what two fits differ; an empty text if they do not."""
+    fold = found.get("fold")
     for name in wanted["fold"]:
-        if found["fold"].get(name) != wanted["fold"][name]:
+        if not isinstance(fold, dict) or fold.get(name) != wanted["fold"][name]:
             return str(name)
-    return "files (or they have changed)" if found["files"] != wanted["files"] else ""
+    return "files (or they have changed)" if found.get("files") != wanted["files"] else ""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rolin._support.checks import flag_of
 from rolin.errors import JournalError, RolinError, ShapeError, StateFileError
 from rolin.journal.base import DamagedSnapshot, Journal
 from rolin.journal.events import (
@@ -114,7 +115,7 @@ def load_policy(
     if isinstance(journal, (str, PathLike)):
         with SQLiteJournal(journal, readonly=True) as opened:
             return load_policy(opened, kind=kind, upto=upto, from_start=from_start)
-    start = 0 if from_start else None
+    start = 0 if flag_of("from_start", from_start) else None
     return load_with_snapshot(journal, kind=kind, upto=upto, start=start)[0]
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import struct
+from collections.abc import Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 from rolin.errors import JournalError
@@ -20,9 +22,11 @@ __all__ = [
     "COLUMNS",
     "FORMAT",
     "FORMATS",
+    "SELECT_SCHEMA",
     "StoredHeader",
     "columns_of",
     "create_tables",
+    "differences",
     "event_checksum",
     "header_checksum",
     "state_checksum",
@@ -111,6 +115,38 @@ def create_tables(db: sqlite3.Connection) -> None:
         db.execute(statement)
     db.execute(f"PRAGMA application_id = {APPLICATION}")
     db.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+SELECT_SCHEMA = """
+SELECT m.type, m.name, CASE WHEN m.type = 'index' THEN m.sql END, group_concat(c.name || ' ' || c.type, ', ')
+FROM sqlite_master AS m LEFT JOIN pragma_table_info(CASE WHEN m.type = 'table' THEN m.name END) AS c
+WHERE m.name NOT LIKE 'sqlite!_%' ESCAPE '!'
+GROUP BY m.type, m.name ORDER BY m.type, m.name
+"""
+"""Tables with their columns, indexes with their definitions, and whatever else there is."""
+
+
+def differences(found: Sequence[tuple[object, ...]], version: int) -> list[str]:
+    """Return in what the schema of a file differs from that of its format."""
+    given = {(str(kind), str(name)): rest for kind, name, *rest in found}
+    if (
+        version != FORMAT
+    ):  # the definitions of earlier formats are not known, but they had no other kinds
+        foreign = [key for key in given if key[0] not in ("table", "index")]
+        return [f"the {kind} {name!r} was not made by rolin" for kind, name in foreign]
+    with closing(sqlite3.connect(":memory:")) as db:
+        create_tables(db)
+        rows = db.execute(SELECT_SCHEMA).fetchall()
+    known = {(kind, name): rest for kind, name, *rest in rows}
+    problems = []
+    for kind, name in sorted(given.keys() | known.keys()):
+        if (kind, name) not in known:
+            problems.append(f"the {kind} {name!r} was not made by rolin")
+        elif (kind, name) not in given:
+            problems.append(f"the {kind} {name!r} is missing")
+        elif given[kind, name] != known[kind, name]:
+            problems.append(f"the {kind} {name!r} is not as rolin made it")
+    return problems
 
 
 def upgrade(db: sqlite3.Connection, version: int) -> None:

@@ -17,6 +17,7 @@ from itertools import islice
 from os import PathLike
 from typing import Any
 
+from rolin._support.checks import flag_of
 from rolin.errors import JournalError
 from rolin.features import BaseFeatureMap
 from rolin.journal import schema
@@ -72,13 +73,18 @@ class SQLiteJournal(Journal):
         The file; it is created if it does not exist.
     readonly
         Open an existing file for reading only, without locking it.
+    verify
+        Check the tables and indexes of a file of at most 64 MB, which takes up to 0.3 s, and reject a damaged one.
+        Events are checked in any case when they are read.
     """
 
     durable = True
 
-    def __init__(self, path: str | PathLike[str], *, readonly: bool = False) -> None:
+    def __init__(
+        self, path: str | PathLike[str], *, readonly: bool = False, verify: bool = True
+    ) -> None:
         self._maps = _Maps(self)
-        self._file = SQLiteFile(path, readonly=readonly)
+        self._file = SQLiteFile(path, readonly=readonly, verify=flag_of("verify", verify))
         self.path = self._file.path
         self._columns = schema.columns_of(self._file.format)
         self._last_unchecked: int | None = None
@@ -270,13 +276,16 @@ class SQLiteJournal(Journal):
         expected = last = 0
         if header is not None:
             expected, last = header.first, header.last
-        after = -1
+        after = -_LAST - 1
         while rows := self._file.query(
             f"SELECT seq, {self._columns} FROM events WHERE seq > ? ORDER BY seq LIMIT {_CHUNK}",
             (after,),
         ):
             for row in rows:
                 after = int(row[0])  # type: ignore[call-overload]  # an integer
+                if after < 1:
+                    problems.append(f"event {after} has a number below 1, which no event has")
+                    continue
                 if after > expected + 1 and after > (0 if header is None else header.first):
                     problems.append(_missing(expected + 1, after - 1))
                 expected = max(expected, after)
@@ -292,8 +301,10 @@ class SQLiteJournal(Journal):
             problems.append(f"there are events up to {expected}, but the last one is {last}")
 
     def integrity_problems(self) -> list[str]:
-        """Return what SQLite finds wrong with its file, or `["ok"]`."""
-        return [str(line) for (line,) in self._file.query("PRAGMA integrity_check")]
+        """Return what is wrong with the file: pages and indexes, by SQLite's own check, and the schema."""
+        lines = [str(line) for (line,) in self._file.query("PRAGMA integrity_check")]
+        found = [f"SQLite: {line}" for line in lines if line != "ok"]
+        return found + schema.differences(self._file.query(schema.SELECT_SCHEMA), self._file.format)
 
     def events_without_checksum(self) -> int:
         """Return how many events an earlier format has written."""
@@ -319,6 +330,8 @@ class SQLiteJournal(Journal):
         """Return the event of a row: its number, its columns and its checksum."""
         seq, *values, checksum = stored
         what = f"journal {self.path}: event {seq}"
+        if not isinstance(seq, int) or seq < 1:
+            raise JournalError(f"{what} is damaged: events have numbers from 1 on")
         row = Row(*values)
         try:
             computed = schema.event_checksum(seq, row)

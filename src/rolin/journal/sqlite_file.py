@@ -11,8 +11,10 @@ from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from time import monotonic, sleep
+from typing import NamedTuple
 from urllib.parse import quote
 
+from rolin._support.checks import flag_of
 from rolin._support.process import forget_locks_after_fork
 from rolin.errors import JournalError
 from rolin.journal import schema
@@ -23,6 +25,7 @@ _WAIT = 10.0  # seconds to wait for another process's lock
 _STEP = 0.001  # seconds between two attempts
 _LOG_STEP = 0.01  # seconds between attempts to turn on write-ahead logging
 _LARGE_LOG = 256 << 20  # bytes of the write-ahead log that are worth a warning
+_SMALL = 64 << 20  # bytes of a file that is checked when it is opened, which takes 4 ms per MB
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 _REASONS = {
@@ -45,21 +48,38 @@ class SQLiteFile:
         The file; it is created if it does not exist.
     readonly
         Open an existing file for reading only, without locking it.
+    verify
+        Whether to check the tables and indexes of a file of at most 64 MB.
     """
 
-    def __init__(self, path: str | PathLike[str], *, readonly: bool) -> None:
-        self.path, self.readonly = _checked_path(path, readonly=readonly), readonly
+    def __init__(self, path: str | PathLike[str], *, readonly: bool, verify: bool = True) -> None:
+        self.readonly = flag_of("readonly", readonly)
+        self.path = _checked_path(path, readonly=self.readonly)
         self._log = self.path.with_name(self.path.name + "-wal")
         self._process = os.getpid()
         self._immutable: tuple[int, ...] | None = None
         self._large_log = _LARGE_LOG
-        self._files: tuple[int, ...] | None = None
         self.new_locks()
         with self._errors():
+            before = self._on_disk()
             self.writer = self._connect()
             try:
                 self.format = self._prepare()
                 self.reader = self._connect()
+                try:
+                    if verify:
+                        self._verify()
+                    self.reader.execute(
+                        "SELECT count(*) FROM journal"
+                    ).fetchone()  # it opens the files
+                    self._files = self._on_disk()
+                    if before[0] is not None and before[0] != self._files[0]:
+                        raise JournalError(
+                            f"journal {self.path} was replaced while it was being opened"
+                        )
+                except BaseException:
+                    self.reader.close()
+                    raise
             except BaseException:
                 self.writer.close()
                 raise
@@ -122,6 +142,27 @@ class SQLiteFile:
         if tables or application or self.readonly:
             raise JournalError(f"{self.path} is a database, but not a journal of rolin")
         return None
+
+    def _verify(self) -> None:
+        """Reject a file with statements of somebody else, and a small one whose indexes or pages are damaged.
+
+        The checksums of rows do not cover the indexes, by which decisions and outcomes are found.
+        """
+        foreign = self.reader.execute(
+            "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view') LIMIT 1"
+        ).fetchone()
+        if foreign:
+            raise JournalError(
+                f"journal {self.path}: it has a trigger or a view {foreign[0]!r}, which rolin did not make: drop it"
+            )
+        if _size(self.path) + _size(self._log) > _SMALL:
+            return
+        ((found,),) = self.reader.execute("PRAGMA integrity_check(1)").fetchall()
+        if found != "ok":
+            raise JournalError(
+                f"journal {self.path}: it is damaged ({found}): `rolin journal check` lists the damage. Restore a "
+                "backup. If only an index is damaged, the statement REINDEX of SQLite rebuilds it"
+            )
 
     # -- using -------------------------------------------------------------------------------
 
@@ -195,25 +236,23 @@ class SQLiteFile:
         old, self.reader = self.reader, self._connect()
         old.close()
 
+    def _on_disk(self) -> tuple[_File | None, _File | None]:
+        """Return which file, and which write-ahead log, are at the path now."""
+        return _file_at(self.path), _file_at(self._log)
+
     def _check_files(self) -> None:
         """Reject a commit that went to files which are no longer those at the path."""
-        size = 0
-        try:
-            file, log = os.stat(self.path), os.stat(self._log)
-        except OSError:
-            found = None
-        else:
-            found = (file.st_dev, file.st_ino, log.st_ino)
-            size = log.st_size
-        if self._files is None:
-            self._files = (
-                found  # the log has its inode from the first write until the file is closed
-            )
-        if found is None or found != self._files:
+        file, log = self._on_disk()
+        if (
+            self._files[1] is None
+        ):  # the log has its inode from the first write until the file is closed
+            self._files = (self._files[0], log)
+        if file is None or log is None or (file, log) != self._files:
             raise JournalError(
                 f"journal {self.path}: the file, or its write-ahead log, was deleted or replaced while it was open; "
                 "what was written since then is lost. Restore the file, and open it again"
             )
+        size = _size(self._log)
         if size > self._large_log:
             self._large_log = 2 * size  # warn again only if it doubles
             warnings.warn(
@@ -256,6 +295,21 @@ def _checked_path(path: str | PathLike[str], *, readonly: bool) -> Path:
     if not found.parent.is_dir():
         raise JournalError(f"{path} cannot be created: there is no folder {found.parent}")
     return found
+
+
+class _File(NamedTuple):
+    """What a file keeps until it is deleted; while it is open, no other file has the same."""
+
+    device: int
+    number: int
+
+
+def _file_at(path: Path) -> _File | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return _File(found.st_dev, found.st_ino)
 
 
 def _size(path: Path) -> int:

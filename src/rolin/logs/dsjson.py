@@ -24,7 +24,7 @@ from rolin.errors import DataError, ParameterError, RolinError
 from rolin.features import BaseFeatureMap, RecordedFeatures
 from rolin.journal.events import LoggedDecision, Outcome
 from rolin.logs.record import PastDecision
-from rolin.logs.rules import is_distribution
+from rolin.logs.rules import UNREADABLE, is_distribution
 
 __all__ = ["SUFFIXES", "Imported", "read_dsjson"]
 
@@ -125,7 +125,7 @@ def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     if not isinstance(event, dict):
                         raise DataError(f"{path}, line {number}: expected an object")
                     yield number, event
-    except (OSError, UnicodeDecodeError, EOFError) as error:
+    except UNREADABLE as error:
         raise DataError(f"{path} cannot be read: {error}") from error
 
 

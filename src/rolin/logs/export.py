@@ -11,6 +11,7 @@ import gzip
 import importlib
 import io
 import json
+import zlib
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -18,14 +19,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolin._support.files import replace_file
+from rolin._support.files import check_output, replace_file
 from rolin._support.optional import needs
 from rolin._support.progress import Progress, check_progress, reporter
 from rolin.errors import DataError, ParameterError, StateFileError
 from rolin.journal.base import Journal
 from rolin.journal.sqlite import SQLiteJournal
 from rolin.logs.frames import SUFFIXES
-from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, read_journal
+from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, read_journal, with_apostrophe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +35,7 @@ __all__ = ["check_table_path", "export", "frame_of", "to_frame"]
 
 _RAW = ("situation", "features")
 _LISTS = {*_RAW, "offered", "contexts", "propensities", "chosen", "rewards", "weights", "outcomes"}
+_TEXTS = ("id", "person", "arm")  # which others may have chosen
 _GROUP = 10_000  # rows written at a time
 
 
@@ -51,7 +53,7 @@ def export(journal: Journal, path: str | Path, *, progress: Progress = False) ->
     progress
         `True` shows a bar; a function is called with the number of decisions written since its last call.
     """
-    target = check_table_path(path)
+    target = check_table_path(path, journal)
     check_progress(progress)
     total = sum(1 for _ in read_journal(journal)) if progress is True else 0
     write = _write_csv if target.name.endswith((".csv", ".csv.gz")) else _write_parquet
@@ -63,14 +65,30 @@ def export(journal: Journal, path: str | Path, *, progress: Progress = False) ->
         raise DataError(f"{path} cannot be written: {error}") from error
 
 
-def check_table_path(path: str | Path) -> Path:
-    """Reject a path to which no table can be written."""
+def check_table_path(path: str | Path, journal: Journal | str | Path) -> Path:
+    """Reject a path to which no table can be written: the journal, or a file that is no exported table."""
     target = Path(path)
     if not target.name.endswith(SUFFIXES):
         raise DataError(f"{path} has no known ending, expected one of {', '.join(SUFFIXES)}")
-    if not target.parent.is_dir():
-        raise DataError(f"{path} cannot be written: there is no folder {target.parent}")
+    if isinstance(journal, Journal):
+        journal = getattr(journal, "path", "")  # one in memory has none
+    check_output(target, _is_exported, "an exported table", [journal] if journal else [])
     return target
+
+
+def _is_exported(path: Path) -> bool:
+    """Return whether a file is a table that `export` wrote."""
+    known = list(COLUMNS)[:4]
+    if path.name.endswith((".parquet", ".pq")):
+        with needs("frames"):
+            parquet = importlib.import_module("pyarrow.parquet")
+        return list(parquet.read_schema(path).names[:4]) == known
+    zipped = path.name.endswith(".gz")
+    with gzip.open(path) if zipped else path.open("rb") as file:
+        try:
+            return bool(file.read(200).startswith(",".join(known).encode()))
+        except (EOFError, zlib.error):
+            return False
 
 
 def to_frame(journal: Any) -> pd.DataFrame:
@@ -149,6 +167,9 @@ def _write_csv(
             for name in ("time", "reward_time"):
                 row[name] = row[name] and row[name].isoformat()
             row |= {name: json.dumps(row[name]) for name in _LISTS if row[name] is not None}
+            row |= {
+                name: with_apostrophe(row[name]) for name in _TEXTS if isinstance(row[name], str)
+            }
             writer.writerow(row)
             n += 1
             advance(1)

@@ -16,6 +16,7 @@ from rolin.errors import DataError
 from rolin.features import BaseFeatureMap
 from rolin.logs.raw_columns import columns_of_map, encode_rows
 from rolin.logs.rules import (
+    UNREADABLE,
     BadCell,
     Missing,
     arm_in,
@@ -178,7 +179,7 @@ def read_table(path: Path, arm: str | None) -> pd.DataFrame:
                 path, index_col=False, dtype={arm: str}, keep_default_na=False,
                 na_values={name: [""] if name == arm else _MISSING for name in columns},
             )  # fmt: skip
-    except (ValueError, OSError, EOFError, pd.errors.ParserWarning) as error:
+    except (*UNREADABLE, pd.errors.ParserWarning) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{path} cannot be read as a table: {reason}") from error
 

@@ -10,7 +10,18 @@ from rolin.features import BaseFeatureMap, FeatureMap, RecordedFeatures
 from rolin.journal.base import Journal
 from rolin.journal.events import LoggedDecision, Outcome
 
-__all__ = ["COLUMNS", "OUTCOMES", "PastDecision", "read_journal", "reread"]
+__all__ = [
+    "COLUMNS",
+    "OUTCOMES",
+    "PastDecision",
+    "read_journal",
+    "reread",
+    "with_apostrophe",
+    "without_apostrophe",
+]
+
+# Spreadsheets take a text that begins with one of these for a formula, or drop an apostrophe.
+_FORMULA = tuple("=+-@\t\r\n'")
 
 COLUMNS = {
     "id": "id of the decision, by which rewards are joined",
@@ -86,3 +97,17 @@ def read_journal(journal: Journal) -> Iterator[PastDecision]:
     for _, event in journal.read():
         if isinstance(event, LoggedDecision):
             yield PastDecision(event, journal.outcomes(event.id))
+
+
+def with_apostrophe(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula.
+
+    >>> with_apostrophe("=1+1"), with_apostrophe("order-7"), with_apostrophe("'=1")
+    ("'=1+1", 'order-7', "''=1")
+    """
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def without_apostrophe(text: str) -> str:
+    """Return the text that `with_apostrophe` was given."""
+    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text

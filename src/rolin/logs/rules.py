@@ -16,6 +16,7 @@ data all follow these rules:
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -28,6 +29,7 @@ from rolin.errors import DataError, ParameterError
 
 __all__ = [
     "ROUNDING",
+    "UNREADABLE",
     "BadCell",
     "Missing",
     "arm_in",
@@ -108,6 +110,7 @@ def check_columns(
     arm: str,
     reward: str,
     weight: str | None = None,
+    propensity: str | None = None,
     features: Sequence[str] = (),
 ) -> None:
     """Reject columns that do not exist, or that have two meanings.
@@ -122,19 +125,21 @@ def check_columns(
         Column of the reward.
     weight
         Column of the weight, if there is one.
+    propensity
+        Column of the propensity, if there is one.
     features
         Columns of the features, as far as they are named.
     """
-    own = [arm, reward, *([] if weight is None else [weight])]
-    require(columns, [*own, *features])
-    if len(set(own)) < len(own):
-        raise DataError(
-            f"arm={arm!r}, reward={reward!r} and weight={weight!r}, expected different columns"
-        )
+    given = {"arm": arm, "reward": reward, "weight": weight, "propensity": propensity}
+    own = {meaning: column for meaning, column in given.items() if column is not None}
+    require(columns, [*own.values(), *features])
+    if len(set(own.values())) < len(own):
+        *others, last = (f"{meaning}={column!r}" for meaning, column in own.items())
+        raise DataError(f"{', '.join(others)} and {last}, expected different columns")
     for column in features:
-        if column in own:
+        if column in own.values():
             raise DataError(
-                f"column {column!r} cannot be a feature: it is the arm, the reward or the weight"
+                f"column {column!r} cannot be a feature: it is the arm, the reward, the weight or the propensity"
             )
     if len(set(features)) < len(features):
         raise DataError("a column of features is named twice")
@@ -174,6 +179,10 @@ def rows_with_reward(
             "missing=0.0 (--missing 0) counts them as 0",
         )
     return np.flatnonzero(~absent) if missing == "drop" and absent.any() else None
+
+
+UNREADABLE = (ValueError, OSError, EOFError, zlib.error)
+"""What reading a damaged text file, or a compressed one, may raise."""
 
 
 # -- single cells --------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from rolin.journal.events import LoggedDecision, Outcome
 from rolin.journal.validation import listed
 from rolin.logs.cells import Cells
 from rolin.logs.raw_columns import RawColumns, raw_columns
-from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision
+from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, without_apostrophe
 from rolin.logs.rules import (
     BadCell,
     Missing,
@@ -123,7 +123,8 @@ def read_decisions(
         if exported:
             require(names, [reward, "chosen", *(features or ())])
         else:
-            check_columns(names, arm=arm, reward=reward, features=features or ())
+            known = propensity if propensity in columns else None
+            check_columns(names, arm=arm, reward=reward, propensity=known, features=features or ())
         taken = {arm, reward, propensity, id, time, person, weight}
         raw = None
         if feature_map is not None and exported:
@@ -182,6 +183,8 @@ class _Reader:
         self._cells, self._raw, self._missing, self._now = cells, raw, missing, now
         self._arm, self._reward, self._propensity = arm, reward, propensity
         self._features = features
+        # Only CSV files hold lists as texts, also after pandas has read them.
+        self._exported_csv = any(isinstance(c, str) for c in cells.columns.get("contexts", ()))
 
     def plain(self, i: int) -> PastDecision:
         """Return a decision of which only the chosen arm is known."""
@@ -276,17 +279,22 @@ class _Reader:
             )
         return p
 
+    def _text(self, value: Any) -> str:
+        """Return an id as a text: its characters, or a number in digits."""
+        text = str.__str__(value) if isinstance(value, str) else str(value)
+        return without_apostrophe(text) if self._exported_csv else text
+
     def _past(
         self, i: int, offered: tuple[Name, ...], x: Any, chosen: tuple[int, ...], p: Any
     ) -> PastDecision:
         cells = self._cells
         given, person = cells.get(i, "id"), cells.get(i, "person")
-        id = f"{cells.digest}-row-{i + 1}" if given is None else text_of("id", str(given))
+        id = f"{cells.digest}-row-{i + 1}" if given is None else text_of("id", self._text(given))
         time = cells.time(i, "time", self._now)
         decision = LoggedDecision(
             id, time, offered, x, chosen, p,
             None,  # the version of another model
-            None if person is None else text_of("person", str(person)),
+            None if person is None else text_of("person", self._text(person)),
             cells.flag(i, "control"),
         )  # fmt: skip
         reward_time = cells.time(i, "reward_time", time)

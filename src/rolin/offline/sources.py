@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import canonical
-from rolin._support.checks import as_floats
+from rolin._support.checks import as_floats, flag_of
 from rolin.bandit.bandit import Bandit
 from rolin.errors import DataError, UnknownOption
 from rolin.features import FeatureMap, RecordedFeatures
@@ -64,7 +64,7 @@ def read(
         `time`, `person` and `weight` name its columns. For raw features, `feature_map` makes vectors of them; it
         may differ from the map that decided. See [`read_decisions`][rolin.logs.read_decisions].
     """
-    n_features = 0
+    n_features, first_rank = 0, flag_of("first_rank", first_rank)
     if isinstance(source, Bandit):
         n_features = source.policy.n_features
         source = source.journal

@@ -8,7 +8,7 @@ policy is one new file with one short class.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from inspect import isabstract
 from os import PathLike
@@ -29,6 +29,7 @@ from rolin.policies.candidates import Candidates, ask, ask_many, check_top_k
 from rolin.policies.decision import Decision, Probabilities
 from rolin.policies.keyed_random import Key, KeyedGenerator, as_key, fresh_seed
 from rolin.policies.options import options_of, takes_positions
+from rolin.policies.stored import Arrays
 from rolin.policies.warm_start import FitLike, UnsetScales, evidence_of, options_for
 
 __all__ = ["Policy"]
@@ -514,14 +515,24 @@ class Policy(ABC, Generic[Model]):
             # States from before there was a factor were made by Thompson sampling.
             takes_factor = "exploration" in (options_of(cls) or ())
             defaults = {"exploration": 1.0} if takes_factor else {}
+            if cls._check_stored is not None and "n_features" in state.settings:
+                cls._check_stored(state.settings, len(state.names), state.arrays)
             self = cls(**defaults | state.settings)
             self._decisions = count_of("decisions", state.decisions)
             self._model.restore(state.names, state.removed, state.arrays)
             if state.feature_map is not None:
                 self.change_feature_map(from_json(state.feature_map, "the map in the state"))
-        except (KeyError, TypeError, ValueError, MemoryError) as error:
+        except (
+            KeyError, TypeError, ValueError, AttributeError, OverflowError, MemoryError, RecursionError
+        ) as error:  # fmt: skip
             raise StateFileError(f"the file's parts do not fit together: {error}") from error
         return self
+
+    _check_stored: Callable[[Mapping[str, Any], int, Arrays], None] | None = None
+    """Raises if the arrays of a state do not fit its settings and its number of names.
+
+    It is called before a policy of that size is built. Without it, shapes are compared afterwards.
+    """
 
     @classmethod
     def from_fit(cls, fit: str | PathLike[str] | FitLike | Moments, **options: Any) -> Self:

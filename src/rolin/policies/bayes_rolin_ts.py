@@ -25,6 +25,7 @@ from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy
 from rolin.policies.options import PriorOptions, with_options_of
 from rolin.policies.propensity import highest_of_normals, noise_nodes
+from rolin.policies.stored import check_mixture
 
 __all__ = ["BayesRoLinTS"]
 
@@ -70,6 +71,7 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
     1.0
     """
 
+    _check_stored = staticmethod(check_mixture)
     _unset_scales = "estimate"
 
     def __init__(

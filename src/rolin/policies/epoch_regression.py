@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
-from rolin._support.checks import count_of, first_not_finite, number_of
+from rolin._support.checks import count_of, first_not_finite, flag_of, number_of
 from rolin.errors import NotFiniteError, ParameterError
 from rolin.model.draws import tied_for_best
 from rolin.model.learner import Learner
@@ -46,9 +46,9 @@ class EpochRegression(Learner):
         self._failure_probability = _positive("failure_probability", failure_probability, most=1.0)
         self._ridge = _positive("ridge", ridge)
         self._complexity = _positive("complexity", complexity)
-        self._all_data = _flag("all_data", all_data)
-        self._test = _flag("safety_test", safety_test)
-        self._split = _flag("split_bound", split_bound)
+        self._all_data = flag_of("all_data", all_data)
+        self._test = flag_of("safety_test", safety_test)
+        self._split = flag_of("split_bound", split_bound)
         self._slack_after = count_of("slack_after", slack_after, least=1, most=2)
         self._n_arms = None if n_arms is None else count_of("n_arms", n_arms, least=1)
         self._low, self._span = 0.0, 1.0
@@ -226,9 +226,3 @@ def _positive(name: str, value: object, most: float = math.inf) -> float:
         upper = "" if most == math.inf else f" below {most:g}"
         raise ParameterError(f"{name}={value!r}, expected a positive number{upper}")
     return number
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        raise ParameterError(f"{name}={value!r}, expected True or False")
-    return bool(value)

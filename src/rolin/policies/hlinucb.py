@@ -22,6 +22,7 @@ from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key, KeyedGenerator, fresh_seed
 from rolin.policies.linear import LinearPolicy
 from rolin.policies.options import with_options_of
+from rolin.policies.stored import check_hidden
 
 __all__ = ["HLinUCB", "HiddenFeatures", "HiddenPrediction"]
 
@@ -104,6 +105,8 @@ class HLinUCB(Policy["HiddenFeatures"]):
             n_features, n_hidden, initial, ridge, hidden_ridge, KeyedGenerator(seed)
         )
         super().__init__(model, seed)
+
+    _check_stored = staticmethod(check_hidden)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
-from rolin._support.checks import count_of, first_not_finite, number_of
+from rolin._support.checks import count_of, first_not_finite, flag_of, number_of
 from rolin.errors import NotFiniteError, ParameterError
 from rolin.model.draws import Scores, best_of
 from rolin.model.learner import Learner
@@ -22,6 +22,7 @@ from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy
 from rolin.policies.options import with_options_of
+from rolin.policies.stored import check_hybrid
 
 __all__ = ["HybridLinUCB", "HybridRegression"]
 
@@ -87,6 +88,8 @@ class HybridLinUCB(Policy["HybridRegression"]):
             raise ParameterError(f"width={width!r}, expected a number of at least 0")
         super().__init__(HybridRegression(n_features, shared, own, intercept, ridge), seed)
 
+    _check_stored = staticmethod(check_hybrid)
+
     @property
     def settings(self) -> dict[str, Any]:
         """The options that create this policy again, without what it has learned."""
@@ -151,11 +154,9 @@ class HybridRegression(Learner):
         ridge: float,
     ) -> None:
         super().__init__(n_features)
-        if not isinstance(intercept, bool | np.bool_):
-            raise ParameterError(f"intercept={intercept!r}, expected True or False")
         self.shared = _indices("shared", shared, self.n_features)
         self.own = _indices("own", own, self.n_features)
-        self.intercept = bool(intercept)
+        self.intercept = flag_of("intercept", intercept)
         self.ridge = number_of("ridge", ridge, ParameterError)
         if not 0.0 < self.ridge < math.inf:
             raise ParameterError(f"ridge={ridge!r}, expected a positive number")

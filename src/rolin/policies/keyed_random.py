@@ -35,7 +35,7 @@ def fresh_seed() -> int:
 def as_key(key: object) -> Key:
     """Return a key as a plain `int` or `str`, or raise if it is not a key."""
     if isinstance(key, str):
-        return str(key)
+        return str.__str__(key)
     whole = isinstance(key, (int, np.integer)) and not isinstance(key, bool)
     if not whole or not 0 <= int(key) < 2**64:  # type: ignore[call-overload]  # whole says it is one
         raise ParameterError(

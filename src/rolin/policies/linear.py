@@ -24,6 +24,7 @@ from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.keyed_random import Key
 from rolin.policies.options import options_of
+from rolin.policies.stored import check_posterior
 from rolin.policies.warm_start import UnsetScales
 
 __all__ = ["LinearPolicy", "Rule"]
@@ -154,6 +155,7 @@ class LinearPolicy(Policy[Posterior]):
         """Return a model that learns its scales, or forgets."""
         return Adaptive(scales, n_features, **options)
 
+    _check_stored = staticmethod(check_posterior)
     _unset_scales: UnsetScales | None = "learn"
 
     @abstractmethod

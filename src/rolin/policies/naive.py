@@ -26,6 +26,7 @@ from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.options import with_shared_options
 from rolin.policies.rolin_ts import RoLinTS
+from rolin.policies.stored import check_dense
 
 __all__ = ["DensePosterior", "NaiveRoLinTS"]
 
@@ -51,6 +52,7 @@ class NaiveRoLinTS(RoLinTS):
         The options of [`RoLinTS`][rolin.RoLinTS].
     """
 
+    _check_stored = staticmethod(check_dense)
     _unset_scales = "estimate"
     rule = "own"  # its posterior is dense, so the formulas of the other rules do not apply
 

@@ -15,6 +15,7 @@ from rolin.policies.epoch_regression import EpochRegression
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy
 from rolin.policies.options import with_options_of
+from rolin.policies.stored import check_epochs
 
 __all__ = ["SafeFALCON"]
 
@@ -103,6 +104,8 @@ class SafeFALCON(Policy[EpochRegression]):
             slack_after=slack_after,
         )
         super().__init__(model, seed)
+
+    _check_stored = staticmethod(check_epochs)
 
     @property
     def settings(self) -> dict[str, Any]:

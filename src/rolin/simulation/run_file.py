@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin._support.files import read_limited
 from rolin.errors import DataError, ParameterError
 
 __all__ = ["RunFile", "completed_runs", "difference", "read_runs"]
@@ -29,6 +31,9 @@ Regrets = dict[str, Floats]
 FORMAT = "rolin-runs"
 VERSION = 1
 """Version of the file and of the way in which a seed determines a run. Versions are never mixed in a file."""
+_LARGEST = 4 << 30  # bytes of a file: a million runs of 200 numbers
+# O_NONBLOCK: opening a pipe must not wait for its other end.
+_READ_AND_WRITE = os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
 _START = f'{{"format": "{FORMAT}", "version": '.encode()
 
 
@@ -49,12 +54,14 @@ class RunFile:
         target = self._path = Path(path)
         try:
             # Mode "a" would ignore the seek below, and mode "w" would erase the file.
-            self._file: IO[bytes] = os.fdopen(os.open(target, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+            self._file: IO[bytes] = os.fdopen(os.open(target, _READ_AND_WRITE, 0o666), "r+b")
         except OSError as error:
             raise ParameterError(f"{path} cannot be written: {error.strerror}") from error
         try:
+            if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+                raise ParameterError(f"{path} cannot be written: it exists and is not a file")
             _lock(self._file, target)
-            stored = _parse(target, self._file.read())
+            stored = _parse(target, read_limited(target, _LARGEST, DataError))
             self.runs = stored.runs
             if stored.settings is not None and (text := difference(stored.settings, settings)):
                 raise ParameterError(
@@ -97,7 +104,7 @@ def read_runs(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[int, Regr
     target = Path(path)
     if not target.is_file():
         raise DataError(f"there is no file {path}")
-    stored = _parse(target, target.read_bytes())
+    stored = _parse(target, read_limited(target, _LARGEST, DataError))
     if stored.settings is None:
         raise DataError(f"{path} is empty, or was cut short in its first line")
     return stored.settings, stored.runs
@@ -105,7 +112,9 @@ def read_runs(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[int, Regr
 
 def completed_runs(path: Path) -> set[int]:
     """Return the numbers of the runs in a file; none if the file does not exist yet."""
-    return set(_parse(path, path.read_bytes()).runs) if path.is_file() else set()
+    return (
+        set(_parse(path, read_limited(path, _LARGEST, DataError)).runs) if path.is_file() else set()
+    )
 
 
 class _Stored(NamedTuple):

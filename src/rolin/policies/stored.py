@@ -1,0 +1,165 @@
+"""The arrays in the state of each kind of model, checked against the settings before a policy is built.
+
+A file of a kilobyte may claim a million features. To build such a policy first, and to compare shapes later, would take
+minutes and gigabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin._support.checks import count_of
+from rolin.model.kernels import layout
+from rolin.model.state_file import check_arrays
+
+__all__ = [
+    "Arrays",
+    "check_dense",
+    "check_epochs",
+    "check_hidden",
+    "check_hybrid",
+    "check_mixture",
+    "check_posterior",
+]
+
+Arrays = Mapping[str, NDArray[Any]]
+Settings = Mapping[str, Any]
+_MOST_FEATURES = 100_000
+_LAST_EPOCH = 64  # each epoch is as long as all before it
+_N_RATIOS = 8  # of a mixture
+
+
+def check_posterior(settings: Settings, n_names: int, arrays: Arrays) -> None:
+    """Raise unless these are the arrays of a `Posterior` or of an `Adaptive`."""
+    d, shapes = _of_posterior(settings, n_names, arrays)
+    if "age" in arrays:
+        learned = arrays.get("learned", np.empty(0)).shape
+        # seen, noise_std, arm_std and one coef_std, or d of them
+        width = learned[1] if len(learned) == 2 and learned[1] in (4, 3 + d) else 4
+        shapes |= {"age": (3,), "learned": (learned[0], width)}
+    check_arrays(arrays, shapes, {"tails": np.float32})
+    _check_beliefs(arrays)
+    if "age" in arrays and not (0.0 <= arrays["age"][0] <= 2.0**53 and arrays["age"][2] > 0.0):
+        raise ValueError(
+            "age has an impossible number of rewards, or a weight that is not positive"
+        )
+
+
+def check_mixture(settings: Settings, n_names: int, arrays: Arrays) -> None:
+    """Raise unless these are the arrays of a `Mixture`."""
+    _, shapes = _of_posterior(settings, n_names, arrays)
+    shapes |= {name: (_N_RATIOS, *shapes[name]) for name in ("coef", "factor", "numbers")}
+    check_arrays(arrays, shapes, {"tails": np.float32})
+    _check_beliefs(arrays)
+
+
+def check_dense(settings: Settings, n_names: int, arrays: Arrays) -> None:
+    """Raise unless these are the arrays of a `DensePosterior`."""
+    size = _size(settings, arrays, "pulled", n_names) + n_names
+    check_arrays(arrays, {"gram": (size, size), "pulled": (size,), "sums": (3,)})
+    _check_positive(gram=np.diag(arrays["gram"]), sums=arrays["sums"][[0, 2]])
+
+
+def check_hidden(settings: Settings, n_names: int, arrays: Arrays) -> None:
+    """Raise unless these are the arrays of a `HiddenFeatures`."""
+    hidden, rows = count_of("n_hidden", settings["n_hidden"], most=5000), 1 + n_names
+    size = _n_features(settings) + hidden
+    check_arrays(
+        arrays,
+        {
+            "coef": (size,), "inverse": (size, size), "hidden": (rows, hidden),
+            "hidden_inverse": (rows, hidden, hidden), "pulls": (rows,),
+        },
+    )  # fmt: skip
+    _check_positive(pulls=arrays["pulls"])
+    _check_inverses(arrays["inverse"], arrays["hidden_inverse"])
+
+
+def check_hybrid(settings: Settings, n_names: int, arrays: Arrays) -> None:
+    """Raise unless these are the arrays of a `HybridRegression`."""
+    d, rows = _n_features(settings), 1 + n_names
+    shared, own = settings.get("shared", ()), settings.get("own")  # the disjoint policy has neither
+    k = d if shared is None else len(shared)
+    m = (d if own is None else len(own)) + bool(settings["intercept"])
+    check_arrays(
+        arrays,
+        {
+            "coef": (k,), "inverse": (k, k), "own_inverse": (rows, m, m), "cross": (rows, m, k),
+            "own_coef": (rows, m),
+        },
+    )  # fmt: skip
+    _check_inverses(arrays["inverse"], arrays["own_inverse"])
+
+
+def check_epochs(settings: Settings, n_names: int, arrays: Arrays) -> None:
+    """Raise unless these are the arrays of an `EpochRegression`."""
+    d = _n_features(settings)
+    check_arrays(
+        arrays,
+        {
+            "gram": (d, d),
+            "cross": (d,),
+            "fit": (d,),
+            "safe_fit": (d,),
+            "counts": (4,),
+            "sums": (4,),
+        },
+        {"counts": np.int64},
+    )
+    rounds, epoch, safest, is_safe = arrays["counts"].tolist()
+    if not (
+        rounds >= 0 and 1 <= epoch <= _LAST_EPOCH and 0 <= safest <= epoch and 0 <= is_safe <= 1
+    ):
+        raise ValueError(f"counts is {arrays['counts'].tolist()}, which are no epochs")
+    _check_positive(gram=np.diag(arrays["gram"]))
+
+
+def _n_features(settings: Settings) -> int:
+    return count_of("n_features", settings["n_features"], most=_MOST_FEATURES)
+
+
+def _size(settings: Settings, arrays: Arrays, name: str, more: int = 0) -> int:
+    """Return the number of coefficients, d or with an intercept d + 1, that the array `name` agrees with."""
+    d = _n_features(settings)
+    if "intercept_std" in settings:
+        return d + (settings["intercept_std"] is not None)
+    # A class of its own may set an intercept that is not among its options.
+    return d + (name in arrays and arrays[name].shape[-1:] == (d + 1 + more,))
+
+
+def _of_posterior(
+    settings: Settings, n_names: int, arrays: Arrays
+) -> tuple[int, dict[str, tuple[int, ...]]]:
+    """Return the number of features, and the shapes of the arrays of a `Posterior`."""
+    d, rows, size = _n_features(settings), 1 + n_names, _size(settings, arrays, "coef")
+    return d, {
+        "arms": (rows, layout.CONTEXT + d), "tails": (rows, 1 + d), "coef": (size,),
+        "factor": (size, size), "scatter": (3, 1 + d, 1 + d), "numbers": (layout.N_STORED,),
+    }  # fmt: skip
+
+
+def _check_beliefs(arrays: Arrays) -> None:
+    """Raise if weights are negative, variances are not positive, or the coefficients are known exactly."""
+    numbers = arrays["numbers"]
+    _check_positive(arms=arrays["arms"][:, layout.WEIGHT], numbers=numbers[..., layout.COUNT])
+    _check_positive(numbers=numbers[..., layout.ARM_VARIANCE])
+    if not (numbers[..., layout.NOISE_VARIANCE] > 0.0).all():
+        raise ValueError("numbers has a variance of the noise that is not positive")
+    if not np.diagonal(arrays["factor"], axis1=-2, axis2=-1).all():
+        raise ValueError("factor has a zero on its diagonal, expected the root of a covariance")
+
+
+def _check_positive(**values: NDArray[Any]) -> None:
+    for name, given in values.items():
+        if (given < 0.0).any():
+            raise ValueError(f"{name} has a negative weight, count, variance or sum of squares")
+
+
+def _check_inverses(*matrices: NDArray[Any]) -> None:
+    for matrix in matrices:
+        if not (np.diagonal(matrix, axis1=-2, axis2=-1) > 0.0).all():
+            raise ValueError("a covariance has a variance that is not positive")

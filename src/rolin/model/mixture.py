@@ -34,13 +34,15 @@ from rolin.model.scales import Scales
 from rolin.model.solve import solve_coefficients
 from rolin.model.summaries import Prediction
 
-__all__ = ["Beliefs", "Mixture"]
+__all__ = ["N_RATIOS", "Beliefs", "Mixture"]
 
 Floats = NDArray[np.float64]
 
 # Values of arm_std/noise_std, in units of its guess. They differ by factors of two, about the precision to which 50
 # arms determine it.
 _GRID = np.array([0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0])
+N_RATIOS = len(_GRID)
+"""Number of ratios, and so of models."""
 # The guess of the noise counts as this many rewards: the smallest number for which all variances are finite.
 _NOISE_COUNT = 3.0
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rolin._support.checks import count_of
 from rolin.model.kernels import layout
+from rolin.model.mixture import N_RATIOS
 from rolin.model.state_file import check_arrays
 
 __all__ = [
@@ -30,7 +31,6 @@ Arrays = Mapping[str, NDArray[Any]]
 Settings = Mapping[str, Any]
 _MOST_FEATURES = 100_000
 _LAST_EPOCH = 64  # each epoch is as long as all before it
-_N_RATIOS = 8  # of a mixture
 
 
 def check_posterior(settings: Settings, n_names: int, arrays: Arrays) -> None:
@@ -52,7 +52,7 @@ def check_posterior(settings: Settings, n_names: int, arrays: Arrays) -> None:
 def check_mixture(settings: Settings, n_names: int, arrays: Arrays) -> None:
     """Raise unless these are the arrays of a `Mixture`."""
     _, shapes = _of_posterior(settings, n_names, arrays)
-    shapes |= {name: (_N_RATIOS, *shapes[name]) for name in ("coef", "factor", "numbers")}
+    shapes |= {name: (N_RATIOS, *shapes[name]) for name in ("coef", "factor", "numbers")}
     check_arrays(arrays, shapes, {"tails": np.float32})
     _check_beliefs(arrays)
 

@@ -49,7 +49,7 @@ app = typer.Typer(
     help="Run the experiments of the paper and check its claims.\n\n"
     "With the default number of runs, on two cores: perturbed, ucb and fixed take about 2 minutes each, scales, "
     "joint, horizon, alternatives and readings 4 to 5 minutes each, synthetic about 6 minutes, movielens and movielens-zeros about 8 minutes each, "
-    "movielens-readings an hour, all of them about two hours.\n\n"
+    "movielens-readings more than an hour, all of them about two hours.\n\n"
     "Example: rolin reproduce synthetic --runs 20 --out out/try",
 )
 

@@ -152,6 +152,51 @@ def test_moments_are_unbiased_where_the_printed_ones_are_not(seed: int) -> None:
     assert means["moments-as-printed"][0] - 1.5**2 > 5 * errors["moments-as-printed"][0]
 
 
+def test_estimates_are_consistent_except_the_printed_ones(seed: int) -> None:
+    """Root mean squared errors of σ and σ₀ over 30 data sets, with K and n = 30 K growing together.
+
+    From K = 10 to K = 1000 they should fall by a factor of 10, and must fall by 3. As printed, the noise variance stays
+    too large by (n - K - d)/(n - K d), about 29/27, so its error does not vanish: 5 standard errors. The estimate of σ₀²
+    subtracts it, and stays too small.
+    """
+    truth, sizes = np.array([1.5, 0.7]), (10, 1000)
+    errors: dict[tuple[str, int], Any] = {}
+    for k in sizes:
+        found: dict[str, list[list[float]]] = {m: [] for m in METHODS if m != "map"}
+        for i in range(30):
+            moments = Moments.of(*data(np.random.default_rng([seed, k, i]), 30 * k, k, 3))
+            for method, values in found.items():
+                got = estimate_scales(moments, method=method)  # type: ignore[arg-type]
+                values.append([got.noise_std.value, got.arm_std.value])
+        errors |= {(method, k): np.array(values) - truth for method, values in found.items()}
+    rmse = {key: np.sqrt(np.mean(error**2, axis=0)) for key, error in errors.items()}
+    for method in ("reml", "ml", "moments"):
+        assert (rmse[method, 1000] < rmse[method, 10] / 3).all(), method
+    noise, arm = errors["moments-as-printed", 1000].T
+    bias = 1.5 * ((30_000 - 1000 - 3) / (30_000 - 3000)) ** 0.5 - 1.5
+    assert abs(noise.mean() - bias) < 5 * noise.std() / 30**0.5
+    assert bias > 5 * noise.std() / 30**0.5
+    assert arm.mean() < -5 * arm.std() / 30**0.5
+
+
+def test_moments_can_be_negative_and_are_then_zero(seed: int) -> None:
+    """Without arm effects, an unbiased estimate of σ₀² = 0 is negative in about half of 50 data sets.
+
+    Its distribution is a little skewed: 20 to 90 %, five standard errors of 7 % around 55 %. As printed, the noise that
+    is subtracted is too large, so σ₀² is negative at least as often. What is negative becomes 0.
+    """
+    zeros = dict.fromkeys(("moments", "moments-as-printed"), 0)
+    for i in range(50):
+        rng = np.random.default_rng([seed, i])
+        moments = Moments.of(*data(rng, 200, 20, 3, arm_std=0.0))
+        for method in zeros:
+            value = estimate_scales(moments, method=method).arm_std.value  # type: ignore[arg-type]
+            assert value >= 0.0
+            zeros[method] += value == 0.0
+    assert 10 <= zeros["moments"] <= 45
+    assert zeros["moments-as-printed"] >= zeros["moments"]
+
+
 def test_intervals_hold_the_truth(seed: int) -> None:
     """Of 300 data sets, 95 % intervals hold arm_std and noise_std in 95 % ± 6 % (5 s.e. of 1.26 %)."""
     hits = np.zeros(2)

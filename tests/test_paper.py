@@ -18,6 +18,7 @@ from rolin.paper import claims
 from rolin.paper.alternatives import alternatives
 from rolin.paper.claims import Claim
 from rolin.paper.experiment import Experiment
+from rolin.paper.fixed import fixed
 from rolin.paper.perturbed import Perturbed, perturbed
 from rolin.paper.readings import readings
 from rolin.paper.reproduce import reproduce
@@ -34,7 +35,7 @@ def test_synthetic_experiments_have_the_papers_numbers(make: Any) -> None:
     """K = 50, d = 10, σ = λ = 1, n = 3000, and σ₀ = 0, 0.25, 0.5."""
     experiment = make()
     assert experiment.rounds == 3000
-    assert experiment.runs == (30 if make is readings else 100)
+    assert experiment.runs == {readings: 30, synthetic: 300}.get(make, 100)
     assert list(experiment.environments.values()) == [
         Synthetic(n_arms=50, n_features=10, arm_std=s, coef_std=1.0, noise_std=1.0)
         for s in (0.0, 0.25, 0.5)
@@ -42,6 +43,16 @@ def test_synthetic_experiments_have_the_papers_numbers(make: Any) -> None:
     fixed = make(contexts="fixed", rounds=77)
     assert all(world.contexts == "fixed" for world in fixed.environments.values())
     assert fixed.rounds == 77
+
+
+def test_fixed_contexts_are_the_only_difference() -> None:
+    """The experiment with fixed contexts has the policies and claims of Figure 1."""
+    one, other = synthetic(), fixed()
+    assert (one.name, other.name) == ("synthetic", "fixed")
+    assert {world.contexts for world in other.environments.values()} == {"fixed"}
+    assert other.rounds == 3000
+    assert list(one.policies) == list(other.policies)
+    assert [claim.name for claim in one.claims] == [claim.name for claim in other.claims]
 
 
 def test_policies_have_the_papers_settings() -> None:

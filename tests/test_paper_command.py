@@ -87,6 +87,25 @@ def test_the_command_runs_movielens(
     assert "rank was 3 and is now 4" in capsys.readouterr().err
 
 
+def test_all_runs_everything_that_is_documented(
+    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One command writes the folders whose full-size results are in the documentation, with the same claims."""
+    pairs = np.argwhere(rng.random((400, 300)) < 0.2) + 1
+    rows = [f"{user}::{movie}::{rng.integers(1, 6)}::0" for user, movie in pairs]
+    (tmp_path / "ratings.dat").write_text("\n".join(rows) + "\n")
+    out = tmp_path / "out"
+    arguments = ("--data", tmp_path, "--runs", 2, "--rounds", 8, "--n-jobs", 1, "--out", out)
+    assert run(monkeypatch, "reproduce", "all", *arguments) == 0
+    stored = Path(__file__).parent.parent / "docs/paper/runs"
+    assert {folder.name for folder in out.iterdir()} == {folder.name for folder in stored.iterdir()}
+    claim = re.compile(r"^\| ([^|]+ \| [^|]+) \| \*\*[a-z ]+\*\* \|", re.MULTILINE)
+    for folder in stored.iterdir():
+        made = claim.findall((out / folder.name / "claims.md").read_text())
+        assert made
+        assert made == claim.findall((folder / "claims.md").read_text()), folder.name
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

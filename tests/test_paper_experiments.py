@@ -58,7 +58,8 @@ def robust(name: str) -> bool:
 def test_the_abstract_can_hold_and_fail(make: Any) -> None:
     """RoLinTS is as good as LinTS where the model is nearly right, and better where it is wrong."""
     names = (
-        "comparably efficient when misspecification is low",
+        "comparably efficient without misspecification",
+        "comparably efficient with slight misspecification",
         "more robust when misspecification is high",
     )
 
@@ -70,7 +71,7 @@ def test_the_abstract_can_hold_and_fail(make: Any) -> None:
 
     for regret, expected in ((claimed, "holds"), (contrary, "fails")):
         found = verdicts(make(), regret, lambda *_: 1.0)
-        assert [found[name] for name in names] == [expected, expected]
+        assert [found[name] for name in names] == [expected] * 3
 
 
 def test_a_longer_horizon_can_hold_and_fail() -> None:
@@ -168,7 +169,8 @@ def test_unknown_scales_can_be_learned_or_not(monkeypatch: pytest.MonkeyPatch) -
 
     for regret, expected in ((claimed, "holds"), (contrary, "fails")):
         found = verdicts(experiment, regret, lambda *_: 1.0)
-        assert found.pop("full Bayes costs too much") in ("holds", "fails", "inconclusive")
+        cost = found.pop("full Bayes costs too much")  # measured, but only without λ
+        assert cost in ("holds where conclusive", "fails where conclusive", "inconclusive")
         assert found == dict.fromkeys(found, expected)
     made = {name: make(seed=1).settings for name, make in experiment.policies.items()}
     assert made["known, σ₀ = 0.25, λ = 0.01"]["coef_std"] == 10.0

@@ -195,6 +195,72 @@ def test_the_linear_limit_is_ridge_regression(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(posterior.coefficients.mean, ridge, rtol=1e-10)
 
 
+def test_means_of_arms_do_not_determine_the_coefficients(rng: np.random.Generator) -> None:
+    """The precision of θ is that of the arms' means (Appendix A) plus the scatter within arms over σ².
+
+    So the means are sufficient only if the contexts of an arm never change. Given θ, the variance of a mean reward is
+    σ₀² (1 - w); τ² adds that of θ.
+    """
+    scales = Scales(noise_std=1.3, arm_std=0.6, coef_std=0.7)
+    arms = np.repeat(np.arange(5), [1, 2, 3, 10, 40])
+    for x in (rng.normal(size=(56, 3)), rng.normal(size=(5, 3))[arms]):
+        posterior = Posterior(scales, 3)
+        posterior.observe_many(arms.tolist(), x, rng.normal(size=56))
+        by_means, scatter = np.eye(3) / 0.7**2, np.zeros((3, 3))
+        for arm in range(5):
+            own = x[arms == arm]
+            mean, n = own.mean(axis=0), len(own)
+            by_means += np.outer(mean, mean) / (0.6**2 + 1.3**2 / n)
+            scatter += (own - mean).T @ (own - mean)
+        precision = np.linalg.inv(posterior.coefficients.covariance)
+        np.testing.assert_allclose(precision, by_means + scatter / 1.3**2, rtol=1e-9, atol=1e-9)
+        new, own, w = rng.normal(size=3), x[arms == 3].mean(axis=0), 10 / (10 + 1.3**2 / 0.6**2)
+        residual = new - w * own
+        variance = 0.6**2 * (1 - w) + residual @ np.linalg.solve(precision, residual)
+        assert posterior.predict([new], [3]).std[0] ** 2 == pytest.approx(variance, rel=1e-9)
+    assert np.abs(scatter).max() < 1e-20  # of the second kind of contexts, which never change
+
+
+def test_many_pulls_correct_the_mean_of_the_arm(rng: np.random.Generator) -> None:
+    """As n_i → ∞, μ̂ → r̄ + (x - x̄)'θ̂ (Section 4.2): the difference falls like 1/n_i."""
+    x, r, new = rng.normal(size=(30_000, 2)), rng.normal(size=30_000) + 2.0, [0.5, -1.0]
+    differences = []
+    for n in (300, 30_000):
+        posterior = Posterior(Scales(noise_std=1.0, arm_std=0.5), 2)
+        posterior.observe_many(["a"] * n, x[:n], r[:n])
+        limit = r[:n].mean() + (new - x[:n].mean(axis=0)) @ posterior.coefficients.mean
+        differences.append(abs(posterior.predict([new], ["a"]).mean[0] - limit))
+    assert differences[0] > 1e-3
+    assert differences[1] < differences[0] / 30
+
+
+def test_predictions_are_efficient_after_few_pulls(seed: int) -> None:
+    """Arms with one pull are predicted better with the shared model than without, and than by it alone.
+
+    200 worlds of the model with σ₀ = 0.5, in which twenty other arms have ten pulls: mean squared errors of μ̂, of the
+    arm's own ridge regression, and of x'θ̂, paired; differences of 5 standard errors. Without a pull, μ̂ is x'θ̂.
+    """
+    errors = []
+    for run in range(200):
+        rng = np.random.default_rng([seed, run])
+        theta, v = rng.normal(size=3), 0.5 * rng.normal(size=40)
+        arms = np.concatenate([np.repeat(np.arange(20), 10), np.arange(20, 40)])
+        x, new = rng.uniform(-1, 1, (220, 3)), rng.uniform(-1, 1, (41, 3))
+        r = x @ theta + v[arms] + rng.normal(size=220)
+        posterior = Posterior(Scales(), 3)
+        posterior.observe_many(arms.tolist(), x, r)
+        mean = posterior.predict(new, range(41)).mean
+        shared = new @ posterior.coefficients.mean
+        assert mean[40] == pytest.approx(shared[40], rel=1e-9)
+        few = np.arange(20, 40)
+        alone = [new[a] @ x[180 + a] * r[180 + a] / (1.0 + x[180 + a] @ x[180 + a]) for a in few]
+        truth = new[few] @ theta + v[few]
+        errors.append([np.mean((g - truth) ** 2) for g in (mean[few], shared[few], alone)])
+    ours, others = np.array(errors)[:, :1], np.array(errors)[:, 1:]
+    gain = others - ours
+    assert (gain.mean(axis=0) > 5 * gain.std(axis=0) / 200**0.5).all()
+
+
 @pytest.mark.parametrize("intercept_std", [None, 2.0])
 @pytest.mark.parametrize(("n_arms", "d"), [(1, 0), (3, 1), (40, 7), (130, 33), (64, 4), (65, 4)])
 def test_fused_and_blas_paths_agree(

@@ -198,9 +198,8 @@ class ArmIndex:
         last = self._last
         # Callers mostly offer the same arms again. Comparing the names takes a few ns each, looking them up about ten
         # times as long.
-        if (
-            names is last.given
-        ):  # the same list: its items are equal at once unless they were replaced
+        if names is last.given:
+            # The same list: its items are equal at once unless they were replaced.
             try:
                 if names == last.names:
                     return last.found

@@ -42,6 +42,9 @@ def _can_cache() -> bool:
 _CAN_CACHE = _can_cache()
 
 
+# Where Numba's kernels have their cache. There is no option for another one. If a later version has no such attribute,
+# its own cache is used, as if this module did nothing.
+_ATTRIBUTE = "_cache"
 _Untyped: Any = FunctionCache  # its methods have no types
 
 
@@ -87,9 +90,8 @@ def compiled(*, reorder: bool, inline: bool = False) -> Callable[[_F], _F]:
 
     def decorate(function: _F) -> _F:
         kernel: Any = compile_(function)
-        # Numba has no option for another cache. Without this attribute, its own is used as before.
-        if _CAN_CACHE and type(getattr(kernel, "_cache", None)) is FunctionCache:
-            kernel._cache = _Cache(function)
+        if _CAN_CACHE and type(getattr(kernel, _ATTRIBUTE, None)) is FunctionCache:
+            setattr(kernel, _ATTRIBUTE, _Cache(function))
         return kernel  # type: ignore[no-any-return]  # it keeps the signature
 
     return decorate

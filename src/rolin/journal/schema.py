@@ -129,9 +129,8 @@ GROUP BY m.type, m.name ORDER BY m.type, m.name
 def differences(found: Sequence[tuple[object, ...]], version: int) -> list[str]:
     """Return in what the schema of a file differs from that of its format."""
     given = {(str(kind), str(name)): rest for kind, name, *rest in found}
-    if (
-        version != FORMAT
-    ):  # the definitions of earlier formats are not known, but they had no other kinds
+    if version != FORMAT:
+        # The definitions of earlier formats are not known, but they had no other kinds.
         foreign = [key for key in given if key[0] not in ("table", "index")]
         return [f"the {kind} {name!r} was not made by rolin" for kind, name in foreign]
     with closing(sqlite3.connect(":memory:")) as db:

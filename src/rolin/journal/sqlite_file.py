@@ -243,9 +243,8 @@ class SQLiteFile:
     def _check_files(self) -> None:
         """Reject a commit that went to files which are no longer those at the path."""
         file, log = self._on_disk()
-        if (
-            self._files[1] is None
-        ):  # the log has its inode from the first write until the file is closed
+        if self._files[1] is None:
+            # The log has its inode from the first write until the file is closed.
             self._files = (self._files[0], log)
         if file is None or log is None or (file, log) != self._files:
             raise JournalError(

@@ -339,9 +339,8 @@ def _check_sums(arrays: Mapping[str, NDArray[np.float64]]) -> None:
     # relative to the raw sums of squares.
     total = np.block([[np.array([[reward_scatter]]), cross[None]], [cross[:, None], scatter]])
     means = np.column_stack([arrays["mean_reward"], arrays["mean_context"]])
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # means may be huge if nothing scatters around them
+    # Means may be huge if nothing scatters around them.
+    with np.errstate(over="ignore", invalid="ignore"):
         unit = np.sqrt(np.diag(total) + _ROUNDING * (weight @ means**2))
     unit[np.isnan(unit)] = np.inf
     if (total[unit == 0.0] != 0.0).any():

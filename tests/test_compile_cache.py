@@ -52,6 +52,7 @@ def files(folder: Path, ending: str) -> Iterator[Path]:
     return (path for path in (folder / "cache").rglob(f"*.{ending}") if "kernels" in path.name)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="nothing is compiled"
 )

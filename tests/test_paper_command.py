@@ -87,6 +87,7 @@ def test_the_command_runs_movielens(
     assert "rank was 3 and is now 4" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_all_runs_everything_that_is_documented(
     tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

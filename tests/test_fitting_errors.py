@@ -115,7 +115,7 @@ def test_files_that_are_no_files(
     out = tmp_path / "state"
     cases = {
         whole[: len(whole) // 2]: "part-1.parquet is damaged or incomplete",
-        b"": "part-1.parquet is empty, expected a file that begins with PAR1 or ARROW1",
+        b"": "part-1.parquet is empty, expected a Parquet or Arrow file",
         b"arm,reward\na,1\n": "part-1.parquet is neither Parquet nor Arrow",
     }
     for content, message in cases.items():
@@ -284,3 +284,13 @@ def test_a_damaged_file_of_arrow_does_not_crash(rng: np.random.Generator, tmp_pa
     path.write_bytes(bytes(content))
     with pytest.raises(DataError, match=r"log.arrow, row group 0 cannot be read"):
         rolin.fit(path, features=FEATURES, progress=False)
+
+
+def test_a_csv_file_is_named_as_such(tmp_path: Path) -> None:
+    """Before anything is imported, so that nobody installs a package for it."""
+    path = tmp_path / "log.csv"
+    path.write_text("arm,x,reward\na,1.0,0.5\n")
+    with pytest.raises(
+        DataError, match="is a CSV file, expected Parquet or Arrow: convert it first"
+    ):
+        rolin.fit(path)

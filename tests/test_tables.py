@@ -127,7 +127,7 @@ def test_a_table_of_past_rewards_warms_up(tmp_path: Path) -> None:
     assert stored is not None
     assert (stored.time, stored.person) == (100.0, "ann")
     with pytest.raises(
-        DataError, match=r"say features=.*columns of numbers are \['price', 'age'\]"
+        DataError, match=r"expected features=.*Columns of numbers are \['price', 'age'\]"
     ):
         bandit.import_log(frame)
     with pytest.raises(DataError, match="there is no column 'whom'"):

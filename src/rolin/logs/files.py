@@ -79,6 +79,11 @@ def files_of(source: Any, options: Options) -> list[str]:
         found.extend(_within(str(path).removeprefix("file://"), options))
     seen: set[str] = set()
     for path in found:
+        if path.endswith((".csv", ".csv.gz")):  # said before a missing package is
+            raise DataError(
+                f"{path} is a CSV file, expected Parquet or Arrow: convert it first, such as by "
+                "pandas.read_csv(…).to_parquet(…)"
+            )
         real = path if is_url(path) else os.path.realpath(path)
         if real in seen:
             raise DataError(f"{path} is given twice")
@@ -205,7 +210,7 @@ def _look(path: str, options: Options) -> File:
         except (pa.ArrowException, OSError, ValueError) as error:
             raise DataError(f"{path} is damaged or incomplete: {reason_of(error)}") from error
     what = "is empty" if not size else "is neither Parquet nor Arrow"
-    raise DataError(f"{path} {what}, expected a file that begins with PAR1 or ARROW1")
+    raise DataError(f"{path} {what}, expected a Parquet or Arrow file")
 
 
 def first_rows(files: Sequence[File], options: Options) -> tuple[Any, str]:

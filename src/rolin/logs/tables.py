@@ -136,8 +136,8 @@ def read_decisions(
         if not exported and features is None and raw is None:
             numeric = [n for n in names if n not in {*COLUMNS, *taken} and cells.is_numeric(n)]
             raise DataError(
-                "features of the arm are not named: say features=[…] (--features, with commas between); "
-                f"columns of numbers are {numeric!r}"
+                "the columns of the features are not named, expected features=['x1', 'x2'] (in a command: --features "
+                f"x1,x2). Columns of numbers are {numeric!r}"
             )
     absent = np.array([_lacks_reward(cells, i, reward) for i in range(cells.n_rows)], dtype=bool)
     try:

@@ -87,6 +87,11 @@ def _same_arms(
 ) -> list[Candidates]:
     """Check many questions about the same arms; their rows are looked up once."""
     x = as_floats("contexts", contexts)
+    if x.shape[2] != learner.n_features:
+        raise ShapeError(
+            f"contexts has shape {x.shape}, expected (B, K, {learner.n_features}): one matrix per question, one row per "
+            "arm, one column per feature"
+        )
     first = learner.candidates(x[0], arms)
     return [first._replace(contexts=x[i]) for i in range(len(x))]
 

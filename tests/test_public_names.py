@@ -25,7 +25,7 @@ def test_public_names() -> None:
         "ArmEffects", "Bandit", "BayesRoLinTS", "Catalogue", "Coefficients", "Decision", "DisjointLinUCB", "Explanation", "FeatureMap", "Fit", "Greedy", "HLinUCB", "HybridLinUCB", "LinTS", "LinUCB",
         "LinearPolicy", "LoggedDecision", "LogisticRoLinTS", "LogisticRoLinUCB", "Moments", "NaiveRoLinTS", "Policy", "Posterior", "Prediction", "Result",
         "RoLinTS", "RoLinUCB", "RolinError", "SafeFALCON", "Scales", "Uniform", "__version__",
-        "bandit", "catalogue", "datasets", "environments", "errors", "features", "fit", "fitting", "journal", "load", "logs", "merge", "model", "offline", "policies",
+        "bandit", "catalogue", "datasets", "environments", "errors", "features", "fit", "fitting", "journal", "load", "logs", "merge", "model", "offline", "plan_exploration", "policies",
         "simulate", "simulation",
     ]  # fmt: skip
     for name in rolin.__all__:

@@ -46,7 +46,7 @@ from rolin.policies import (
     load,
     merge,
 )
-from rolin.simulation import Result, simulate
+from rolin.simulation import Result, plan_exploration, simulate
 
 __version__ = "0.1.0"
 
@@ -97,6 +97,7 @@ __all__ = [
     "merge",
     "model",
     "offline",
+    "plan_exploration",
     "policies",
     "simulate",
     "simulation",

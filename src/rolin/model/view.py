@@ -34,7 +34,7 @@ class PosteriorView(NamedTuple):
     factor: Floats
     """(D, D): lower-triangular T with T'T = M⁻¹, the covariance of the coefficients."""
     numbers: Floats
-    """(7,): σ², s₀² and the running sums, as `rolin.model.kernels` describes."""
+    """(10,): σ², s₀² and the running sums, as `rolin.model.kernels` describes."""
     renewals: int
     """How often all of the posterior has changed at once. Between two renewals, weights only grow."""
 

@@ -1,4 +1,4 @@
-"""Plots of regret against rounds."""
+"""Plots of regret against rounds, and of reward against exploration."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from matplotlib.axes import Axes
 from rolin._support.plotting import STYLE, look_of
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from rolin.simulation.planning import ExplorationPlan
     from rolin.simulation.result import Result
 
-__all__ = ["draw_regret"]
+__all__ = ["draw_plan", "draw_regret"]
 
 
 def draw_regret(result: Result, ax: Axes | None, *, scale: str, bound: bool, band: float) -> Axes:
@@ -46,3 +49,14 @@ def draw_regret(result: Result, ax: Axes | None, *, scale: str, bound: bool, ban
             ax.plot([], [], " ", label=f"Theorem 1: {result.bound[-1]:,.0f}".replace(",", " "))
     ax.legend(frameon=False, fontsize=8)
     return ax
+
+
+def draw_plan(plan: ExplorationPlan) -> Figure:
+    """Draw expected rewards against the factor of exploration; see `ExplorationPlan.plot`."""
+    with plt.rc_context(STYLE):
+        figure, ax = plt.subplots(figsize=(4.8, 3.4), layout="constrained")
+        ax.errorbar(plan.factors, plan.mean, yerr=2.0 * plan.std_error, marker="o", capsize=3)
+        ax.axvline(plan.best, color="0.6", linestyle=":", label=f"best: {plan.best:g}")
+        ax.set(xlabel="exploration", ylabel=f"reward per round, next {plan.rounds} rounds")
+        ax.legend(frameon=False, fontsize=8)
+    return figure

@@ -1,0 +1,117 @@
+"""How much exploration pays: problems drawn from the posterior, and what is concluded from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rolin
+from rolin.errors import InputError, ParameterError, Unsupported
+from rolin.simulation.planning import draw_problem
+
+
+def played(rng: np.random.Generator, n: int = 60, **options: Any) -> rolin.RoLinTS:
+    """Return a policy that has learned from n rewards of six arms."""
+    policy = rolin.RoLinTS(
+        n_features=3, coef_std=0.7, arm_std=0.8, noise_std=1.3, seed=0, **options
+    )
+    for i in range(n):
+        policy.update(i % 6, rng.normal(size=3), float(rng.normal()))
+    return policy
+
+
+@pytest.mark.parametrize("intercept_std", [None, 2.0])
+def test_problems_are_joint_draws_of_the_posterior(
+    intercept_std: float | None, rng: np.random.Generator
+) -> None:
+    """Means and covariances of 20 000 problems are those of the model, also of an arm never seen.
+
+    The oracle is the dense model. Means are within 5 standard errors, covariances within 5 times 1/√n of the variances.
+    """
+    policy, n = played(rng, intercept_std=intercept_std), 20_000
+    arms, x = [0, 3, 5, "new"], rng.normal(size=(4, 3))
+    drawn = np.array([draw_problem(policy.posterior, arms, rng).means(x, arms) for _ in range(n)])
+    naive = rolin.NaiveRoLinTS(
+        n_features=3, coef_std=0.7, arm_std=0.8, noise_std=1.3, seed=0, intercept_std=intercept_std
+    )
+    naive.posterior.fill(policy.moments)
+    exact = naive.posterior.draw(x, arms, generator=rng, size=n, sampling="joint")
+    mean, std = naive.predict(x, arms)
+    np.testing.assert_array_less(np.abs(drawn.mean(axis=0) - mean), 5 * std / n**0.5)
+    allowed = 5 * np.outer(std, std) * (2 / n) ** 0.5
+    np.testing.assert_array_less(np.abs(np.cov(drawn.T) - np.cov(exact.T)), 2**0.5 * allowed)
+
+
+def test_few_rounds_are_not_for_exploring(rng: np.random.Generator) -> None:
+    """With 40 unknown arms, 20 rounds pay for less exploration than Thompson sampling; its policy does not change."""
+    policy = rolin.RoLinTS(n_features=2, arm_std=1.0, seed=3)
+    contexts = rng.normal(size=(50, 40, 2))
+    before = policy.posterior.count, policy.n_decisions, policy.exploration
+    plan = rolin.plan_exploration(policy, 20, contexts, runs=30, progress=False)
+    assert (policy.posterior.count, policy.n_decisions, policy.exploration) == before
+    assert plan.best < 1.0
+    assert plan.factors == (0.0, 0.1, 0.25, 0.5, 1.0)
+    assert plan.rewards.shape == (30, 5)
+    loss = plan.mean[-1] - plan.mean.max()
+    assert loss < -4 * plan.std_error[-1]
+    again = rolin.plan_exploration(policy, 20, contexts, runs=30)
+    np.testing.assert_array_equal(again.rewards, plan.rewards)
+
+
+def test_never_trying_what_might_be_better_costs(rng: np.random.Generator) -> None:
+    """One known arm just above the mean of 20 unknown ones: over 2000 rounds, choosing by the mean gets stuck."""
+    policy = rolin.RoLinTS(n_features=0, arm_std=1.0, noise_std=1.0, seed=3)
+    policy.update_many(["known"] * 200, np.empty((200, 0)), np.full(200, 0.3))
+    arms = ["known", *range(20)]
+    plan = rolin.plan_exploration(policy, 2000, [np.empty((21, 0))], arms=arms, runs=10)
+    assert plan.best >= 0.5
+    assert plan.mean[0] == pytest.approx(0.3, abs=0.2)
+    assert plan.mean[-1] > 1.0
+
+
+def test_other_forms_of_candidates_and_clicks(rng: np.random.Generator) -> None:
+    """Mappings of changing arms; a logistic policy earns rates between 0 and 1; progress is reported."""
+    policy = rolin.LogisticRoLinTS(n_features=1, seed=0)
+    pages = [
+        {name: rng.normal(size=1) for name in rng.choice(list("abcdef"), 3, replace=False)}
+        for _ in range(9)
+    ]
+    done: list[int] = []
+    plan = rolin.plan_exploration(
+        policy, 30, pages, factors=[1, 0.5, 1.0], runs=3, progress=done.append
+    )
+    assert plan.factors == (0.5, 1.0)
+    assert done == [1, 1, 1]
+    assert ((plan.rewards > 0.0) & (plan.rewards < 1.0)).all()
+    frame = plan.to_frame()
+    assert frame.index.tolist() == [0.5, 1.0]
+    assert frame.difference.max() == 0.0
+    assert "<ExplorationPlan: best factor" in repr(plan)
+    assert "Expected reward per round" in plan._repr_html_()
+    assert plan.plot().axes[0].get_xlabel() == "exploration"
+
+
+def test_what_cannot_be_planned_is_refused(rng: np.random.Generator) -> None:
+    """Policies without draws or posterior, and empty or wrong arguments."""
+    contexts = rng.normal(size=(5, 3, 3))
+    for policy in (
+        rolin.RoLinUCB(n_features=3),
+        rolin.HLinUCB(n_features=3),
+        rolin.BayesRoLinTS(n_features=3),
+    ):
+        with pytest.raises(Unsupported, match="expected a policy such as RoLinTS"):
+            rolin.plan_exploration(policy, 10, contexts)  # type: ignore[arg-type]  # what is tested
+    policy = rolin.RoLinTS(n_features=3)
+    for options, message in (
+        ({"rounds": 0}, "rounds"),
+        ({"runs": 1}, "runs"),
+        ({"factors": []}, "factors is empty"),
+        ({"factors": [-1]}, "exploration=-1"),
+        ({"contexts": []}, "contexts is empty"),
+        ({"contexts": contexts[..., :2]}, "expected"),
+    ):
+        given: Any = {"rounds": 10, "contexts": contexts} | options
+        with pytest.raises((ParameterError, InputError), match=message):
+            rolin.plan_exploration(policy, **given)

@@ -90,7 +90,7 @@ def compiled(*, reorder: bool, inline: bool = False) -> Callable[[_F], _F]:
         kernel: Any = compile_(function)
         # Numba has no option for another cache. Without this attribute, its own is used as before.
         if _CAN_CACHE and type(getattr(kernel, "_cache", None)) is FunctionCache:
-            kernel._cache = _Cache(function)
+            setattr(kernel, "_cache", _Cache(function))  # noqa: B010  # private to Numba, see above
         return kernel  # type: ignore[no-any-return]  # it keeps the signature
 
     return decorate

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+import numpy.ma  # Numba imports it at the first call; a child forked meanwhile would wait for the import
 from numba.core.caching import FunctionCache
 from numpy.typing import NDArray
 

@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from time import monotonic, sleep
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from rolin._support.checks import flag_of
-from rolin._support.process import forget_locks_after_fork
+from rolin._support.process import close_in_child, forget_locks_after_fork
 from rolin.errors import JournalError
 from rolin.journal import schema
 
@@ -37,6 +37,17 @@ _REASONS = {
     sqlite3.SQLITE_NOTADB: "it is damaged or not a journal",
     sqlite3.SQLITE_CORRUPT: "it is damaged or not a journal",
 }
+
+
+class _File(NamedTuple):
+    """What a file keeps until it is deleted; while it is open, no other file has the same."""
+
+    device: int
+    number: int
+
+
+_in_use_at_fork: dict[_File, SQLiteFile] = {}
+"""In a child process: files of the parent that were in use during the fork."""
 
 
 class SQLiteFile:
@@ -62,6 +73,11 @@ class SQLiteFile:
         self.new_locks()
         with self._errors():
             before = self._on_disk()
+            if before[0] in _in_use_at_fork:
+                raise JournalError(
+                    f"journal {self.path} was being written when this process was forked, so it cannot be opened "
+                    "here: fork before the journal is opened, or start processes by spawn"
+                )
             self.writer = self._connect()
             try:
                 self.format = self._prepare()
@@ -83,11 +99,40 @@ class SQLiteFile:
             except BaseException:
                 self.writer.close()
                 raise
+        self._held: list[Any] = []  # locks, during a fork
+        self._is_quiet = False  # during a fork: no thread uses the connections
         forget_locks_after_fork(self)
+        close_in_child(self)
 
     def new_locks(self) -> None:
         """Make new locks; those of before a fork may be held by threads that do not exist."""
         self.writing, self.reading = threading.RLock(), threading.Lock()
+
+    # SQLite keeps locks and memory maps of a file in its process. A child inherits them as they are, but not the locks of
+    # the operating system. If it opened the file again, SQLite would take it for locked and read it without any lock:
+    # pages of two states, or a wait without end. So no statement runs during a fork, and the child closes the
+    # connections that it has inherited. This leaves the parent alone, because locks belong to a process.
+
+    def before_fork(self) -> None:
+        """Wait until no thread uses the connections, for at most 20 seconds."""
+        self._held, self._is_quiet = [], False
+        for lock in (self.writing, self.reading):
+            if not lock.acquire(timeout=_WAIT):
+                return
+            self._held.append(lock)
+        with suppress(sqlite3.ProgrammingError):  # it is closed
+            self._is_quiet = not self.writer.in_transaction
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Let threads use the connections again; in the child, close them."""
+        if not in_child:
+            for lock in reversed(self._held):
+                lock.release()
+        elif self._is_quiet:
+            self.reader.close()
+            self.writer.close()
+        elif self._files[0] is not None:
+            _in_use_at_fork[self._files[0]] = self  # which is never collected, and so never closed
 
     # -- opening -----------------------------------------------------------------------------
 
@@ -294,13 +339,6 @@ def _checked_path(path: str | PathLike[str], *, readonly: bool) -> Path:
     if not found.parent.is_dir():
         raise JournalError(f"{path} cannot be created: there is no folder {found.parent}")
     return found
-
-
-class _File(NamedTuple):
-    """What a file keeps until it is deleted; while it is open, no other file has the same."""
-
-    device: int
-    number: int
 
 
 def _file_at(path: Path) -> _File | None:

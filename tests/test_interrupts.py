@@ -236,3 +236,54 @@ def test_an_interrupted_catalogue_answers_as_a_new_one(
         catalogue.remove(["new"])
         catalogue.decide(key=4)
     assert at > 20
+
+
+@pytest.mark.compiled
+def test_an_interrupted_addition_leaves_no_name() -> None:
+    """The slot of an arm whose addition was interrupted goes to another arm, and is not found by the first name."""
+    policy = rolin.RoLinTS(n_features=3, seed=0)
+    at, was = 0, True
+    while was:
+        at += 1
+        catalogue = rolin.Catalogue(policy, np.eye(3))
+        catalogue.add([X], ["old"])
+        catalogue.remove(["old"])  # its slot is free
+        was = interrupted(lambda c=catalogue: c.add([X], ["lost"]), at)  # type: ignore[misc]  # called at once
+        if "lost" in catalogue:
+            continue
+        catalogue.add([[1.0, 2.0, 3.0]], ["other"])
+        assert "lost" not in catalogue
+        assert len(catalogue) == 4
+        catalogue.add([X], ["lost"])
+        assert catalogue.contexts(["lost", "other"]).tolist() == [X, [1.0, 2.0, 3.0]]
+    assert at > 10
+
+
+@pytest.mark.compiled
+def test_a_mixture_shares_its_arrays_after_an_interruption() -> None:
+    """After an interruption where more rows were needed, later rewards of known arms count."""
+    start = played(POLICIES["BayesRoLinTS"], 7)
+    at, was = 0, True
+    while was:
+        at += 1
+        policy = copy.deepcopy(start)
+        was = interrupted(lambda p=policy: p.update("new", X, 1.0), at)  # type: ignore[misc]  # called at once
+        policy.update("arm 0", X, 1.0)
+        assert policy.moments.weight[0] == 2.0
+
+
+def test_an_interrupted_call_is_not_written_by_a_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a signal comes while a request is queued, the request is dropped."""
+    from rolin.journal.group_commit import GroupCommit
+
+    bandit = rolin.Bandit(rolin.RoLinTS(n_features=3, seed=0))
+
+    def strike(_: object) -> None:
+        raise Interrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(GroupCommit, "_lead", strike)
+        with pytest.raises(Interrupt):
+            bandit.decide([X], id="lost", person="somebody")
+    bandit.decide([X], id="other")
+    assert bandit.journal.decision("lost") is None

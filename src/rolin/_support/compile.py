@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from types import FrameType
 from typing import Any, TypeVar
 
 import numba
@@ -67,6 +71,48 @@ class _Cache(_Untyped):  # type: ignore[misc]  # the same
             super().save_overload(sig, data)
 
 
+# What Numba calls for arguments of new types. It has no other way to do something around a compilation.
+_COMPILE = "_compile_for_args"
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Let signals wait: after an exception in the middle of compiling, Numba may fail for as long as the process lives.
+
+    Ctrl-C takes effect when one kernel is compiled. Exceptions of signals are raised in the main thread only.
+    """
+    waiting: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        waiting.append(number)
+
+    handlers: dict[signal.Signals, Any] = {}
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in signal.valid_signals():
+                handler = signal.getsignal(number)
+                if callable(handler):  # a function, rather than what the system does
+                    handlers[number] = handler
+                    signal.signal(number, note)
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for came in dict.fromkeys(waiting):
+            signal.raise_signal(came)
+
+
+def _uninterrupted(compile_: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that compiles while signals wait."""
+
+    @wraps(compile_)
+    def compiles(*args: Any, **options: Any) -> Any:
+        with _signals_wait():
+            return compile_(*args, **options)
+
+    return compiles
+
+
 def compiled(*, reorder: bool, inline: bool = False) -> Callable[[_F], _F]:
     """Return a decorator that compiles on first use, and caches the result on disk if possible.
 
@@ -93,6 +139,8 @@ def compiled(*, reorder: bool, inline: bool = False) -> Callable[[_F], _F]:
         kernel: Any = compile_(function)
         if _CAN_CACHE and type(getattr(kernel, _ATTRIBUTE, None)) is FunctionCache:
             setattr(kernel, _ATTRIBUTE, _Cache(function))
+        if hasattr(kernel, _COMPILE):
+            setattr(kernel, _COMPILE, _uninterrupted(getattr(kernel, _COMPILE)))
         return kernel  # type: ignore[no-any-return]  # it keeps the signature
 
     return decorate

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rolin._support.arms import Name, canonical, index_names
 from rolin._support.checks import as_excluded, as_floats, as_names, count_of
 from rolin._support.compile import NOT_FINITE, TIE
+from rolin._support.process import forget_locks_after_fork
 from rolin.catalogue import kernels
 from rolin.catalogue.names import Names
 from rolin.catalogue.posterior_cache import PosteriorCache
@@ -39,6 +40,19 @@ from rolin.policies.propensity import error_of_average
 __all__ = ["Catalogue"]
 
 Floats = NDArray[np.float64]
+_MOST_DECISIONS = 10_000_000  # in one call, which would take a very long time
+
+
+class _Turn:
+    """A lock that is free in a forked child. What a thread has left half done there begins again."""
+
+    def __init__(self) -> None:
+        self.new_locks()
+        forget_locks_after_fork(self)
+
+    def new_locks(self) -> None:
+        """Make a new lock."""
+        self.lock = threading.Lock()
 
 
 class Catalogue:
@@ -126,8 +140,13 @@ class Catalogue:
             if marginal
             else JointScoring(policy, self._store, self._cache, self._situated)
         )
-        self._lock = threading.Lock()
+        self._turn = _Turn()
         self._check_features()
+
+    @property
+    def _lock(self) -> threading.Lock:
+        """Held by every call that reads or changes the arms or the cache."""
+        return self._turn.lock
 
     def _check_features(self) -> None:
         """Reject features that are not finite, block by block."""
@@ -358,7 +377,8 @@ class Catalogue:
             )
         if situations is not None and not isinstance(situations, Sequence):
             raise ParameterError(f"situations={situations!r}, expected a list of situations")
-        given = [None] * count_of("number", number) if situations is None else list(situations)
+        number = None if number is None else count_of("number", number, most=_MOST_DECISIONS)
+        given = [None] * (number or 0) if situations is None else list(situations)
         excluded = [canonical(name) for name in as_excluded(exclude)]
         with self._lock:
             return self._decide(given, top_k, excluded, None)
@@ -424,7 +444,7 @@ class Catalogue:
                     f"the probabilities of {len(self)} arms can only be estimated: give the number of draws, "
                     "such as draws=200"
                 )
-            draws = count_of("draws", draws, least=2)
+            draws = count_of("draws", draws, least=2, most=_MOST_DECISIONS)
             sums = np.zeros((2, self._store.n))
             for i in range(draws):
                 mean, std, scores = self._scoring.draw(situation, f"probabilities {i}", available)

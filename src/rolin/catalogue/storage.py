@@ -110,9 +110,13 @@ class ArmStore:
         """Return the slot of each arm, -1 for arms that are not in the catalogue."""
         slots = self._first_names.find(names)
         if self._added_slots:
+            first = len(self._first)
             for i, name in enumerate(names):
-                slots[i] = self._added_slots.get(name, slots[i])
-        slots[slots >= self.n] = -1  # of an addition that was interrupted
+                slot = self._added_slots.get(name, -1)
+                # After an addition that was interrupted, the slot may belong to nobody, or to another arm by now.
+                if slot >= 0:
+                    mine = slot < self.n and self._added_names[slot - first] == name
+                    slots[i] = slot if mine else -1
         slots[(slots >= 0) & ~self.offered[slots]] = -1
         return slots
 

@@ -20,7 +20,7 @@ from rolin.features.encoder import SideEncoder, SparseRows
 from rolin.features.fields import Field, field_from_dict
 from rolin.features.inference import infer_fields
 from rolin.features.tables import Table, as_list, as_table, is_table, read_row
-from rolin.features.terms import Cross, Fields, Term, cross_pairs, flatten_fields, vector_terms
+from rolin.features.terms import Cross, Fields, Term, cross_pairs, declared_fields, vector_terms
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -74,7 +74,7 @@ class FeatureMap(BaseFeatureMap):
         intercept: bool = True,
         strict: bool = False,
     ) -> None:
-        left, right = flatten_fields(situation or {}), flatten_fields(arm or {})
+        left, right = declared_fields(situation), declared_fields(arm)
         constant: list[Term] = [(None, None)] if flag_of("intercept", intercept) else []
         terms = vector_terms(left, right, cross_pairs(cross, left, right), constant)
         self._build(left, right, terms, flag_of("strict", strict))
@@ -143,7 +143,7 @@ class FeatureMap(BaseFeatureMap):
         max_features = count_of("max_features", max_features, least=1)
         left, right = (
             infer_fields(
-                side, sample, flatten_fields(declared or {}), flag_of("others", others), max_values
+                side, sample, declared_fields(declared), flag_of("others", others), max_values
             )
             for side, sample, declared in (("situation", situations, situation), ("arm", arms, arm))
         )
@@ -176,7 +176,7 @@ class FeatureMap(BaseFeatureMap):
         cross
             What the new fields are crossed with: `"all"` fields of the other side, or a list of pairs.
         """
-        added = {"situation": flatten_fields(situation or {}), "arm": flatten_fields(arm or {})}
+        added = {"situation": declared_fields(situation), "arm": declared_fields(arm)}
         sides = {"situation": self._situation.fields, "arm": self._arm.fields}
         for side, new in added.items():
             if twice := sorted(new.keys() & sides[side].keys()):

@@ -9,7 +9,15 @@ from rolin.errors import ParameterError
 from rolin.features.fields import Field
 from rolin.features.tables import MAX_DEPTH
 
-__all__ = ["Cross", "Fields", "Term", "cross_pairs", "flatten_fields", "vector_terms"]
+__all__ = [
+    "Cross",
+    "Fields",
+    "Term",
+    "cross_pairs",
+    "declared_fields",
+    "flatten_fields",
+    "vector_terms",
+]
 
 Fields = Mapping[str, Any]
 """Declared fields by name; a mapping as value declares a nested object."""
@@ -17,6 +25,11 @@ Cross = Literal["all"] | Iterable[tuple[str, str]]
 """Which fields of the situation are multiplied with which fields of the arm."""
 Term = tuple[str | None, str | None]
 """A field of the situation and a field of the arm, `None` for the constant of that side."""
+
+
+def declared_fields(fields: Fields | None) -> dict[str, Field]:
+    """Return the declared fields of one side by name; `None` for no fields."""
+    return {} if fields is None else flatten_fields(fields)
 
 
 def flatten_fields(fields: Fields, prefix: str = "", depth: int = 1) -> dict[str, Field]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from rolin._support.process import forget_locks_after_fork
@@ -62,10 +63,15 @@ class GroupCommit(Generic[Work]):
     def submit(self, work: Work) -> Any:
         """Have a request written, and return or raise its result."""
         queued = Queued(work)
-        self._queue.append(queued)
-        with self.lock:
-            if not queued.done:  # otherwise another thread has written it
-                self._lead()
+        try:
+            self._queue.append(queued)
+            with self.lock:
+                if not queued.done:  # otherwise another thread has written it
+                    self._lead()
+        except BaseException:
+            with suppress(ValueError):  # a later call must not write what was interrupted
+                self._queue.remove(queued)
+            raise
         if not queued.done:  # the thread that took it from the queue was interrupted
             raise JournalError(_INTERRUPTED)
         if queued.error is not None:

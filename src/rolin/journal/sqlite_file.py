@@ -120,8 +120,10 @@ class SQLiteFile:
             if not lock.acquire(timeout=_WAIT):
                 return
             self._held.append(lock)
-        with suppress(sqlite3.ProgrammingError):  # it is closed
+        try:
             self._is_quiet = not self.writer.in_transaction
+        except sqlite3.ProgrammingError:  # it is closed
+            self._is_quiet = True
 
     def after_fork(self, *, in_child: bool) -> None:
         """Let threads use the connections again; in the child, close them."""
@@ -344,7 +346,9 @@ def _checked_path(path: str | PathLike[str], *, readonly: bool) -> Path:
 def _file_at(path: Path) -> _File | None:
     try:
         found = os.stat(path)
-    except OSError:
+    except OSError as error:
+        if error.errno is None:  # not of the system: a signal handler has raised a TimeoutError
+            raise
         return None
     return _File(found.st_dev, found.st_ino)
 

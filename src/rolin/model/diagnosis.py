@@ -55,6 +55,18 @@ class _LikelyScales(NamedTuple):
     """Likelihood, relative to the most likely value."""
 
 
+def _listed(feature_names: Sequence[str]) -> list[str]:
+    """Return the names of features as a list; reject what is not one."""
+    given: Any = feature_names
+    try:
+        names = list(given)
+    except TypeError:
+        names = [None]
+    if isinstance(given, (str, bytes)) or not all(isinstance(name, (str, int)) for name in names):
+        raise ParameterError(f"feature_names={given!r}, expected a list of texts")
+    return names
+
+
 class _Effects(NamedTuple):
     arms: tuple[Effect, ...]
     coefficients: tuple[Effect, ...]
@@ -92,7 +104,7 @@ def diagnose(
     'yes'
     """
     d = moments.n_features
-    names = [f"x{j}" for j in range(d)] if feature_names is None else list(feature_names)
+    names = [f"x{j}" for j in range(d)] if feature_names is None else _listed(feature_names)
     if len(names) != d:
         raise ParameterError(f"feature_names has {len(names)} names, expected {d}, one per feature")
     if moments.count == 0:

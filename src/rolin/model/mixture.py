@@ -154,7 +154,7 @@ class Mixture(Learner):
             raise
 
     def _reserve(self, last_row: int) -> int:
-        first = self.parts[0]
+        first = copy.copy(self.parts[0])  # so that no part has arrays that the others do not have
         first._reserve(last_row)
         if first._arms is not self._arms:
             self.commit(_arms=first._arms, _tails=first._tails)

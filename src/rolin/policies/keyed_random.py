@@ -36,7 +36,7 @@ def as_key(key: object) -> Key:
     """Return a key as a plain `int` or `str`, or raise if it is not a key."""
     if isinstance(key, str):
         return str.__str__(key)
-    whole = isinstance(key, (int, np.integer)) and not isinstance(key, bool)
+    whole = isinstance(key, (int, np.integer)) and not isinstance(key, (bool, np.timedelta64))
     if not whole or not 0 <= int(key) < 2**64:  # type: ignore[call-overload]  # whole says it is one
         raise ParameterError(
             f"key={key!r}, expected a text or an integer from 0 to 2**64 - 1; pass str(…) of anything else"
@@ -62,7 +62,8 @@ class KeyedGenerator:
     """
 
     def __init__(self, seed: int) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, (bool, np.timedelta64))
+        if not whole or seed < 0:
             raise ParameterError(f"seed={seed!r}, expected a non-negative integer or None")
         self.seed = int(seed)
         words = np.random.SeedSequence(self.seed).generate_state(2, np.uint64)

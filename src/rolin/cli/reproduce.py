@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -31,25 +32,18 @@ from rolin.paper.ucb import ucb
 
 __all__ = ["app"]
 
+# Of the help: what the paper shows first.
+_ORDER = (
+    "synthetic", "movielens", "runtime", "perturbed", "ucb", "scales", "bounds", "joint", "fixed", "horizon",
+    "alternatives", "readings", "movielens-readings", "movielens-zeros", "all",
+)  # fmt: skip
+
 app = typer.Typer(
-    cls=in_order(
-        *("synthetic", "movielens", "runtime", "perturbed", "ucb", "scales", "bounds"),
-        *(
-            "joint",
-            "fixed",
-            "horizon",
-            "alternatives",
-            "readings",
-            "movielens-readings",
-            "movielens-zeros",
-            "all",
-        ),
-    ),
+    cls=in_order(*_ORDER),
     no_args_is_help=True,
     help="Run the experiments of the paper and check its claims.\n\n"
-    "With the default number of runs, on two cores: perturbed, ucb and fixed take about 2 minutes each, scales, "
-    "joint, horizon, alternatives and readings 4 to 5 minutes each, synthetic about 6 minutes, movielens and movielens-zeros about 8 minutes each, "
-    "movielens-readings more than an hour, all of them about two hours.\n\n"
+    "On two cores, with the default number of runs, an experiment takes 2 to 8 minutes, movielens-readings more than "
+    "an hour, and all of them about two hours.\n\n"
     "Example: rolin reproduce synthetic --runs 20 --out out/try",
 )
 
@@ -93,17 +87,24 @@ Weighted = Annotated[
     ),
 ]
 
+# All options with their defaults, in the order of the help; then those that every experiment has.
+OPTIONS: dict[str, tuple[Any, Any]] = {
+    "data": (Data, None), "runs": (Runs, None), "rounds": (Rounds, None), "n_jobs": (Jobs, -1),
+    "engine": (OnEngine, None), "address": (Address, None), "seed": (Seed, 0), "out": (Out, None),
+    "contexts": (Contexts, "fresh"), "sampling": (Sampling, "marginal"), "rank": (Rank, 10),
+    "ridge": (Ridge, 1.0), "center": (Center, False), "weighted": (Weighted, False),
+}  # fmt: skip
+EVERY = ("runs", "n_jobs", "engine", "address", "seed", "out")
+
 _SYMBOLS = "σ₀: true standard deviation of the arm effects; s₀: the value the policy assumes"
 
 console = Console()
 
 
-def _run(
-    experiment: Experiment, runs: int | None, seed: int, workers: Workers, out: Path | None
-) -> None:
-    folder = out or Path("out") / experiment.name
+def _run(experiment: Experiment, given: dict[str, Any], folder: Path) -> None:
+    workers: Workers = {name: given[name] for name in ("n_jobs", "engine", "address")}  # type: ignore[assignment]  # it has these keys
     try:
-        report = reproduce(experiment, folder, runs=runs, seed=seed, **workers)
+        report = reproduce(experiment, folder, runs=given["runs"], seed=given["seed"], **workers)
     except KeyboardInterrupt:
         typer.echo(
             f"Interrupted. Completed runs are in {folder}. Run the same command again to resume."
@@ -131,126 +132,52 @@ def _show(report: Report) -> None:
     typer.echo(f"All results, and the claims with their numbers: {report.folder}")
 
 
-def _command(make: Callable[..., Experiment]) -> Callable[..., None]:
-    """Return the command of an experiment with synthetic problems."""
-
-    def command(
-        runs: Runs = None,
-        rounds: Rounds = None,
-        n_jobs: Jobs = -1,
-        engine: OnEngine = None,
-        address: Address = None,
-        seed: Seed = 0,
-        out: Out = None,
-        contexts: Contexts = "fresh",
-        sampling: Sampling = "marginal",
-    ) -> None:
-        _run(
-            make(rounds=rounds, contexts=contexts, sampling=sampling),
-            runs,
-            seed,
-            {"n_jobs": n_jobs, "engine": engine, "address": address},
-            out,
-        )
-
-    return command
-
-
-SYNTHETIC = (synthetic, perturbed, ucb, scales, horizon, alternatives, readings)
-for _make in SYNTHETIC:
-    app.command(name=_make.__name__, help=_make.__doc__)(_command(_make))
-
-
-@app.command(name="joint", help=joint.__doc__)
-def _joint_command(
-    runs: Runs = None,
-    rounds: Rounds = None,
-    n_jobs: Jobs = -1,
-    engine: OnEngine = None,
-    address: Address = None,
-    seed: Seed = 0,
-    out: Out = None,
-    contexts: Contexts = "fresh",
-) -> None:
-    workers: Workers = {"n_jobs": n_jobs, "engine": engine, "address": address}
-    _run(joint(rounds=rounds, contexts=contexts), runs, seed, workers, out)
-
-
-@app.command(name="fixed", help=fixed.__doc__)
-def _fixed_command(
-    runs: Runs = None,
-    rounds: Rounds = None,
-    n_jobs: Jobs = -1,
-    engine: OnEngine = None,
-    address: Address = None,
-    seed: Seed = 0,
-    out: Out = None,
-    sampling: Sampling = "marginal",
-) -> None:
-    workers: Workers = {"n_jobs": n_jobs, "engine": engine, "address": address}
-    _run(fixed(rounds=rounds, sampling=sampling), runs, seed, workers, out)
-
-
-def _movielens(make: Callable[..., Experiment], data: Path | None, **options: object) -> Experiment:
-    """Return an experiment that needs the ratings."""
-    if data is None:
+def _made(make: Callable[..., Experiment], given: dict[str, Any]) -> Experiment:
+    """Return an experiment with those of the options that it has."""
+    options = {name: given[name] for name in inspect.signature(make).parameters}
+    if "data" not in options:
+        return make(**options)
+    if options["data"] is None:
         raise typer.BadParameter(
             "this experiment needs the ratings: --data DIR (`rolin data movielens` downloads them)"
         )
     with console.status("factorizing the ratings"):
-        experiment = make(data, **options)
+        experiment = make(**options)
     for note in experiment.notes:
         typer.echo(note)
     return experiment
 
 
-@app.command(name="movielens", help=movielens.__doc__)
-def _movielens_command(
-    data: Data = None,
-    runs: Runs = None,
-    rounds: Rounds = None,
-    n_jobs: Jobs = -1,
-    engine: OnEngine = None,
-    address: Address = None,
-    seed: Seed = 0,
-    out: Out = None,
-    sampling: Sampling = "marginal",
-    rank: Rank = 10,
-    ridge: Ridge = 1.0,
-    center: Center = False,
-    weighted: Weighted = False,
-) -> None:
-    experiment = _movielens(
-        movielens, data, rounds=rounds, sampling=sampling, seed=seed,
-        rank=rank, ridge=ridge, center=center, weighted=weighted,
-    )  # fmt: skip
-    _run(experiment, runs, seed, {"n_jobs": n_jobs, "engine": engine, "address": address}, out)
-
-
-def _movielens_variant(make: Callable[..., Experiment]) -> Callable[..., None]:
-    """Return the command of a variant of Figure 2."""
-
-    def command(
-        data: Data = None,
-        runs: Runs = None,
-        rounds: Rounds = None,
-        n_jobs: Jobs = -1,
-        engine: OnEngine = None,
-        address: Address = None,
-        seed: Seed = 0,
-        out: Out = None,
-        sampling: Sampling = "marginal",
-    ) -> None:
-        experiment = _movielens(make, data, rounds=rounds, sampling=sampling, seed=seed)
-        _run(experiment, runs, seed, {"n_jobs": n_jobs, "engine": engine, "address": address}, out)
-
+def _with_options(command: Callable[..., None], own: Collection[str]) -> Callable[..., None]:
+    """Give a command the options of every experiment, and these of its own."""
+    names = [name for name in OPTIONS if name in EVERY or name in own]
+    annotations, defaults = zip(*(OPTIONS[name] for name in names), strict=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter(name, kind, default=default, annotation=annotation)
+        for name, annotation, default in zip(names, annotations, defaults, strict=True)
+    ]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    command.__annotations__ = dict(zip(names, annotations, strict=True))
     return command
 
 
-MOVIELENS_VARIANTS = (movielens_readings, movielens_zeros)
-for _variant in MOVIELENS_VARIANTS:
-    _name = _variant.__name__.replace("_", "-")
-    app.command(name=_name, help=_variant.__doc__)(_movielens_variant(_variant))
+def _command(make: Callable[..., Experiment]) -> Callable[..., None]:
+    """Return the command of an experiment. Its options are those that the experiment has."""
+
+    def command(**given: Any) -> None:
+        experiment = _made(make, given)
+        _run(experiment, given, given["out"] or Path("out") / experiment.name)
+
+    return _with_options(command, inspect.signature(make).parameters)
+
+
+EXPERIMENTS = (
+    movielens, movielens_readings, movielens_zeros,
+    synthetic, perturbed, ucb, scales, horizon, alternatives, readings, joint, fixed,
+)  # fmt: skip
+for _make in EXPERIMENTS:
+    app.command(name=_make.__name__.replace("_", "-"), help=_make.__doc__)(_command(_make))
 
 
 @app.command(name="runtime")
@@ -270,43 +197,16 @@ def _bounds_command(seed: Seed = 0, out: Out = None) -> None:
     _show(bounds(out or Path("out") / "bounds", seed=seed))
 
 
-@app.command(name="all")
-def _all_command(
-    data: Data = None,
-    runs: Runs = None,
-    rounds: Rounds = None,
-    n_jobs: Jobs = -1,
-    engine: OnEngine = None,
-    address: Address = None,
-    seed: Seed = 0,
-    out: Out = None,
-    contexts: Contexts = "fresh",
-    sampling: Sampling = "marginal",
-    rank: Rank = 10,
-    ridge: Ridge = 1.0,
-    center: Center = False,
-    weighted: Weighted = False,
-) -> None:
+def _all(**given: Any) -> None:
     """All experiments, each in its own folder."""
     # All experiments are made first, so that bad options show now and not after an hour.
-    experiments = [
-        _movielens(
-            movielens, data, rounds=rounds, sampling=sampling, seed=seed,
-            rank=rank, ridge=ridge, center=center, weighted=weighted,
-        ),
-        *(
-            _movielens(make, data, rounds=rounds, sampling=sampling, seed=seed)
-            for make in MOVIELENS_VARIANTS
-        ),
-    ]  # fmt: skip
-    experiments += [make(rounds=rounds, contexts=contexts, sampling=sampling) for make in SYNTHETIC]
-    experiments += [
-        joint(rounds=rounds, contexts=contexts),
-        fixed(rounds=rounds, sampling=sampling),
-    ]
-    folder = out or Path("out")
-    workers: Workers = {"n_jobs": n_jobs, "engine": engine, "address": address}
+    experiments = [_made(make, given) for make in EXPERIMENTS]
+    folder = given["out"] or Path("out")
     for experiment in experiments:
-        _run(experiment, runs, seed, workers, folder / experiment.name)
+        _run(experiment, given, folder / experiment.name)
+    runs, rounds, seed = given["runs"], given["rounds"], given["seed"]
     _runtime_command(runs=runs, rounds=rounds, seed=seed, out=folder / "runtime")
     _bounds_command(seed=seed, out=folder / "bounds")
+
+
+app.command(name="all")(_with_options(_all, OPTIONS))

@@ -17,6 +17,7 @@ from rolin import errors, features
 from rolin._support.arms import ArmIndex
 from rolin._support.checks import flag_of, text_of
 from rolin.journal import SQLiteJournal
+from support.hostile import Liar
 
 QUESTION = np.eye(2)
 
@@ -25,36 +26,6 @@ class Label(str, enum.Enum):  # noqa: UP042  # a StrEnum has another text
     """An enum whose text is its label, unlike that of a `StrEnum`."""
 
     A = "alpha"
-
-
-class Liar(str):
-    """A text that says something else about itself."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        """Say another text."""
-        return "x" * 10_000 + "\0"
-
-    def __len__(self) -> int:
-        """Say another length."""
-        return 3
-
-    def __eq__(self, other: object) -> bool:
-        """Equal everything."""
-        return True
-
-    def __hash__(self) -> int:
-        """Have the hash of all others."""
-        return 1
-
-    def __contains__(self, part: object) -> bool:
-        """Contain nothing."""
-        return False
-
-    def encode(self, *_: Any) -> bytes:
-        """Say another encoding."""
-        return b"fine"
 
 
 class Broken(str):

@@ -33,6 +33,9 @@ class Liar(str):
     def __hash__(self) -> int:
         return 1
 
+    def __contains__(self, part: object) -> bool:
+        return False
+
     def encode(self, *_: Any) -> bytes:
         """Return something else."""
         return b"fine"

@@ -1,6 +1,6 @@
 """Score the candidates of a decision.
 
-A row that the arrays do not have is read as row 0. It can only come from threads that use a policy without a lock.
+A row that the arrays do not have is read as their last one. It can only come from threads without a lock.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def predict_fused(
     for start in range(0, n_arms, width):
         n = min(width, n_arms - start)
         for b in range(n):
-            row = rows[start + b] if rows[start + b] <= last else 0
+            row = min(rows[start + b], last)
             w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
             mean = arms[row, REWARD] * w
             for j in range(d):
@@ -142,7 +142,7 @@ def residuals(
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
     last = arms.shape[0] - 1
     for k in range(n_arms):
-        row = rows[k] if rows[k] <= last else 0
+        row = min(rows[k], last)
         w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
         mean = arms[row, REWARD] * w
         for j in range(d):
@@ -203,7 +203,7 @@ def score_joint_sparse(
     theta = _drawn(coef, factor, draws)
     last = arms.shape[0] - 1
     for k in range(n_arms):
-        row = rows[k] if rows[k] <= last else 0
+        row = min(rows[k], last)
         w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
         score = 0.0
         for i in range(ends[k], ends[k + 1]):
@@ -240,7 +240,7 @@ def score_joint(
     theta = _drawn(coef, factor, draws)
     last = arms.shape[0] - 1
     for k in range(n_arms):
-        row = rows[k] if rows[k] <= last else 0
+        row = min(rows[k], last)
         w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
         score = arms[row, REWARD] * w
         for j in range(d):

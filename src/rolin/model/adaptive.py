@@ -21,7 +21,13 @@ from rolin._support.arms import Name
 from rolin._support.checks import as_batch, number_of
 from rolin.errors import NotFiniteError, ParameterError, ScaleWarning
 from rolin.model import kernels
-from rolin.model.estimation import Learned, Method, check_method, mode
+from rolin.model.estimation import Method, check_method, mode
+from rolin.model.first_guess import (
+    LearnedScale,
+    guess_scales,
+    typical_of,
+    with_learned_intercept,
+)
 from rolin.model.learner import Learner
 from rolin.model.moments import Moments, check_factor
 from rolin.model.posterior import Posterior
@@ -59,6 +65,10 @@ class Adaptive(Posterior):
         Number d of features of a context, the intercept not counted.
     learn
         Which scales to learn.
+    unknown
+        Which of these have no guess but a placeholder. Nothing is learned until the first rewards have given one.
+    watch_choices
+        Follow the `concentration` of the rewards on few arms, also if no scale is learned.
     method
         The method of estimation; see [`estimate_scales`][rolin.model.estimate_scales].
     half_life
@@ -78,7 +88,9 @@ class Adaptive(Posterior):
         scales: Scales,
         n_features: int,
         *,
-        learn: Set[Learned] = frozenset(),
+        learn: Set[LearnedScale] = frozenset(),
+        unknown: Set[LearnedScale] = frozenset(),
+        watch_choices: bool = False,
         method: Method = "map",
         half_life: float | None = None,
     ) -> None:
@@ -90,15 +102,23 @@ class Adaptive(Posterior):
                 raise ParameterError(
                     f"half_life={half_life!r}, expected a number of at least {_LEAST_HALF_LIFE}"
                 )
-        if "arm_std" in learn and scales.arm_std == 0.0:
+        if "arm_std" in learn - unknown and scales.arm_std == 0.0:
             raise ParameterError("arm_std=('learn', 0), expected a positive number to start with")
         self.guess = scales
-        self.learn, self.method, self.half_life = frozenset(learn), method, half_life
+        """The scales before the first estimate: guesses, or placeholders where there are none."""
+        self.learn, self.unknown = frozenset(learn), frozenset(unknown)
+        self.method, self.half_life = method, half_life
         self.history: list[ScaleEvent] = []
+        self.concentration = 0.0
+        """How much the rewards concentrate on few arms: Σ s_i² over the arms' shares s_i of all rewards.
+
+        1 if all rewards are those of one arm, 1/K for K arms with equal shares. It is computed when scales are learned.
+        """
         if half_life is not None:
             self._numbers[kernels.AGEING] = 2.0 ** (1.0 / half_life)
         # The number of rewards at which scales are estimated next.
-        self._due = _FIRST if learn else math.inf
+        self._has_schedule = bool(learn) or watch_choices
+        self._due = _FIRST if self._has_schedule else math.inf
         self._learns_when_due = True
 
     # -- learning ----------------------------------------------------------------------------
@@ -118,7 +138,7 @@ class Adaptive(Posterior):
             if grown > _PENDING:
                 with suppress(NotFiniteError):  # then the evidence stays heavier
                     self.commit(**self.renewed(self.scales, 1.0 / grown))
-        if self.learn and self._learns_when_due and self._numbers[kernels.SEEN] >= self._due:
+        if self._numbers[kernels.SEEN] >= self._due and self._learns_when_due:
             self.learn_scales()
 
     @property
@@ -192,9 +212,23 @@ class Adaptive(Posterior):
         self.settle(self.estimate_scales())
 
     def estimate_scales(self) -> Scales | None:
-        """Return the scales estimated from all evidence; `None`, with a warning, if that is not possible."""
+        """Return the scales estimated from all evidence, or `None` if that is not possible.
+
+        A warning says so, unless there are no scales to learn or all rewards are still equal.
+        """
+        if not self.learn:
+            return None
+        moments = self.moments
         try:
-            return mode(self.moments, self.guess, self.learn, self.method)
+            guess = guess_scales(moments, self.guess, self.unknown) if self.unknown else self.guess
+            if guess is None:
+                return None
+            scales = mode(
+                moments, guess, {n for n in self.learn if n != "intercept_std"}, self.method
+            )
+            if "intercept_std" in self.learn:
+                scales = with_learned_intercept(moments, scales)
+            return scales
         except NotFiniteError as error:
             # Suppressed only if warnings are errors: an estimate never makes an update fail.
             with suppress(ScaleWarning):
@@ -210,56 +244,84 @@ class Adaptive(Posterior):
         with suppress(NotFiniteError):  # then the current scales stay
             if scales is not None:
                 changes = self._adopted(scales)
-        due = self._seen + max(_FIRST, int(_SHARE * min(self._seen, remembered)))
-        self.commit(**changes, _due=due)
+        # Without scales nothing is learned, so this must not last long.
+        share = _SHARE if self.history or changes or not self.unknown else 0.0
+        due = self._seen + max(_FIRST, int(share * min(self._seen, remembered)))
+        self.commit(**changes, _due=due, concentration=self._concentration())
+
+    def _concentration(self) -> float:
+        weights = self._arms[1 : 1 + len(self._index), kernels.WEIGHT]
+        total = float(weights.sum())
+        return float(np.sum((weights / total) ** 2)) if total > 0.0 else 0.0
 
     def adopt(self, scales: Scales) -> None:
         """Use other scales from now on, and record them in the history."""
         self.commit(**self._adopted(scales))
 
     def _adopted(self, scales: Scales) -> dict[str, Any]:
-        history = [*self.history[1 - _MAX_HISTORY :], ScaleEvent(self._seen, scales)]
+        noted = scales
+        if (
+            "coef_std" in self.unknown
+        ):  # one number per feature: the history holds their geometric mean
+            noted = replace(scales, coef_std=typical_of(scales.coef_std))
+        history = [*self.history[1 - _MAX_HISTORY :], ScaleEvent(self._seen, noted)]
         return {**self.renewed(scales, 1.0 / self._weight_of_new), "history": history}
+
+    def _extended_scales(self, n_features: int) -> Scales:
+        """Return the scales with more features; if they are learned, with a usual scale until the next estimate."""
+        coef = self.scales.coef_std
+        if "coef_std" not in self.unknown or not isinstance(coef, tuple):
+            return super()._extended_scales(n_features)
+        more = (typical_of(coef),) * (n_features - len(coef))
+        return replace(self.scales, coef_std=coef + more)
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Replace all evidence with `moments`, and learn the scales from it."""
         self.commit(**self.filled(moments, removed), history=[])
-        if self.learn:
+        if self._has_schedule:
             self.learn_scales()
 
     # -- state -------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays; those of the posterior are views."""
-        width = len(np.atleast_1d(self.guess.coef_std))
+        with_intercept = "intercept_std" in self.learn
+        width = 3 + len(np.atleast_1d(self.guess.coef_std)) + 2 * with_intercept
         events = [
-            [seen, s.noise_std, s.arm_std, *np.atleast_1d(s.coef_std)] for seen, s in self.history
+            [seen, s.noise_std, s.arm_std, *np.atleast_1d(s.coef_std)]
+            + ([s.intercept_mean, s.intercept_std] if with_intercept else [])
+            for seen, s in self.history
         ]
-        due = self._due if self.learn else 0.0
-        return {
+        due = self._due if self._has_schedule else 0.0
+        arrays = {
             **super().arrays(),
-            "age": np.array([self._seen, due, self._weight_of_new]),
-            "learned": np.array(events, dtype=np.float64).reshape(len(events), 3 + width),
+            "age": np.array([self._seen, due, self._weight_of_new, self.concentration]),
+            "learned": np.array(events, dtype=np.float64).reshape(len(events), width),
         }
+        if "coef_std" in self.unknown:
+            arrays["coef_std"] = np.array(np.broadcast_to(self.scales.coef_std, self.n_features))
+        return arrays
 
     def restore(
         self, names: Iterable[Name], removed: Iterable[Name], arrays: Mapping[str, NDArray[Any]]
     ) -> None:
         """Restore the state of a posterior that had these names and arrays."""
-        self.history = [
-            ScaleEvent(
-                int(seen),
-                replace(
-                    self.guess,
-                    noise_std=noise,
-                    arm_std=arm,
-                    coef_std=tuple(coef) if isinstance(self.guess.coef_std, tuple) else coef[0],
-                ),
-            )
-            for seen, noise, arm, *coef in arrays["learned"].tolist()
-        ]
-        super().restore(names, removed, arrays)
+        age = arrays["age"]
+        age = np.pad(age, (0, 4 - len(age)))  # earlier files have no concentration
+        self.history = [self._event_of(row) for row in arrays["learned"].tolist()]
+        super().restore(names, removed, {**arrays, "age": age})
         self.scales = self.history[-1].scales if self.history else self.guess
-        seen, due, weight_of_new = arrays["age"].tolist()
+        if self.history and self.n_features and "coef_std" in self.unknown:
+            self.scales = replace(self.scales, coef_std=tuple(arrays["coef_std"].tolist()))
+        seen, due, weight_of_new, self.concentration = age.tolist()
         self._numbers[kernels.SEEN], self._numbers[kernels.WEIGHT_OF_NEW] = int(seen), weight_of_new
-        self._due = due if self.learn else math.inf
+        self._due = due if self._has_schedule else math.inf
+
+    def _event_of(self, row: list[float]) -> ScaleEvent:
+        """Return an event of the history from its row."""
+        seen, noise, arm, *rest = row
+        learned: dict[str, Any] = {"noise_std": noise, "arm_std": arm}
+        if "intercept_std" in self.learn:
+            *rest, learned["intercept_mean"], learned["intercept_std"] = rest
+        learned["coef_std"] = tuple(rest) if isinstance(self.guess.coef_std, tuple) else rest[0]
+        return ScaleEvent(int(seen), replace(self.guess, **learned))

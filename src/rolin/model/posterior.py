@@ -149,20 +149,16 @@ class Posterior(Learner):
 
         In all earlier observations they were 0, so the rest of the state does not change by a single bit.
         """
-        for scales in (self.scales, getattr(self, "guess", self.scales)):
-            if isinstance(scales.coef_std, tuple) or isinstance(scales.coef_mean, tuple):
-                raise ParameterError(
-                    "features cannot be appended: coef_std or coef_mean has one number per feature, so there is no "
-                    "prior for new ones"
-                )
         d, more = self.n_features, n_features - self.n_features
-        mean, std = self.scales.prior(n_features)
+        scales = self._extended_scales(n_features)
+        mean, std = scales.prior(n_features)
         new, old = np.arange(d, d + more), np.delete(np.arange(len(mean)), np.s_[d : d + more])
         coef, factor = mean, np.zeros((len(mean), len(mean)))
         coef[old] = self._coef  # an intercept stays last
         factor[np.ix_(old, old)] = self._factor
         factor[new, new] = std[new]
         self.commit(
+            scales=scales,
             _coef=coef,
             _factor=factor,
             _arms=np.pad(self._arms, ((0, 0), (0, more))),
@@ -172,6 +168,16 @@ class Posterior(Learner):
             _shape=(n_features,),
             renewals=self.renewals + 1,
         )
+
+    def _extended_scales(self, n_features: int) -> Scales:
+        """Return the scales with more features."""
+        for scales in (self.scales, getattr(self, "guess", self.scales)):
+            if isinstance(scales.coef_std, tuple) or isinstance(scales.coef_mean, tuple):
+                raise ParameterError(
+                    "features cannot be appended: coef_std or coef_mean has one number per feature, so there is no "
+                    "prior for new ones"
+                )
+        return self.scales
 
     def decay(self, factor: float) -> None:
         """Multiply all evidence by a factor of at most 1; the prior stays. O(K d² + d³)."""

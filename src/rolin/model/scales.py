@@ -20,6 +20,7 @@ from rolin.errors import ParameterError, ShapeError
 
 __all__ = [
     "CoefScale",
+    "InterceptScale",
     "Learn",
     "Numbers",
     "Scale",
@@ -37,10 +38,12 @@ Scale = float | Learn | tuple[Learn, float]
 """A number; or `"learn"`, or `("learn", 0.5)` to start with 0.5."""
 CoefScale = Numbers | Learn | tuple[Learn, Numbers]
 """A `Scale`, with one number for all features or one per feature."""
+InterceptScale = float | Learn | None
+"""A number; `"learn"`; or `None` for no intercept."""
 
 
-def guess_of(name: str, value: object, default: float) -> tuple[Any, bool]:
-    """Return the number to start with, and whether the scale is learned."""
+def guess_of(name: str, value: object, default: float | None) -> tuple[Any, bool]:
+    """Return the number to start with (the default for `"learn"`), and whether the scale is learned."""
     if isinstance(value, str):
         if value == "learn":
             return default, True

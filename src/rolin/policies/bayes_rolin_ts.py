@@ -85,7 +85,6 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         seed: int | None = None,
         **options: Unpack[PriorOptions],
     ) -> None:
-        self.exploration = exploration
         scales = Scales(
             noise_std=noise_std,
             arm_std=arm_std,
@@ -93,6 +92,7 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
             **options,  # type: ignore[arg-type]  # the same
         )
         super().__init__(Mixture(scales, n_features), seed)
+        self.exploration = exploration
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
         """Draw the scales by their weights, then every arm given these scales."""
@@ -102,7 +102,7 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         g = int(table[_CUMULATIVE].searchsorted(generator.random()))
         g = min(g, len(self._model.parts) - 1)  # rounding may leave the sum below 1
         noise = (
-            self._exploration * table[_NOISE, g] * (freedom / generator.chisquare(freedom)) ** 0.5
+            self.exploration * table[_NOISE, g] * (freedom / generator.chisquare(freedom)) ** 0.5
         )
         return self._model.parts[g].score(x, rows, noise * generator.standard_normal(len(rows)))
 
@@ -133,7 +133,7 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         ):
             if weight > _NEGLIGIBLE:
                 for scale, share in nodes:
-                    std_of_draws = self._exploration * scale * noise * std
+                    std_of_draws = self.exploration * scale * noise * std
                     total += weight * share * highest_of_normals(mean, std_of_draws)
         return Probabilities(total / total.sum(), np.zeros(len(x)))
 

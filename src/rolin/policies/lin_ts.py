@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from rolin.model.draws import Sampling
+from rolin.policies.exploration import Exploration
 from rolin.policies.options import LinOptions, with_shared_options
 from rolin.policies.rolin_ts import RoLinTS
 
@@ -33,7 +34,7 @@ class LinTS(RoLinTS):
         *,
         n_features: int,
         sampling: Sampling = "marginal",
-        exploration: float = 1.0,
+        exploration: Exploration = "auto",
         **options: Unpack[LinOptions],
     ) -> None:
         super().__init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +16,10 @@ from rolin.model.adaptive import Adaptive, ScaleEvent
 from rolin.model.diagnosis import Diagnosis, diagnose
 from rolin.model.draws import Scores
 from rolin.model.estimation import Method, check_method
+from rolin.model.first_guess import placeholders
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
-from rolin.model.scales import CoefScale, Numbers, Scale, Scales, guess_of
+from rolin.model.scales import CoefScale, InterceptScale, Numbers, Scale, Scales, guess_of
 from rolin.model.summaries import Prediction
 from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
@@ -32,8 +33,6 @@ __all__ = ["LinearPolicy", "Rule"]
 Floats = NDArray[np.float64]
 Rule = Literal["mean", "bound", "marginal", "joint", "draws", "own"]
 """How a policy turns the posterior into scores; see `LinearPolicy.rule`."""
-# First guesses of scales that are to be learned, where none is given.
-_GUESS = {"noise_std": 1.0, "arm_std": 0.5, "coef_std": 1.0}
 
 
 class LinearPolicy(Policy[Posterior]):
@@ -114,36 +113,53 @@ class LinearPolicy(Policy[Posterior]):
         self,
         *,
         n_features: int,
-        coef_std: CoefScale = 1.0,
+        coef_std: CoefScale = "learn",
         coef_mean: Numbers = 0.0,
-        intercept_std: float | None = None,
+        intercept_std: InterceptScale = "learn",
         intercept_mean: float = 0.0,
-        arm_std: Scale = 0.5,
-        noise_std: Scale = 1.0,
+        arm_std: Scale = "learn",
+        noise_std: Scale = "learn",
         learn_by: Method = "map",
         half_life: float | None = None,
         seed: int | None = None,
     ) -> None:
-        given = {"noise_std": noise_std, "arm_std": arm_std, "coef_std": coef_std}
-        guesses = {name: guess_of(name, value, _GUESS[name]) for name, value in given.items()}
+        given = {
+            "noise_std": noise_std,
+            "arm_std": arm_std,
+            "coef_std": coef_std,
+            "intercept_std": intercept_std,
+        }
+        found = {n: guess_of(n, value, self._guess.get(n)) for n, value in given.items()}
+        learn: set[Any] = {name for name, (_, learned) in found.items() if learned}
+        unknown: set[Any] = {name for name in learn if found[name][0] is None}
+        numbers = {name: number for name, (number, _) in found.items()} | placeholders(unknown)
+        if intercept_std == "learn" and intercept_mean != 0.0:
+            raise ParameterError(
+                f"intercept_mean={intercept_mean!r} with intercept_std='learn', expected a number for both: a learned "
+                "intercept is centered on the mean reward"
+            )
         scales = Scales(
-            **{name: number for name, (number, _) in guesses.items()},
+            **numbers,
             coef_mean=coef_mean,  # type: ignore[arg-type]  # Scales makes lists into tuples
-            intercept_std=intercept_std,
             intercept_mean=intercept_mean,
         )
-        learn: set[Any] = {name for name, (_, learned) in guesses.items() if learned}
         check_method("learn_by", learn_by)
         if learn_by != "map" and not learn:
             raise ParameterError(
                 f"learn_by={learn_by!r}, but no scale is given as 'learn': pass for example arm_std='learn'"
             )
-        fixed = not learn and half_life is None
+        fixed = not learn and half_life is None and not self._watches_choices
         model = (
             self._new_posterior(scales, n_features)
             if fixed
             else self._new_adaptive(
-                scales, n_features, learn=learn, method=learn_by, half_life=half_life
+                scales,
+                n_features,
+                learn=learn,
+                unknown=unknown,
+                watch_choices=self._watches_choices,
+                method=learn_by,
+                half_life=half_life,
             )
         )
         super().__init__(model, seed)
@@ -157,6 +173,9 @@ class LinearPolicy(Policy[Posterior]):
 
     _check_stored = staticmethod(check_posterior)
     _unset_scales: UnsetScales | None = "learn"
+    _watches_choices: bool = False  # whether it depends on `Adaptive.concentration`
+    _guess: ClassVar[dict[str, float]] = {}
+    """What scales given as `"learn"` start from; those that are missing are guessed from the first rewards."""
 
     @abstractmethod
     def draws(self, n_arms: int, key: Key) -> Floats:
@@ -272,7 +291,10 @@ class LinearPolicy(Policy[Posterior]):
         settings |= {"half_life": self.half_life, "seed": self.seed}
         if isinstance(model, Adaptive):
             settings |= {**asdict(model.guess), "learn_by": model.method}
-            settings |= {name: ("learn", getattr(model.guess, name)) for name in model.learn}
+            settings |= {
+                name: "learn" if name in model.unknown else ("learn", getattr(model.guess, name))
+                for name in model.learn
+            }
         known = options_of(type(self))
         return {name: value for name, value in settings.items() if known is None or name in known}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from rolin.model.logistic import AdaptiveLogistic, LogisticPosterior, probabilit
 from rolin.model.posterior import Posterior
 from rolin.model.scales import Scales
 from rolin.model.summaries import LogitPrediction
+from rolin.policies.exploration import Exploration
 from rolin.policies.linear import LinearPolicy
 from rolin.policies.options import LogisticOptions, with_shared_options
 from rolin.policies.rolin_ts import RoLinTS
@@ -40,6 +41,8 @@ class _Logistic(LinearPolicy):
 
     binary = True
     exact = False
+    # Each outcome becomes an observation of the logit given what is known at its time, so there must be guesses.
+    _guess: ClassVar[dict[str, float]] = {"arm_std": 0.5, "coef_std": 1.0}
 
     def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
         return LogisticPosterior(scales, n_features)
@@ -89,7 +92,7 @@ class LogisticRoLinTS(_Logistic, RoLinTS):
         n_features: int,
         intercept_std: float | None = 2.0,
         sampling: Sampling = "marginal",
-        exploration: float = 1.0,
+        exploration: Exploration = "auto",
         **options: Unpack[LogisticOptions],
     ) -> None:
         super().__init__(

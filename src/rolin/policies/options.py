@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict, TypeVar, get_args, get_type_hints
 
 from rolin.model.estimation import Method
-from rolin.model.scales import CoefScale, Numbers, Scale
+from rolin.model.scales import CoefScale, InterceptScale, Numbers, Scale
 
 __all__ = [
     "LinOptions",
@@ -64,7 +64,7 @@ class SharedOptions(TypedDict, total=False):
 class LinOptions(SharedOptions, total=False):
     """The options of policies without arm effects."""
 
-    intercept_std: float | None
+    intercept_std: InterceptScale
     noise_std: Scale
 
 

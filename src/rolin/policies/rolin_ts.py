@@ -12,7 +12,7 @@ from rolin.model.draws import Sampling, Scores, check_sampling
 from rolin.model.posterior import Posterior
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
-from rolin.policies.exploration import WithExploration
+from rolin.policies.exploration import AUTO, Exploration, WithExploration, exploration_of
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy, Rule
 from rolin.policies.options import RoLinOptions, with_shared_options
@@ -37,7 +37,9 @@ class RoLinTS(WithExploration, LinearPolicy):
         correlated as in the posterior, and a decision takes O(K d) instead of O(K d²).
     exploration
         Factor on the posterior's standard deviations in all draws: 1 is Thompson sampling as in the paper, 0 chooses
-        the highest mean. Smaller factors explore less, which pays if there are few rounds.
+        the highest mean. Smaller factors explore less, which pays if there are few rounds. `"auto"` is between 0.25 and
+        1: the more the rewards concentrate on few arms, the larger; see [Choose how much to
+        explore](../how-to/exploration.md).
     **options
         The options of [`LinearPolicy`][rolin.LinearPolicy].
 
@@ -65,13 +67,14 @@ class RoLinTS(WithExploration, LinearPolicy):
         *,
         n_features: int,
         sampling: Sampling = "marginal",
-        exploration: float = 1.0,
+        exploration: Exploration = "auto",
         **options: Unpack[RoLinOptions],
     ) -> None:
+        self._exploration = exploration_of(exploration)
+        self._watches_choices = self._exploration == AUTO
         super().__init__(n_features=n_features, **options)
         check_sampling(sampling)
         self.sampling = sampling
-        self.exploration = exploration
         if self.rule == "marginal":
             self.rule = sampling
         self._takes_sparse = sampling == "joint"
@@ -83,8 +86,8 @@ class RoLinTS(WithExploration, LinearPolicy):
 
     def draws(self, n_arms: int, key: Key) -> Floats:
         """Return independent normal numbers, with the factor `exploration` as their standard deviation."""
-        normals = self._random.normals(key, n_arms)
-        return normals if self._exploration == 1.0 else self._exploration * normals
+        normals, factor = self._random.normals(key, n_arms), self.exploration
+        return normals if factor == 1.0 else factor * normals
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
         """Draw the mean reward of every candidate."""
@@ -99,7 +102,7 @@ class RoLinTS(WithExploration, LinearPolicy):
         x, _, rows = candidates
         if self.sampling == "marginal":
             _, table = self._model.score(x, rows, np.zeros(len(x)))
-            std = self._exploration * table[1]
+            std = self.exploration * table[1]
             return Probabilities(highest_of_normals(table[0], std), np.zeros(len(x)))
         return self._joint_probabilities(self._model, candidates)
 
@@ -109,7 +112,7 @@ class RoLinTS(WithExploration, LinearPolicy):
         Draws come in pairs θ̂ ± T'z, so that much of their error cancels. The same candidates in the same state give the same answer.
         """
         x, _, rows = candidates
-        factor = self._exploration
+        factor = self.exploration
         own_std = factor * posterior.own_std(rows)
         draws = np.zeros(posterior.size + len(rows))
         normals = self.generator("probabilities").standard_normal((_PAIRS, posterior.size))

@@ -23,7 +23,7 @@ from rolin._support.progress import Progress, check_progress, reporter
 from rolin.errors import ParameterError, Unsupported
 from rolin.model.posterior import Posterior
 from rolin.policies import LinearPolicy
-from rolin.policies.exploration import WithExploration, exploration_of
+from rolin.policies.exploration import AUTO, WithExploration, exploration_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,7 +184,9 @@ def plan_exploration(
         )
     rounds = count_of("rounds", rounds, least=1)
     runs, seed = count_of("runs", runs, least=2), count_of("seed", seed)
-    tried = tuple(sorted({exploration_of(factor) for factor in factors}))
+    tried = tuple(
+        sorted({number for factor in factors if (number := exploration_of(factor)) != AUTO})
+    )
     if not tried:
         raise ParameterError("factors is empty, expected at least one factor")
     check_progress(progress)

@@ -1,0 +1,115 @@
+"""Guesses of the scales from the first rewards, for those who know no numbers beforehand.
+
+All guesses are in the units of the data. So rewards in cents lead to the same decisions as rewards in dollars.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Set
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from rolin.model.moments import Moments
+from rolin.model.scales import Scales
+
+__all__ = ["LearnedScale", "guess_scales", "placeholders", "typical_of", "with_learned_intercept"]
+
+LearnedScale = Literal["noise_std", "arm_std", "coef_std", "intercept_std"]
+
+# The guess of arm_std, relative to the noise. The weak prior of the estimate is centered on it.
+_ARM_SHARE = 0.5
+# Rewards that differ by less, relative to their size, are equal up to rounding.
+_ROUNDING = 1e-10
+
+# With these scales nothing is learned, to the last bit: arms have no effects of their own, coefficients stay 0, and the
+# noise drowns every reward. All arms have the same mean and the same width, so any policy chooses uniformly at random.
+_NOISE, _NO_EFFECT, _NO_COEFFICIENT, _LEVEL = 1e125, 0.0, 1e-150, 1.0
+
+
+def placeholders(unknown: Set[str]) -> dict[str, float]:
+    """Return scales with which nothing is learned, for those that no guess is known of."""
+    values = {
+        "noise_std": _NOISE,
+        "arm_std": _NO_EFFECT,
+        "coef_std": _NO_COEFFICIENT,
+        "intercept_std": _LEVEL,
+    }
+    return {name: value for name, value in values.items() if name in unknown}
+
+
+def guess_scales(moments: Moments, scales: Scales, unknown: Set[str]) -> Scales | None:
+    """Return the scales with guesses for the unknown ones; `None` as long as all rewards are equal.
+
+    The rewards' standard deviation s is the guess of the noise. Arm effects are guessed at s/2. Each coefficient is
+    guessed in the unit of its feature, such that all features together explain as much variance as the noise.
+    """
+    variance = _variance_of_rewards(moments, scales)
+    if variance is None:
+        return None
+    guesses: dict[str, Any] = {}
+    noise = scales.noise_std
+    if "noise_std" in unknown:
+        noise = guesses["noise_std"] = math.sqrt(variance)
+    if "arm_std" in unknown:
+        guesses["arm_std"] = _ARM_SHARE * noise
+    if "coef_std" in unknown:
+        guesses["coef_std"] = _guess_coefficients(moments, scales, noise)
+    return replace(scales, **guesses)
+
+
+def with_learned_intercept(moments: Moments, scales: Scales) -> Scales:
+    """Return the scales with a prior of the intercept that is worth about one reward.
+
+    It is centered on the mean reward. Its variance is that of a reward plus that of x̄'θ, because the intercept is
+    the level at x = 0, which may be far from the features' means.
+    """
+    variance = _variance_of_rewards(moments, scales)
+    if variance is None:
+        return scales
+    h, d = moments.weight, moments.n_features
+    mean, std = scales.prior(d)
+    center = h @ moments.mean_context / h.sum()
+    level = float(h @ moments.mean_reward / h.sum() - center @ mean[:d])
+    spread = math.sqrt(variance + float(np.sum((std[:d] * center) ** 2)))
+    return replace(scales, intercept_mean=level, intercept_std=spread)
+
+
+def _variance_of_rewards(moments: Moments, scales: Scales) -> float | None:
+    """Return the variance of a reward of weight 1 around the level; `None` if the rewards do not differ."""
+    h, r = moments.weight, moments.mean_reward
+    if not len(h):
+        return None
+    apart = r - h @ r / h.sum() if scales.has_intercept else r
+    variance = (moments.reward_scatter + float(h @ apart**2)) / moments.count
+    largest = float(np.abs(r).max()) + math.sqrt(moments.reward_scatter / moments.count)
+    return variance if variance > (_ROUNDING * largest) ** 2 else None
+
+
+def _guess_coefficients(moments: Moments, scales: Scales, noise: float) -> Any:
+    """Return one guess per feature, in the inverse unit of the feature.
+
+    The size of a feature is its standard deviation, or the largest deviation in the mean context of an arm. The latter
+    counts for rare yes/no features: their standard deviation is small, but that does not make coefficients large.
+    A feature that has not varied yet gets the geometric mean of the others' sizes.
+    """
+    if not moments.n_features:
+        return noise
+    h, x = moments.weight, moments.mean_context
+    apart = x - h @ x / h.sum() if scales.has_intercept else x
+    variance = (np.diag(moments.scatter) + h @ apart**2) / h.sum()
+    size = np.maximum(np.sqrt(variance), np.abs(apart).max(axis=0))
+    varies = size > _ROUNDING * np.abs(x).max(axis=0)
+    # If nothing varies, the level of the features is all that is known of their unit.
+    known = size[varies] if varies.any() else np.abs(x).max(axis=0)
+    known = known[known > 0.0]
+    size = np.where(varies, size, typical_of(tuple(known.tolist())))
+    explained = float(np.sqrt(np.sum(variance / size**2))) or 1.0
+    return tuple((noise / (explained * size)).tolist())
+
+
+def typical_of(coef_std: float | tuple[float, ...]) -> float:
+    """Return the geometric mean of the coefficients' scales, or of other positive numbers."""
+    return float(np.exp(np.log(coef_std).mean())) if np.size(coef_std) else 1.0

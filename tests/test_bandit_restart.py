@@ -85,7 +85,11 @@ def test_scales_are_taken_from_the_journal() -> None:
     bandit.learn_scales()
     assert load_policy(journal)[0].scales == bandit.policy.scales  # type: ignore[attr-defined]
     with pytest.raises(ParameterError, match="given as numbers"):
-        Bandit(rolin.RoLinTS(n_features=2)).learn_scales()
+        Bandit(
+            rolin.RoLinTS(
+                n_features=2, coef_std=1.0, arm_std=0.5, noise_std=1.0, intercept_std=None
+            )
+        ).learn_scales()
 
 
 # -- journals of others ----------------------------------------------------------------------

@@ -160,7 +160,8 @@ def test_exported_logs_of_raw_features_can_be_imported():
 
 def test_saved_fits_start_policies():
     """A policy started from an old fit predicts what it predicted then."""
-    policy = rolin.RoLinTS.from_fit(FILES / "fit.rolin", seed=1)
+    guesses = {"coef_std": ("learn", 1.0), "arm_std": ("learn", 0.5), "noise_std": ("learn", 1.0)}
+    policy = rolin.RoLinTS.from_fit(FILES / "fit.rolin", seed=1, **guesses)
     mean, _ = policy.predict([[1.0, 0.5], [0.2, 0.1]], arms=["u", "new"])
     # Scales are found by a search that stops within 1e-6 of the mode.
     np.testing.assert_allclose(mean, EXPECTED["fit"]["mean"], rtol=1e-5)
@@ -169,12 +170,18 @@ def test_saved_fits_start_policies():
     assert raw.moments.count == EXPECTED["fit_raw"]["count"]
 
 
+# The defaults when the runs were saved.
+FIXED = {
+    "coef_std": 1.0, "arm_std": 0.5, "noise_std": 1.0, "intercept_std": None, "exploration": 1.0,
+}  # fmt: skip
+
+
 def test_saved_runs_resume(tmp_path):
     """A simulation finds its old runs and plays only those that are missing."""
     shutil.copy(FILES / "runs.jsonl", tmp_path / "runs.jsonl")
     world = rolin.environments.Synthetic(n_arms=3, n_features=2, arm_std=0.5)
     result = rolin.simulate(
-        {"RoLinTS": lambda seed: rolin.RoLinTS(n_features=2, seed=seed)},
+        {"RoLinTS": lambda seed: rolin.RoLinTS(n_features=2, seed=seed, **FIXED)},
         world,
         rounds=20,
         runs=3,

@@ -16,11 +16,13 @@ from rolin.journal import load_policy
 from rolin.journal.folding import state_bytes
 
 K, D = 5, 3
+FIXED: dict[str, Any] = {"coef_std": 1.0, "noise_std": 1.0, "intercept_std": None}
 POLICIES: dict[str, Any] = {
-    "RoLinTS": rolin.RoLinTS,
-    "RoLinTS, joint": functools.partial(rolin.RoLinTS, sampling="joint"),
-    "LinTS": rolin.LinTS,
-    "LinTS, joint": functools.partial(rolin.LinTS, sampling="joint"),
+    "RoLinTS": functools.partial(rolin.RoLinTS, arm_std=0.5, **FIXED),
+    "RoLinTS, joint": functools.partial(rolin.RoLinTS, sampling="joint", arm_std=0.5, **FIXED),
+    "RoLinTS, defaults": rolin.RoLinTS,
+    "LinTS": functools.partial(rolin.LinTS, **FIXED),
+    "LinTS, joint": functools.partial(rolin.LinTS, sampling="joint", **FIXED),
     "NaiveRoLinTS": rolin.NaiveRoLinTS,
     "BayesRoLinTS": rolin.BayesRoLinTS,
     "LogisticRoLinTS": rolin.LogisticRoLinTS,
@@ -53,12 +55,19 @@ def test_probabilities_are_those_of_the_draws(name: str, exploration: float, see
 def test_a_factor_of_one_changes_no_bit(name: str, seed: int) -> None:
     """It is Thompson sampling, and the same policy as without the option."""
     with_factor = trained(name, 1.0, seed)
-    policy = POLICIES[name](n_features=D, seed=seed)
     x = np.random.default_rng(seed).normal(size=(K, D))
-    fresh = POLICIES[name](n_features=D, exploration=1.0, seed=seed)
+    candidates = with_factor.candidates(x, None)
     for key in range(20):
-        assert policy.decide(x, key=key).arm == fresh.decide(x, key=key).arm
-    assert "exploration" not in repr(with_factor)
+        _, table = with_factor.score(candidates, key)
+        with_factor.exploration = 2.0
+        _, twice = with_factor.score(candidates, key)
+        with_factor.exploration = 1.0
+        if len(table) == 3 and name != "BayesRoLinTS":  # mean, std, score
+            drawn = with_factor.normals(key, K)
+            np.testing.assert_allclose(
+                table[2], table[0] + drawn * table[1], rtol=1e-12, atol=1e-15
+            )
+            np.testing.assert_allclose(twice[2] - twice[0], 2 * (table[2] - table[0]), rtol=1e-9)
     assert "exploration=0.5" in repr(trained(name, 0.5, seed))
 
 
@@ -99,7 +108,7 @@ def test_a_bandit_changes_it_while_running(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
     rng = np.random.default_rng(0)
     x = rng.normal(size=(K, D))
-    with Bandit(rolin.RoLinTS(n_features=D, seed=1), journal=path) as bandit:
+    with Bandit(rolin.RoLinTS(n_features=D, seed=1, arm_std=0.5, **FIXED), journal=path) as bandit:
         first = bandit.decide(x, id="first")
         bandit.reward("first", 1.0)
         bandit.change_settings(exploration=0.1, floor=0.02)
@@ -116,7 +125,8 @@ def test_a_bandit_changes_it_while_running(tmp_path: Path) -> None:
     for from_start in (True, False):
         policy = load_policy(path, from_start=from_start).policy
         assert state_bytes(policy) == state
-    with Bandit(rolin.RoLinTS(n_features=D, seed=1), journal=path) as again:
+    policy = rolin.RoLinTS(n_features=D, seed=1, arm_std=0.5, **FIXED)
+    with Bandit(policy, journal=path) as again:
         assert again.policy.exploration == 0.3
         assert again._state.settings.floor == 0.02
 

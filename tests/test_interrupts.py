@@ -99,14 +99,16 @@ def check_consistent(policy: Policy[Any]) -> None:
 
 
 X = [0.3, -0.7, 1.1]
+LOGITS: dict[str, Any] = {"coef_std": 1.0, "arm_std": 0.5, "exploration": 1.0}
+FIXED: dict[str, Any] = {**LOGITS, "noise_std": 1.0, "intercept_std": None}
+GUESSED: dict[str, Any] = dict.fromkeys(("noise_std", "arm_std", "coef_std"), ("learn", 1.0))
 POLICIES: dict[str, Callable[[], Policy[Any]]] = {
-    "RoLinTS": lambda: rolin.RoLinTS(n_features=3, seed=0),
-    "intercept": lambda: rolin.RoLinTS(n_features=3, seed=0, intercept_std=1.0),
-    "forgetting": lambda: rolin.RoLinTS(n_features=3, seed=0, half_life=5.0),
-    "learned": lambda: rolin.RoLinTS(
-        n_features=3, seed=0, arm_std="learn", noise_std="learn", coef_std="learn"
-    ),
-    "LogisticRoLinTS": lambda: rolin.LogisticRoLinTS(n_features=3, seed=0),
+    "RoLinTS": lambda: rolin.RoLinTS(n_features=3, seed=0, **FIXED),
+    "intercept": lambda: rolin.RoLinTS(n_features=3, seed=0, **{**FIXED, "intercept_std": 1.0}),
+    "forgetting": lambda: rolin.RoLinTS(n_features=3, seed=0, half_life=5.0, **FIXED),
+    "learned": lambda: rolin.RoLinTS(n_features=3, seed=0, intercept_std=None, **GUESSED),
+    "defaults": lambda: rolin.RoLinTS(n_features=3, seed=0),
+    "LogisticRoLinTS": lambda: rolin.LogisticRoLinTS(n_features=3, seed=0, **LOGITS),
     "BayesRoLinTS": lambda: rolin.BayesRoLinTS(n_features=3, seed=0),
     "NaiveRoLinTS": lambda: rolin.NaiveRoLinTS(n_features=3, seed=0),
     "HLinUCB": lambda: rolin.HLinUCB(n_features=3, seed=0),
@@ -158,9 +160,9 @@ def test_an_interrupted_call_has_changed_everything_or_nothing(
     except rolin.errors.Unsupported:
         return
     after = state_of(done)
-    has_steps = kind in ("forgetting", "learned")
+    has_steps = kind in ("forgetting", "learned", "defaults")
     # Every point of what is fast; the points of the others take turns.
-    stride = {"BayesRoLinTS": 5, "learned": 2}.get(kind, 1)
+    stride = {"BayesRoLinTS": 5, "learned": 2, "defaults": 3}.get(kind, 1)
     at, was = int(rng.integers(stride)) - stride + 1, True
     while was:
         at += stride
@@ -206,7 +208,7 @@ def test_an_interrupted_catalogue_answers_as_a_new_one(
     features = dict(zip(names, x, strict=True)) | {
         "added": np.full(3, 0.7), "new": np.full(3, 0.5), "newer": np.full(3, 0.5), "other": np.full(3, 0.9),
     }  # fmt: skip
-    policy = rolin.RoLinTS(n_features=3, seed=0, sampling=sampling)
+    policy = rolin.RoLinTS(n_features=3, seed=0, sampling=sampling, **FIXED)
     at, was = 0, True
     while was:
         at += 1

@@ -15,9 +15,14 @@ from rolin.model.adaptive import Adaptive
 from rolin.model.estimation import estimate_scales
 from rolin.model.scales import Scales
 
-LEARN: dict[str, Any] = {
-    "arm_std": ("learn", 0.75), "noise_std": ("learn", 3.0), "coef_std": ("learn", 3.0),
+# Thompson sampling with numbers as scales, and with scales learned from guesses.
+KNOWN: dict[str, Any] = {
+    "arm_std": 0.5, "noise_std": 1.0, "coef_std": 1.0, "intercept_std": None, "exploration": 1.0,
 }  # fmt: skip
+LEARN: dict[str, Any] = {
+    **KNOWN, "arm_std": ("learn", 0.75), "noise_std": ("learn", 3.0), "coef_std": ("learn", 3.0),
+}  # fmt: skip
+LEVEL: dict[str, Any] = {**LEARN, "intercept_std": 1.0}
 
 
 def played(policy: Any, rounds: int, rng: np.random.Generator, n_arms: int = 8) -> Any:
@@ -50,7 +55,9 @@ def test_what_is_learned_is_the_estimate(method: Any, rng: np.random.Generator) 
 
 def test_the_schedule_is_geometric(rng: np.random.Generator) -> None:
     """Estimates come after 10 rewards and then after half as much more: few, however many rewards."""
-    policy = played(rolin.RoLinTS(n_features=2, arm_std="learn", seed=0), 350, rng)
+    policy = played(
+        rolin.RoLinTS(n_features=2, seed=0, **{**KNOWN, "arm_std": ("learn", 0.5)}), 350, rng
+    )
     assert [event.seen for event in policy.scale_history] == [
         10, 20, 30, 45, 67, 100, 150, 225, 337,
     ]  # fmt: skip
@@ -140,13 +147,13 @@ def test_settings_and_files_keep_what_is_learned(rng: np.random.Generator, tmp_p
 def test_bad_options_are_refused(options: Any, message: str) -> None:
     """What cannot be learned or forgotten by is named."""
     with pytest.raises(rolin.RolinError, match=message):
-        rolin.RoLinTS(n_features=2, **options)
+        rolin.RoLinTS(n_features=2, **{**KNOWN, **options})
 
 
 def test_what_cannot_learn_says_so() -> None:
     """Learning now, of a policy that has only numbers, and learning of the naive one."""
     with pytest.raises(ParameterError, match="all scales were given as numbers"):
-        rolin.RoLinTS(n_features=1).learn_scales()
+        rolin.RoLinTS(n_features=1, **KNOWN).learn_scales()
     with pytest.raises(ParameterError, match="NaiveRoLinTS neither learns"):
         rolin.NaiveRoLinTS(n_features=1, arm_std="learn")
 
@@ -170,7 +177,9 @@ def test_regret_is_near_that_of_knowing(
     world = rolin.environments.Synthetic(arm_std=arm_std)
     result = rolin.simulate(
         {
-            "knowing": lambda seed: rolin.RoLinTS(n_features=10, arm_std=arm_std, seed=seed),
+            "knowing": lambda seed: rolin.RoLinTS(
+                n_features=10, seed=seed, **{**KNOWN, "arm_std": arm_std}
+            ),
             "map": lambda seed: rolin.RoLinTS(n_features=10, seed=seed, **LEARN),
             "Bayesian": lambda seed: rolin.BayesRoLinTS(
                 n_features=10, arm_std=0.75, noise_std=3.0, coef_std=3.0, seed=seed
@@ -236,8 +245,10 @@ def test_a_quiet_start_does_not_freeze_it(still: int) -> None:
     found = {"learned": 0, "told": 0}
     for run in range(20):
         policies = {
-            "learned": rolin.RoLinTS(n_features=0, intercept_std=1.0, seed=run, **LEARN),
-            "told": rolin.RoLinTS(n_features=0, intercept_std=1.0, arm_std=0.75, seed=run),
+            "learned": rolin.RoLinTS(n_features=0, seed=run, **LEVEL),
+            "told": rolin.RoLinTS(
+                n_features=0, seed=run, **{**KNOWN, "intercept_std": 1.0, "arm_std": 0.75}
+            ),
         }
         for name, policy in policies.items():
             rng = np.random.default_rng(run)
@@ -255,7 +266,7 @@ def test_one_arm_without_noise_does_not_silence_the_others() -> None:
     found = 0
     for run in range(20):
         rng = np.random.default_rng(run)
-        policy = rolin.RoLinTS(n_features=0, intercept_std=1.0, seed=run, **LEARN)
+        policy = rolin.RoLinTS(n_features=0, seed=run, **LEVEL)
         for _ in range(3000):
             decision = policy.decide(np.empty((2, 0)), ["sure", "noisy"])
             reward = 0.5 if decision.arm == "sure" else 1.0 + rng.normal()
@@ -274,11 +285,14 @@ def test_learning_is_no_worse_than_its_guess_where_arms_differ_most(seed: int) -
     world = rolin.environments.Synthetic(n_arms=10, n_features=2, arm_std=2.0, contexts="fixed")
     result = rolin.simulate(
         {
-            "guess": lambda seed: rolin.RoLinTS(n_features=2, arm_std=0.5, seed=seed),
+            "guess": lambda seed: rolin.RoLinTS(n_features=2, seed=seed, **KNOWN),
             "learned": lambda seed: rolin.RoLinTS(
-                n_features=2, arm_std="learn", noise_std="learn", coef_std="learn", seed=seed
+                n_features=2, seed=seed,
+                **{**KNOWN, **{name: ("learn", KNOWN[name]) for name in ("arm_std", "noise_std", "coef_std")}},
             ),
-            "linear": lambda seed: rolin.LinTS(n_features=2, seed=seed),
+            "linear": lambda seed: rolin.LinTS(
+                n_features=2, coef_std=1.0, noise_std=1.0, intercept_std=None, exploration=1.0, seed=seed
+            ),
         },
         world, rounds=1000, runs=40, seed=seed, progress=False,
     )  # fmt: skip
@@ -322,14 +336,21 @@ def test_rewards_that_are_all_zero_teach_no_scales(method: Any) -> None:
 
 @pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
 @pytest.mark.parametrize(
-    "learn", [("noise_std",), ("noise_std", "arm_std"), ("noise_std", "coef_std"), tuple(LEARN)]
+    "learn",
+    [
+        ("noise_std",),
+        ("noise_std", "arm_std"),
+        ("noise_std", "coef_std"),
+        ("noise_std", "arm_std", "coef_std"),
+    ],
 )
 @pytest.mark.parametrize("d", [0, 2])
 def test_scales_far_from_the_guess_are_found(
     unit: float, learn: Any, d: int, rng: np.random.Generator
 ) -> None:
     """Noise of any size is learned, whatever else is: within a third, where it is all there is."""
-    policy = rolin.RoLinTS(n_features=d, seed=0, **dict.fromkeys(learn, "learn"))
+    guesses = {name: ("learn", KNOWN[name]) for name in learn}
+    policy = rolin.RoLinTS(n_features=d, seed=0, **{**KNOWN, **guesses})
     x = rng.normal(size=(2000, d))
     r = unit * rng.normal(size=2000)
     policy.update_many(rng.integers(10, size=2000).tolist(), x, r)

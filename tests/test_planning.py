@@ -46,7 +46,9 @@ def test_problems_are_joint_draws_of_the_posterior(
 
 def test_few_rounds_are_not_for_exploring(rng: np.random.Generator) -> None:
     """With 40 unknown arms, 20 rounds pay for less exploration than Thompson sampling; its policy does not change."""
-    policy = rolin.RoLinTS(n_features=2, arm_std=1.0, seed=3)
+    policy = rolin.RoLinTS(
+        n_features=2, coef_std=1.0, arm_std=1.0, noise_std=1.0, intercept_std=None, seed=3
+    )
     contexts = rng.normal(size=(50, 40, 2))
     before = policy.posterior.count, policy.n_decisions, policy.exploration
     plan = rolin.plan_exploration(policy, 20, contexts, runs=30, progress=False)
@@ -62,7 +64,9 @@ def test_few_rounds_are_not_for_exploring(rng: np.random.Generator) -> None:
 
 def test_never_trying_what_might_be_better_costs(rng: np.random.Generator) -> None:
     """One known arm just above the mean of 20 unknown ones: over 2000 rounds, choosing by the mean gets stuck."""
-    policy = rolin.RoLinTS(n_features=0, arm_std=1.0, noise_std=1.0, seed=3)
+    policy = rolin.RoLinTS(
+        n_features=0, coef_std=1.0, arm_std=1.0, noise_std=1.0, intercept_std=None, seed=3
+    )
     policy.update_many(["known"] * 200, np.empty((200, 0)), np.full(200, 0.3))
     arms = ["known", *range(20)]
     plan = rolin.plan_exploration(policy, 2000, [np.empty((21, 0))], arms=arms, runs=10)

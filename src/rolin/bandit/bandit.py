@@ -93,7 +93,7 @@ from rolin.model.moments import check_factor
 from rolin.model.summaries import LogitPrediction, Prediction
 from rolin.policies import Policy
 from rolin.policies.candidates import check_top_k
-from rolin.policies.exploration import exploration_of
+from rolin.policies.exploration import Exploration, exploration_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -654,7 +654,7 @@ class Bandit(Generic[P]):
         floor: float | None = None,
         control_share: float | None = None,
         propensities: bool | None = None,
-        exploration: float | None = None,
+        exploration: Exploration | None = None,
     ) -> None:
         """Use other settings from now on; those that are not given stay as they are.
 

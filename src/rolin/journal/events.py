@@ -16,6 +16,7 @@ from rolin._support.html import html_table
 from rolin.features import BaseFeatureMap, RecordedFeatures
 from rolin.model.scales import Scales
 from rolin.policies.decision import SHOWN, shown_ranking
+from rolin.policies.exploration import Exploration
 
 __all__ = [
     "ArmRemoved",
@@ -192,7 +193,7 @@ class SettingsChanged(NamedTuple):
     """Share of the control group."""
     propensities: bool = True
     """Whether propensities are recorded."""
-    exploration: float | None = None
+    exploration: Exploration | None = None
     """Factor on the posterior's standard deviations; `None` if it is still the one that the policy began with."""
 
 

@@ -67,8 +67,6 @@ class Adaptive(Posterior):
         Which scales to learn.
     unknown
         Which of these have no guess but a placeholder. Nothing is learned until the first rewards have given one.
-    watch_choices
-        Follow the `concentration` of the rewards on few arms, also if no scale is learned.
     method
         The method of estimation; see [`estimate_scales`][rolin.model.estimate_scales].
     half_life
@@ -90,7 +88,6 @@ class Adaptive(Posterior):
         *,
         learn: Set[LearnedScale] = frozenset(),
         unknown: Set[LearnedScale] = frozenset(),
-        watch_choices: bool = False,
         method: Method = "map",
         half_life: float | None = None,
     ) -> None:
@@ -109,16 +106,10 @@ class Adaptive(Posterior):
         self.learn, self.unknown = frozenset(learn), frozenset(unknown)
         self.method, self.half_life = method, half_life
         self.history: list[ScaleEvent] = []
-        self.concentration = 0.0
-        """How much the rewards concentrate on few arms: Σ s_i² over the arms' shares s_i of all rewards.
-
-        1 if all rewards are those of one arm, 1/K for K arms with equal shares. It is computed when scales are learned.
-        """
         if half_life is not None:
             self._numbers[kernels.AGEING] = 2.0 ** (1.0 / half_life)
         # The number of rewards at which scales are estimated next.
-        self._has_schedule = bool(learn) or watch_choices
-        self._due = _FIRST if self._has_schedule else math.inf
+        self._due = _FIRST if learn else math.inf
         self._learns_when_due = True
 
     # -- learning ----------------------------------------------------------------------------
@@ -214,10 +205,8 @@ class Adaptive(Posterior):
     def estimate_scales(self) -> Scales | None:
         """Return the scales estimated from all evidence, or `None` if that is not possible.
 
-        A warning says so, unless there are no scales to learn or all rewards are still equal.
+        A warning says so, unless all rewards are still equal.
         """
-        if not self.learn:
-            return None
         moments = self.moments
         try:
             guess = guess_scales(moments, self.guess, self.unknown) if self.unknown else self.guess
@@ -247,12 +236,7 @@ class Adaptive(Posterior):
         # Without scales nothing is learned, so this must not last long.
         share = _SHARE if self.history or changes or not self.unknown else 0.0
         due = self._seen + max(_FIRST, int(share * min(self._seen, remembered)))
-        self.commit(**changes, _due=due, concentration=self._concentration())
-
-    def _concentration(self) -> float:
-        weights = self._arms[1 : 1 + len(self._index), kernels.WEIGHT]
-        total = float(weights.sum())
-        return float(np.sum((weights / total) ** 2)) if total > 0.0 else 0.0
+        self.commit(**changes, _due=due)
 
     def adopt(self, scales: Scales) -> None:
         """Use other scales from now on, and record them in the history."""
@@ -278,7 +262,7 @@ class Adaptive(Posterior):
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Replace all evidence with `moments`, and learn the scales from it."""
         self.commit(**self.filled(moments, removed), history=[])
-        if self._has_schedule:
+        if self.learn:
             self.learn_scales()
 
     # -- state -------------------------------------------------------------------------------
@@ -292,10 +276,10 @@ class Adaptive(Posterior):
             + ([s.intercept_mean, s.intercept_std] if with_intercept else [])
             for seen, s in self.history
         ]
-        due = self._due if self._has_schedule else 0.0
+        due = self._due if self.learn else 0.0
         arrays = {
             **super().arrays(),
-            "age": np.array([self._seen, due, self._weight_of_new, self.concentration]),
+            "age": np.array([self._seen, due, self._weight_of_new]),
             "learned": np.array(events, dtype=np.float64).reshape(len(events), width),
         }
         if "coef_std" in self.unknown:
@@ -306,16 +290,14 @@ class Adaptive(Posterior):
         self, names: Iterable[Name], removed: Iterable[Name], arrays: Mapping[str, NDArray[Any]]
     ) -> None:
         """Restore the state of a posterior that had these names and arrays."""
-        age = arrays["age"]
-        age = np.pad(age, (0, 4 - len(age)))  # earlier files have no concentration
         self.history = [self._event_of(row) for row in arrays["learned"].tolist()]
-        super().restore(names, removed, {**arrays, "age": age})
+        super().restore(names, removed, arrays)
         self.scales = self.history[-1].scales if self.history else self.guess
         if self.history and self.n_features and "coef_std" in self.unknown:
             self.scales = replace(self.scales, coef_std=tuple(arrays["coef_std"].tolist()))
-        seen, due, weight_of_new, self.concentration = age.tolist()
+        seen, due, weight_of_new = arrays["age"].tolist()
         self._numbers[kernels.SEEN], self._numbers[kernels.WEIGHT_OF_NEW] = int(seen), weight_of_new
-        self._due = due if self._has_schedule else math.inf
+        self._due = due if self.learn else math.inf
 
     def _event_of(self, row: list[float]) -> ScaleEvent:
         """Return an event of the history from its row."""

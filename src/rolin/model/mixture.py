@@ -99,7 +99,7 @@ class Mixture(Learner):
         self._scatter: Floats
         self._coef: Floats  # (G, D)
         self._factor: Floats  # (G, D, D)
-        self._numbers: Floats  # (G, 10)
+        self._numbers: Floats  # (G, 12)
         self.commit(
             _arms=first._arms,
             _tails=first._tails,
@@ -206,6 +206,11 @@ class Mixture(Learner):
         return self.parts[0].moments
 
     @property
+    def concentration(self) -> float:
+        """How much the rewards concentrate on few arms; see `Posterior`."""
+        return self.parts[0].concentration
+
+    @property
     def beliefs(self) -> Beliefs:
         """The posterior of the scales."""
         freedom, table = self.weigh()
@@ -250,4 +255,7 @@ class Mixture(Learner):
     def restore(self, names: Iterable[Name], removed: Iterable[Name], arrays: Any) -> None:
         """Restore the state of a mixture that had these names and arrays."""
         super().restore(names, removed, arrays)
+        weights = self._arms[:, kernels.WEIGHT]
+        self._numbers[0, kernels.TOTAL_WEIGHT] = weights.sum()
+        self._numbers[0, kernels.SQUARED_WEIGHTS] = np.sum(weights**2)
         self.commit()

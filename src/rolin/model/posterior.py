@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, SupportsFloat
 
 import numpy as np
@@ -133,6 +133,8 @@ class Posterior(Learner):
         numbers[kernels.QUADRATIC] = solved.quadratic
         numbers[kernels.SEEN] = moments.count
         numbers[kernels.WEIGHT_OF_NEW] = 1.0
+        numbers[kernels.TOTAL_WEIGHT] = moments.weight.sum()
+        numbers[kernels.SQUARED_WEIGHTS] = np.sum(moments.weight**2)
         return {
             "_index": index,
             "_arms": arms,
@@ -219,6 +221,8 @@ class Posterior(Learner):
             arms[1 : 1 + k, kernels.WEIGHT] *= age
             changes["_scatter"] = self._scatter * age
             numbers[kernels.COUNT] *= age
+            numbers[kernels.TOTAL_WEIGHT] *= age
+            numbers[kernels.SQUARED_WEIGHTS] *= age * age
             numbers[kernels.SUM_LOG_WEIGHT] *= age
         return changes
 
@@ -324,6 +328,15 @@ class Posterior(Learner):
     def count(self) -> float:
         """Number of rewards, after decay."""
         return float(self._numbers[kernels.COUNT])
+
+    @property
+    def concentration(self) -> float:
+        """How much the rewards concentrate on few arms: Σ s_i², with the arms' shares s_i of all weights.
+
+        It is 1 if all rewards are those of one arm, 1/K for K arms with equal shares, and 0 without rewards.
+        """
+        total = self._numbers.item(kernels.TOTAL_WEIGHT)
+        return self._numbers.item(kernels.SQUARED_WEIGHTS) / total / total if total else 0.0
 
     @property
     def log_evidence(self) -> float:
@@ -531,6 +544,15 @@ class Posterior(Learner):
             "scatter": self._scatter,
             "numbers": self._numbers[: kernels.N_STORED],
         }
+
+    def restore(
+        self, names: Iterable[Name], removed: Iterable[Name], arrays: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """Restore the state of a posterior that had these names and arrays."""
+        super().restore(names, removed, arrays)
+        weights = self._arms[:, kernels.WEIGHT]
+        self._numbers[kernels.TOTAL_WEIGHT] = weights.sum()
+        self._numbers[kernels.SQUARED_WEIGHTS] = np.sum(weights**2)
 
 
 def _not_finite(contexts: ArrayLike, rewards: ArrayLike, weights: ArrayLike) -> NotFiniteError:

@@ -81,6 +81,7 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         coef_std: Numbers = 1.0,
         arm_std: float = 0.5,
         noise_std: float = 1.0,
+        intercept_std: float | None = None,
         exploration: float = 1.0,
         seed: int | None = None,
         **options: Unpack[PriorOptions],
@@ -89,6 +90,7 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
             noise_std=noise_std,
             arm_std=arm_std,
             coef_std=coef_std,  # type: ignore[arg-type]  # Scales makes lists into tuples
+            intercept_std=intercept_std,
             **options,  # type: ignore[arg-type]  # the same
         )
         super().__init__(Mixture(scales, n_features), seed)

@@ -7,7 +7,6 @@ from typing import Literal
 
 from rolin._support.checks import number_of
 from rolin.errors import ParameterError
-from rolin.model.adaptive import Adaptive
 
 __all__ = ["AUTO", "Exploration", "WithExploration", "automatic", "exploration_of"]
 
@@ -53,15 +52,9 @@ class WithExploration:
         """
         factor = self._exploration
         if factor == "auto":
-            return automatic(self._model.concentration)  # type: ignore[attr-defined]  # the policy has one
+            return automatic(self._model.concentration)  # type: ignore[attr-defined]  # the policy's model has it
         return factor
 
     @exploration.setter
     def exploration(self, value: Exploration) -> None:
-        factor = exploration_of(value)
-        if factor == AUTO and not isinstance(getattr(self, "_model", None), Adaptive):
-            raise ParameterError(
-                "exploration='auto' is not possible for a policy with a mixture of scales, and cannot be set later if all "
-                "scales are numbers: pass it when the policy is made"
-            )
-        self._exploration = factor
+        self._exploration = exploration_of(value)

@@ -148,7 +148,7 @@ class LinearPolicy(Policy[Posterior]):
             raise ParameterError(
                 f"learn_by={learn_by!r}, but no scale is given as 'learn': pass for example arm_std='learn'"
             )
-        fixed = not learn and half_life is None and not self._watches_choices
+        fixed = not learn and half_life is None
         model = (
             self._new_posterior(scales, n_features)
             if fixed
@@ -157,7 +157,6 @@ class LinearPolicy(Policy[Posterior]):
                 n_features,
                 learn=learn,
                 unknown=unknown,
-                watch_choices=self._watches_choices,
                 method=learn_by,
                 half_life=half_life,
             )
@@ -173,7 +172,6 @@ class LinearPolicy(Policy[Posterior]):
 
     _check_stored = staticmethod(check_posterior)
     _unset_scales: UnsetScales | None = "learn"
-    _watches_choices: bool = False  # whether it depends on `Adaptive.concentration`
     _guess: ClassVar[dict[str, float]] = {}
     """What scales given as `"learn"` start from; those that are missing are guessed from the first rewards."""
 

@@ -7,7 +7,7 @@ dimensions (Section 5.2 of the paper). It shares no formula with the fast poster
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, SupportsFloat
+from typing import Any, NamedTuple, SupportsFloat, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,16 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 from rolin._support.arms import ArmIndex, Name, canonical
 from rolin._support.checks import as_batch, as_floats, first_not_finite, number_of
 from rolin.errors import NotFiniteError, ParameterError
-from rolin.model.draws import Scores
+from rolin.model.draws import Sampling, Scores
 from rolin.model.learner import Learner
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
-from rolin.model.scales import Scales
+from rolin.model.scales import Numbers, Scales
 from rolin.model.sparse import SparseContexts
 from rolin.model.summaries import ArmEffects, Coefficients
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
-from rolin.policies.options import with_shared_options
+from rolin.policies.options import LearningOptions, with_shared_options
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.stored import check_dense
 
@@ -55,6 +55,29 @@ class NaiveRoLinTS(RoLinTS):
     _check_stored = staticmethod(check_dense)
     _unset_scales = "estimate"
     rule = "own"  # its posterior is dense, so the formulas of the other rules do not apply
+
+    def __init__(
+        self,
+        *,
+        n_features: int,
+        coef_std: Numbers = 1.0,
+        intercept_std: float | None = None,
+        arm_std: float = 0.5,
+        noise_std: float = 1.0,
+        sampling: Sampling = "marginal",
+        exploration: float = 1.0,
+        **options: Unpack[LearningOptions],
+    ) -> None:
+        super().__init__(
+            n_features=n_features,
+            coef_std=coef_std,
+            intercept_std=intercept_std,
+            arm_std=arm_std,
+            noise_std=noise_std,
+            sampling=sampling,
+            exploration=exploration,
+            **options,
+        )
 
     def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
         return DensePosterior(scales, n_features)
@@ -100,6 +123,13 @@ class DensePosterior(Posterior):
         self._gram = np.zeros((size, size))  # (D + K, D + K): Z'HZ
         self._pulled = np.zeros(size)  # (D + K,): Z'Hr
         self._sums = np.zeros(3)
+
+    @property
+    def concentration(self) -> float:
+        """How much the rewards concentrate on few arms: Σ s_i², with the arms' shares s_i of all weights."""
+        weights = np.diag(self._gram)[self.size :]
+        total = float(weights.sum())
+        return float(np.sum((weights / total) ** 2)) if total else 0.0
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Build the raw sums from centered ones."""

@@ -26,6 +26,7 @@ from rolin.model.estimation import Method
 from rolin.model.scales import CoefScale, InterceptScale, Numbers, Scale
 
 __all__ = [
+    "LearningOptions",
     "LinOptions",
     "LogisticOptions",
     "PriorOptions",
@@ -46,19 +47,21 @@ class PriorOptions(TypedDict, total=False):
     """The options that `BayesRoLinTS` shares with the linear policies; see `LinearPolicy` for their meaning."""
 
     coef_mean: Numbers
-    intercept_std: float | None
     intercept_mean: float
 
 
-class SharedOptions(TypedDict, total=False):
-    """What every linear policy takes, beside `n_features`; see `LinearPolicy` for their meaning."""
+class LearningOptions(PriorOptions, total=False):
+    """The options of every linear policy that are not scales."""
 
-    coef_std: CoefScale
-    coef_mean: Numbers
-    intercept_mean: float
     learn_by: Method
     half_life: float | None
     seed: int | None
+
+
+class SharedOptions(LearningOptions, total=False):
+    """What every linear policy takes, beside `n_features`; see `LinearPolicy` for their meaning."""
+
+    coef_std: CoefScale
 
 
 class LinOptions(SharedOptions, total=False):

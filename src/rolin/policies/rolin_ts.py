@@ -12,7 +12,7 @@ from rolin.model.draws import Sampling, Scores, check_sampling
 from rolin.model.posterior import Posterior
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
-from rolin.policies.exploration import AUTO, Exploration, WithExploration, exploration_of
+from rolin.policies.exploration import Exploration, WithExploration
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy, Rule
 from rolin.policies.options import RoLinOptions, with_shared_options
@@ -70,11 +70,10 @@ class RoLinTS(WithExploration, LinearPolicy):
         exploration: Exploration = "auto",
         **options: Unpack[RoLinOptions],
     ) -> None:
-        self._exploration = exploration_of(exploration)
-        self._watches_choices = self._exploration == AUTO
         super().__init__(n_features=n_features, **options)
         check_sampling(sampling)
         self.sampling = sampling
+        self.exploration = exploration
         if self.rule == "marginal":
             self.rule = sampling
         self._takes_sparse = sampling == "joint"

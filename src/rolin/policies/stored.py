@@ -36,18 +36,17 @@ _LAST_EPOCH = 64  # each epoch is as long as all before it
 def check_posterior(settings: Settings, n_names: int, arrays: Arrays) -> None:
     """Raise unless these are the arrays of a `Posterior` or of an `Adaptive`."""
     d, shapes = _of_posterior(settings, n_names, arrays)
-    if "age" in arrays:
+    if {"age", "learned", "coef_std"} & arrays.keys():
         learned = arrays.get("learned", np.empty(0)).shape
         # seen, noise_std, arm_std, one coef_std or d of them, and mean and std of a learned intercept
         more = 2 * (settings.get("intercept_std") == "learn")
         width = learned[1] if len(learned) == 2 and learned[1] in (4 + more, 3 + d + more) else 4
-        age = 3 if arrays["age"].shape == (3,) else 4  # earlier files have no concentration
-        shapes |= {"age": (age,), "learned": (learned[0], width)}
+        shapes |= {"age": (3,), "learned": (learned[0], width)}
         if settings.get("coef_std") == "learn" and "coef_std" in arrays:
             shapes["coef_std"] = (d,)
     check_arrays(arrays, shapes, {"tails": np.float32})
     _check_beliefs(arrays)
-    if "age" in arrays and not (0.0 <= arrays["age"][0] <= 2.0**53 and arrays["age"][2] > 0.0):
+    if "age" in shapes and not (0.0 <= arrays["age"][0] <= 2.0**53 and arrays["age"][2] > 0.0):
         raise ValueError(
             "age has an impossible number of rewards, or a weight that is not positive"
         )

@@ -22,7 +22,9 @@ __all__ = [
     "QUADRATIC",
     "REWARD",
     "SEEN",
+    "SQUARED_WEIGHTS",
     "SUM_LOG_WEIGHT",
+    "TOTAL_WEIGHT",
     "WEIGHT",
     "WEIGHT_OF_NEW",
     "Tails",
@@ -37,6 +39,8 @@ NOISE_VARIANCE, ARM_VARIANCE, COUNT, SUM_LOG_WEIGHT, LOG_DETERMINANTS, LATEST, Q
 # The kernels count the rewards too (SEEN, never decayed), and let evidence age: every new reward weighs AGEING times
 # as much as the one before it. So an update is one call of a kernel, which a signal cannot interrupt.
 SEEN, AGEING, WEIGHT_OF_NEW = 7, 8, 9
-N_STORED, N_NUMBERS = 7, 10  # how many entries are in state files, and in all
+# The sums of the arms' weights and of their squares; they follow from `arms`.
+TOTAL_WEIGHT, SQUARED_WEIGHTS = 10, 11
+N_STORED, N_NUMBERS = 7, 12  # how many entries are in state files, and in all
 # Arms per block of the fused prediction loop: the residuals of a block fit into the first-level cache.
 BLOCK = 64

@@ -18,7 +18,9 @@ from rolin.model.kernels.layout import (
     QUADRATIC,
     REWARD,
     SEEN,
+    SQUARED_WEIGHTS,
     SUM_LOG_WEIGHT,
+    TOTAL_WEIGHT,
     WEIGHT,
     WEIGHT_OF_NEW,
     Tails,
@@ -179,6 +181,8 @@ def _update_moments(
                 scatter[1, i, j] = tail
                 scatter[2, i, j] = 0.0
     arms[row, WEIGHT] = after
+    numbers[TOTAL_WEIGHT] += weight
+    numbers[SQUARED_WEIGHTS] += weight * (before + after)  # (H + h)² - H²
     for j in range(step.shape[0]):
         mean, tail = _two_sum(arms[row, REWARD + j], tails[row, j] + step[j] * pull)
         arms[row, REWARD + j] = mean
@@ -262,7 +266,7 @@ def observe_mixture(
     coef: Floats,  # (G, D)
     factor: Floats,  # (G, D, D)
     scatter: Floats,
-    numbers: Floats,  # (G, 10)
+    numbers: Floats,  # (G, 12)
 ) -> bool:
     """Fold one observation into G models that share their moments, or return False and change nothing."""
     n, size = coef.shape

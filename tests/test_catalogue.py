@@ -335,7 +335,15 @@ def test_probabilities_are_estimated_with_their_error(name: str, rng: np.random.
 
 def test_rules_that_draw_nothing_have_exact_probabilities(rng: np.random.Generator) -> None:
     """One, or one over the number of ties."""
-    policy = rolin.RoLinUCB(n_features=1, width=1.0, seed=0)
+    policy = rolin.RoLinUCB(
+        n_features=1,
+        width=1.0,
+        coef_std=1.0,
+        arm_std=0.5,
+        noise_std=1.0,
+        intercept_std=None,
+        seed=0,
+    )
     catalogue = rolin.Catalogue(policy, [[1.0], [2.0], [2.0], [0.5]])
     p, error = catalogue.probabilities_with_error()
     assert p.tolist() == [0.0, 0.5, 0.5, 0.0]

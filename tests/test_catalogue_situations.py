@@ -213,7 +213,14 @@ def test_fields_are_read_from_files(rng: np.random.Generator, tmp_path: Path) ->
 def test_maps_without_situations_are_plain_catalogues(rng: np.random.Generator) -> None:
     """From a table of fields, with any rule."""
     features = rolin.FeatureMap(arm={"price": Number(), "colour": Category(["red", "blue"])})
-    policy = rolin.RoLinUCB(n_features=features.n_features, seed=0)
+    policy = rolin.RoLinUCB(
+        n_features=features.n_features,
+        coef_std=1.0,
+        arm_std=0.5,
+        noise_std=1.0,
+        intercept_std=None,
+        seed=0,
+    )
     rows = [{k: r[k] for k in ("price", "colour")} for r in fields(rng, 20)]
     catalogue = rolin.Catalogue(policy, pd.DataFrame(rows), feature_map=features)
     x = features.transform(rows)
@@ -228,7 +235,9 @@ def test_maps_without_situations_are_plain_catalogues(rng: np.random.Generator) 
 
 def test_what_does_not_fit_is_refused(rng: np.random.Generator) -> None:
     """Other dimensions, other maps, other policies: what was given, what was expected."""
-    policy = rolin.RoLinTS(n_features=D, seed=0)
+    policy = rolin.RoLinTS(
+        n_features=D, coef_std=1.0, arm_std=0.5, noise_std=1.0, intercept_std=None, seed=0
+    )
     x = array(rng, 4)
     cases: list[tuple[Callable[[], object], type[Exception], str]] = [
         (lambda: rolin.Catalogue(policy, x[:, :3]), ShapeError, r"shape \(4, 3\), expected \(K, 5\)"),

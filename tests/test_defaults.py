@@ -218,7 +218,7 @@ def test_concentration_follows_every_change(kind: Any, rng: np.random.Generator)
 
 def test_an_intercept_has_one_source() -> None:
     """A mean for a learned intercept is refused; `None` leaves it out."""
-    with pytest.raises(rolin.errors.ParameterError, match="with intercept_std=.learn."):
+    with pytest.raises(rolin.errors.ParameterError, match=r"with intercept_std=.learn."):
         rolin.RoLinTS(n_features=1, intercept_mean=2.0)
     assert rolin.RoLinTS(n_features=1, intercept_std=None).posterior.size == 1
     assert rolin.RoLinTS(n_features=1).posterior.size == 2

@@ -159,10 +159,17 @@ def test_the_scales_are_those_of_the_estimate(rng: np.random.Generator) -> None:
     found = rolin.fit(pa.table(columns), features=FEATURES, progress=False)
     expected = rolin.model.estimate_scales(oracle(columns, weighted=False)).scales
     assert found.scales.arm_std == pytest.approx(expected.arm_std, rel=1e-6)
-    policy = found.policy(rolin.RoLinUCB, horizon=100)
+    guesses: Any = {
+        "noise_std": ("learn", 1.0),
+        "arm_std": ("learn", 0.5),
+        "coef_std": ("learn", 1.0),
+    }
+    policy = found.policy(rolin.RoLinUCB, horizon=100, intercept_std=None, **guesses)
     assert policy.scales.noise_std == pytest.approx(expected.noise_std, rel=1e-6)
     assert policy.learns_scales
-    fixed = found.policy(rolin.RoLinTS, noise_std=1.5, arm_std=0.1, coef_std=2.0)
+    fixed = found.policy(
+        rolin.RoLinTS, noise_std=1.5, arm_std=0.1, coef_std=2.0, intercept_std=None
+    )
     assert not fixed.learns_scales
     assert fixed.scales.noise_std == 1.5
     expected_mean = policy.posterior.coefficients.mean

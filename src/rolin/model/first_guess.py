@@ -24,9 +24,10 @@ _ARM_SHARE = 0.5
 # Rewards that differ by less, relative to their size, are equal up to rounding.
 _ROUNDING = 1e-10
 
-# With these scales nothing is learned, to the last bit: arms have no effects of their own, coefficients stay 0, and the
-# noise drowns every reward. All arms have the same mean and the same width, so any policy chooses uniformly at random.
-_NOISE, _NO_EFFECT, _NO_COEFFICIENT, _LEVEL = 1e125, 0.0, 1e-150, 1.0
+# With these scales nothing is learned: arms have no effects of their own, coefficients are far below the rounding error
+# of the level, and the noise drowns every reward. All arms have the same mean and the same width, to the last bit, so
+# any policy chooses uniformly at random. The squared ratio of noise and coefficients must not overflow.
+_NOISE, _NO_EFFECT, _NO_COEFFICIENT, _LEVEL = 1e90, 0.0, 1e-60, 1.0
 
 
 def placeholders(unknown: Set[str]) -> dict[str, float]:
@@ -106,7 +107,7 @@ def _guess_coefficients(moments: Moments, scales: Scales, noise: float) -> Any:
     known = size[varies] if varies.any() else np.abs(x).max(axis=0)
     known = known[known > 0.0]
     size = np.where(varies, size, typical_of(tuple(known.tolist())))
-    explained = float(np.sqrt(np.sum(variance / size**2))) or 1.0
+    explained = math.sqrt(float(np.sum(variance[varies] / size[varies] ** 2))) or 1.0
     return tuple((noise / (explained * size)).tolist())
 
 

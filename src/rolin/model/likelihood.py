@@ -144,15 +144,21 @@ class Evidence:
         return Spectrum(values, self.cross @ axes, axes, self.square)
 
     @cached_property
+    def _size(self) -> float:
+        """The largest square of the features, not centered: constant ones vary by a rounding error of it."""
+        return float((np.diag(self.scatter) + self.weight @ self.x**2).max(initial=0.0))
+
+    @cached_property
     def rank(self) -> int:
         """Number of directions in which the features vary."""
         values = self.total.values
-        return int(np.count_nonzero(values > _RANK * values.max(initial=0.0)))
+        most = max(values.max(initial=0.0), self._size)
+        return int(np.count_nonzero(values > _RANK * most))
 
     @cached_property
     def within_rank(self) -> int:
         """Number of directions in which the features vary within arms."""
-        most = self.total.values.max(initial=0.0)
+        most = max(self.total.values.max(initial=0.0), self._size)
         return int(np.count_nonzero(self.within.values > _RANK * most))
 
     def on_range(self) -> Evidence:

@@ -76,7 +76,7 @@ def _whole(
 ) -> Outcome | HeldReward | None:
     """Return the event of the only reward of an arm."""
     id, value, weight = reward.id, reward.value, reward.weight
-    if parts := known.parts(rank):
+    if known.held and (parts := known.parts(rank)):
         raise RewardConflict(
             f"decision {id!r} has the reward {parts[0].reward_id!r}, which others are added to, but now has one "
             "without reward_id: pass reward_id=…"

@@ -88,7 +88,9 @@ def _import_decisions(request: ImportDecisions, pending: Pending) -> Plan:
                 f"{decision.arm!r} in the imported log"
             )
         if stored is None:
-            here = decision._replace(version=pending.state.version, imported=True, digest=None)
+            here = decision._replace(
+                version=pending.state.version, imported=True, digest=None, active=True
+            )
             if here.raw is not None:
                 here.raw.release(here.chosen)
             pending.add(here)

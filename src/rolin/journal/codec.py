@@ -172,10 +172,10 @@ def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
                 return Activated(str(decision), time)
             case "held":
                 value, weight = _reward_of(body)
-                place = _HELD - int(rank or 0)
-                if value is None or place < 0:
-                    raise ValueError(f"it has the rank {place} and the reward {value}")
-                return HeldReward(str(decision), time, place, value, weight, reward)
+                rank_held = _HELD - int(rank or 0)
+                if value is None or rank_held < 0:
+                    raise ValueError(f"it has the rank {rank_held} and the reward {value}")
+                return HeldReward(str(decision), time, rank_held, value, weight, reward)
             case "decay":
                 return Decayed(time, body["factor"])
             case "scales":

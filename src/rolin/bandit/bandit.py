@@ -484,8 +484,8 @@ class Bandit(Generic[P]):
     ) -> int:
         """Close decisions that are older than an age, and return the number of arms closed.
 
-        An arm with rewards that add up learns their sum. An arm without a reward learns the default reward, if there is
-        one. A decision that was never activated teaches nothing.
+        If an arm has rewards that add up, the policy learns their sum. If it has none, the policy learns the default
+        reward, unless the decision was never activated.
 
         Parameters
         ----------

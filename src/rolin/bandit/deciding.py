@@ -50,40 +50,34 @@ class Decider:
 
     def decide(self, questions: Sequence[Question], conditions: Conditions) -> RecordDecisions:
         """Choose an arm for every question, or look up the stored decision."""
+        decisions: list[LoggedDecision] = []
+        made: dict[str, LoggedDecision] = {}  # by the ids that the caller gave
+        stored = set()
         with self._ids.taken_back_on_error():
-            decisions: list[LoggedDecision] = []
-            made: dict[str, LoggedDecision] = {}  # by the id that the caller gave
-            stored = set()
             for i, question in enumerate(questions):
                 try:
-                    person = None if question.person is None else text_of("person", question.person)
-                    id = self._ids.new() if question.id is None else text_of("id", question.id)
-                    known = None
-                    if question.id is not None:
+                    if question.id is None:
+                        decision = self._choose(question, conditions, self._ids.new())
+                    else:
+                        id = text_of("id", question.id)
                         known = self._state.decision(id)
                         if known is not None:
                             stored.add(i)
-                        else:
-                            known = made.get(id)
-                    if known is None:
-                        decision = self._choose(question, conditions, id, person)
-                    else:
-                        check_same_question(known, question, conditions, person)
-                        decision = known
+                        known = known or made.get(id)
+                        if known is not None:
+                            check_same_question(known, question, conditions)
+                        made[id] = decision = known or self._choose(question, conditions, id)
                 except RolinError as error:
                     if len(questions) == 1:
                         raise
                     raise type(error)(f"question {i}: {error}") from error
                 decisions.append(decision)
-                if question.id is not None:
-                    made[id] = decision
-            return RecordDecisions(decisions, stored, set(made))
+        return RecordDecisions(decisions, stored, made.keys())
 
-    def _choose(
-        self, question: Question, conditions: Conditions, id: str, person: str | None
-    ) -> LoggedDecision:
+    def _choose(self, question: Question, conditions: Conditions, id: str) -> LoggedDecision:
         """Choose by the present state."""
         state, (top_k, excluded, active, _) = self._state, conditions
+        person = question.checked_person
         with state.lock:
             policy, version = state.current()
             settings = state.settings

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import Name
+from rolin._support.checks import text_of
 from rolin.errors import DecisionConflict
 from rolin.features import RecordedFeatures
 from rolin.features.recorded import text_of_candidates
@@ -40,6 +41,11 @@ class Question(NamedTuple):
     situation: Any
     id: Any
     person: Any
+
+    @property
+    def checked_person(self) -> str | None:
+        """The person as a valid text."""
+        return None if self.person is None else text_of("person", self.person)
 
 
 class Conditions(NamedTuple):
@@ -120,13 +126,12 @@ def _hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def check_same_question(
-    stored: LoggedDecision, question: Question, conditions: Conditions, person: str | None
-) -> None:
+def check_same_question(stored: LoggedDecision, question: Question, conditions: Conditions) -> None:
     """Reject a question that is not the one of the stored decision, if that is known.
 
     The question is read as it would have been then: whatever arms and fields have been removed or added since.
     """
+    person = question.checked_person
     if stored.digest is None:
         return
     contexts, arms, situation, _, _ = question

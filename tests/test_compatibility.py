@@ -123,6 +123,8 @@ def test_journals_open_and_continue(files, all_expected, name, tmp_path):
                 str(rank): [outcome.value, outcome.weight, outcome.expired]
                 for rank, outcome in outcomes.items()
             } == row["outcomes"]
+        for id, row in expected["decisions"].items():  # they have no digest: the id is enough
+            assert bandit.decide({"other": [0.0]}, id=id, top_k=7).arm == row["arm"]
         waiting = expected["waiting"][0]
         bandit.reward(waiting, 1.0)
         assert bandit.version == expected["version"] + 1

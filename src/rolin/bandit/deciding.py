@@ -9,7 +9,7 @@ import numpy as np
 
 from rolin._support.arms import Name
 from rolin._support.checks import first_not_finite, text_of
-from rolin.bandit import modes
+from rolin.bandit.modes import show_baseline
 from rolin.bandit.new_ids import NewIds
 from rolin.bandit.question import (
     Conditions,
@@ -91,11 +91,17 @@ class Decider:
                 raise first_not_finite("contexts", x)
             if top_k > 1:
                 check_top_k(top_k, candidates)
-            chosen, p, control, proposal = modes.choose(
-                settings, state.randomization, policy, candidates, key=id, unit=person or id, top_k=top_k
-            )  # fmt: skip
+            randomization, control, proposal = state.randomization, False, None
+            if settings.mode == "online":
+                control = randomization.in_control(person or id)
+                chosen, p = randomization.choose(policy, candidates, id, top_k, control=control)
+            else:
+                chosen, p, proposal = show_baseline(
+                    settings, randomization, policy, candidates, id, top_k
+                )
         vectors = x.copy() if raw is None else x
-        for array in (vectors, p, None if proposal is None else proposal.propensities):
+        own = None if proposal is None else proposal.propensities
+        for array in (vectors, p, own):
             if array is not None:
                 array.flags.writeable = False  # a record is never changed
         given = vectors if raw is None else raw

@@ -1,4 +1,4 @@
-"""Who chooses: the policy, or in the modes "apprentice" and "stopped" the baseline."""
+"""What is shown in the modes "apprentice" and "stopped", and whether rewards are learned."""
 
 from __future__ import annotations
 
@@ -13,35 +13,31 @@ from rolin.policies import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.keyed_random import Key
 
-__all__ = ["Shown", "choose", "learns"]
+__all__ = ["Shown", "learns", "show_baseline"]
 
 Floats = NDArray[np.float64]
 
 
 class Shown(NamedTuple):
-    """What is shown, and how likely it was."""
+    """The baseline, and what the policy would have chosen."""
 
     chosen: tuple[int, ...]
     """Indices of the ranking, the chosen arm first."""
     propensities: Floats | None
-    """(K,): probability of each arm to be chosen first; `None` if not computed."""
-    control: bool
-    """Whether arms were drawn uniformly, for the control group."""
+    """(K,): 1 for the chosen arm, and 0 for all others; `None` if they are not recorded."""
     proposal: Proposal | None
-    """What the policy would have chosen, if the baseline is shown and the policy was asked."""
+    """What the policy would have chosen; `None` if it was not asked."""
 
 
-def choose(
+def show_baseline(
     settings: SettingsChanged,
     randomization: Randomization,
     policy: Policy[Any],
     candidates: Candidates,
-    *,
     key: Key,
-    unit: Key,
     top_k: int,
 ) -> Shown:
-    """Choose `top_k` arms: by the policy, or the baseline, which is the first arms in the order offered.
+    """Choose the first `top_k` arms in the order offered, whatever the policy would choose.
 
     In the mode "stopped" the policy is not asked, so nothing that is wrong with it can do harm.
 
@@ -50,22 +46,16 @@ def choose(
     settings
         The settings of the bandit, with its mode.
     randomization
-        Mixes the floor and the control group into the policy's choices.
+        Mixes the floor into the policy's choices.
     policy
         The policy.
     candidates
         The arms that are not excluded.
     key
         Key of the decision's random numbers.
-    unit
-        The person, or the decision if there is none: who is in the control group or not.
     top_k
         Number of arms to choose.
     """
-    if settings.mode == "online":
-        control = randomization.in_control(unit)
-        chosen, p = randomization.choose(policy, candidates, key, top_k, control=control)
-        return Shown(chosen, p, control, None)
     proposal = None
     if settings.mode == "apprentice":
         own = randomization.choose(policy, candidates, key, top_k, control=False)
@@ -74,7 +64,7 @@ def choose(
     if settings.propensities:
         certain = np.zeros(len(candidates.names))
         certain[0] = 1.0
-    return Shown(tuple(range(top_k)), certain, False, proposal)
+    return Shown(tuple(range(top_k)), certain, proposal)
 
 
 def learns(settings: SettingsChanged) -> bool:

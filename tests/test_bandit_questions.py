@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -229,6 +230,18 @@ def test_digests_never_change() -> None:
     more = Conditions.of(2, {"b", 7, "a"}, False)
     text = '{"situation":{"hour":3},"arms":[{},{}]}'
     assert digest_of(mixed, text, more, "änn").hex() == "920edc003441638e933668b31b3173ed"
+
+
+def test_large_questions_are_read_in_blocks() -> None:
+    """The digest is that of all bytes, as for a small question."""
+    x = np.random.default_rng(1).normal(size=(300, 60))
+    x[7, 3] = -0.0
+    names = [str(k) for k in range(300)]
+    found = digest_of(OfferedNames.of(names), x, Conditions.of(1, (), True), "ann")
+    joined = "".join(f"\0{name}" for name in names)
+    head = hashlib.blake2b(joined.encode(), digest_size=16).digest()
+    whole = head + b"vectors\0[1,[],true]\0ann\0" + (x + 0.0).tobytes()
+    assert found == hashlib.blake2b(whole, digest_size=16).digest()
 
 
 NAMES = st.lists(st.one_of(st.text(max_size=3), st.integers(-9, 9)), min_size=1, max_size=3)

@@ -30,6 +30,8 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 _DOUBLES = np.dtype("<f8")
+_SIZE = 16  # bytes of a digest
+_BLOCK = 8192  # numbers that are hashed at a time
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -111,19 +113,29 @@ def digest_of(
     person
         The person whom it is for.
     """
-    if isinstance(given, str):
-        kind, content = b"raw", given.encode()
-    else:
-        # Adding 0 makes 0 of -0, which is the same number.
-        kind, content = b"vectors", (given + 0.0).astype(_DOUBLES, copy=False).tobytes()
+    kind = b"raw" if isinstance(given, str) else b"vectors"
     # A text has no character 0, so nobody else has the same bytes; the names have a fixed size.
     who = b"" if person is None else person.encode()
-    parts = (names.digest, kind, b"\0", conditions.text, b"\0", who, b"\0", content)
-    return _hash(b"".join(parts))
+    head = (names.digest, kind, b"\0", conditions.text, b"\0", who, b"\0")
+    if isinstance(given, str):
+        return _hash(b"".join((*head, given.encode())))
+    if given.size <= _BLOCK:
+        return _hash(b"".join((*head, _bytes_of(given))))
+    # Block by block, because copies of a large array take longer than the digest.
+    hasher = hashlib.blake2b(b"".join(head), digest_size=_SIZE)
+    numbers = given.reshape(-1)
+    for start in range(0, len(numbers), _BLOCK):
+        hasher.update(_bytes_of(numbers[start : start + _BLOCK]))
+    return hasher.digest()
+
+
+def _bytes_of(numbers: Floats) -> bytes:
+    """Return numbers as bytes; adding 0 makes 0 of -0, which is the same number."""
+    return (numbers + 0.0).astype(_DOUBLES, copy=False).tobytes()
 
 
 def _hash(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
+    return hashlib.blake2b(data, digest_size=_SIZE).digest()
 
 
 def check_same_question(stored: LoggedDecision, question: Question, conditions: Conditions) -> None:

@@ -289,7 +289,13 @@ def state_of(target: Any) -> Any:
     if isinstance(target, Bandit):
         policy, journal = target.policy, target.journal
         events = [repr(event) for event in journal.read()]
-        return state_of(policy), journal.header(), events, target.waiting(), target._decider._ids._next
+        return (
+            state_of(policy),
+            journal.header(),
+            events,
+            target.waiting(),
+            target._decider._ids._next,
+        )
     if isinstance(target, Catalogue):
         return state_of(target.policy), [name in target for name in "abcez"], len(target)
     if isinstance(target, rolin.Policy):

@@ -56,8 +56,8 @@ class Conditions(NamedTuple):
     top_k: int = 1
     excluded: Collection[Name] = ()
     active: bool = True
-    text: bytes = b"[1,[],true]"
-    """All of it, as JSON."""
+    text: bytes = b"[1,[],true]\0"
+    """All of it, as JSON, and the character 0."""
 
     @classmethod
     def of(cls, top_k: int, excluded: Collection[Name], active: bool) -> Conditions:
@@ -67,7 +67,7 @@ class Conditions(NamedTuple):
         # A journal holds only texts and integers, so other names exclude nothing.
         names = [name for name in excluded if type(name) in (str, int)]
         names.sort(key=lambda name: (type(name) is str, name))
-        return cls(top_k, excluded, active, _dumps([top_k, names, active]).encode())
+        return cls(top_k, excluded, active, _dumps([top_k, names, active]).encode() + b"\0")
 
 
 _USUAL = Conditions()
@@ -113,16 +113,15 @@ def digest_of(
     person
         The person whom it is for.
     """
-    kind = b"raw" if isinstance(given, str) else b"vectors"
-    # A text has no character 0, so nobody else has the same bytes; the names have a fixed size.
-    who = b"" if person is None else person.encode()
-    head = (names.digest, kind, b"\0", conditions.text, b"\0", who, b"\0")
+    # A text has no character 0, so nobody else has the same bytes; the digest of the names has a fixed size.
+    who = b"\0" if person is None else person.encode() + b"\0"
     if isinstance(given, str):
-        return _hash(b"".join((*head, given.encode())))
+        return _hash(names.digest + b"raw\0" + conditions.text + who + given.encode())
+    head = names.digest + b"vectors\0" + conditions.text + who
     if given.size <= _BLOCK:
-        return _hash(b"".join((*head, _bytes_of(given))))
+        return _hash(head + _bytes_of(given))
     # Block by block, because copies of a large array take longer than the digest.
-    hasher = hashlib.blake2b(b"".join(head), digest_size=_SIZE)
+    hasher = hashlib.blake2b(head, digest_size=_SIZE)
     numbers = given.reshape(-1)
     for start in range(0, len(numbers), _BLOCK):
         hasher.update(_bytes_of(numbers[start : start + _BLOCK]))

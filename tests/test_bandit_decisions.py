@@ -55,15 +55,18 @@ def test_a_bandit_leaves_the_given_policy_alone(bandit: Bandit) -> None:
 
 
 def test_the_same_id_is_the_same_answer(bandit: Bandit) -> None:
-    """Whatever was learned since, and whatever else is asked."""
+    """Whatever was learned since."""
     first = bandit.decide(QUESTION, id="visit", person="ann", top_k=2)
     for i in range(20):
         bandit.reward(bandit.decide(QUESTION).id, float(i))
     before = bandit.version
-    again = bandit.decide({"other": [0.0, 0.0]}, id="visit")
+    again = bandit.decide(QUESTION, id="visit", person="ann", top_k=2)
     assert repr(again) == repr(first)
     assert bandit.version == before
-    assert bandit.decide_many([QUESTION] * 2, ids=["visit", "visit"])[1].arm == first.arm
+    many = bandit.decide_many(
+        [QUESTION] * 2, ids=["visit", "visit"], people=["ann", "ann"], top_k=2
+    )
+    assert many[1].arm == first.arm
     two = bandit.decide_many([QUESTION] * 2, ids=["twice", "twice"])
     assert repr(two[0]) == repr(two[1])
     assert bandit.version == before + 1

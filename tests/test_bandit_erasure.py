@@ -124,7 +124,7 @@ def test_an_erased_decision_does_not_come_back(tmp_path: Path) -> None:
         return found
 
     journal.decision = late  # type: ignore[method-assign]
-    assert bandit.decide(QUESTION, id="visit").arm == first.arm
+    assert bandit.decide(QUESTION, id="visit", person="ann").arm == first.arm
     assert list(journal.read()) == []
     journal.close()
 

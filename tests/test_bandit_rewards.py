@@ -87,7 +87,7 @@ def test_what_never_came_expires(bandit: Bandit) -> None:
     ):
         bandit.reward("visit-1", 1.0)
     bandit.reward("visit-3", 1.0)
-    arm = bandit.decide(QUESTION, id="visit-0").ranking[1]
+    arm = bandit.decide(QUESTION, id="visit-0", top_k=2).ranking[1]
     with pytest.raises(RewardConflict, match="has expired with nothing"):
         bandit.reward("visit-0", 1.0, arm=arm)
 
@@ -100,7 +100,7 @@ def test_what_waits_is_known(bandit: Bandit) -> None:
         clock.now += 1.0
     bandit.reward("b", 1.0)
     assert bandit.waiting() == ["a", "b", "c"]
-    bandit.reward("b", 1.0, arm=bandit.decide(QUESTION, id="b").ranking[1])
+    bandit.reward("b", 1.0, arm=bandit.decide(QUESTION, id="b", top_k=2).ranking[1])
     assert bandit.waiting() == ["a", "c"]
     assert bandit.waiting(limit=2) == ["a"]  # of two arms
 

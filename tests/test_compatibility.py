@@ -1,7 +1,8 @@
 """Files written by earlier versions stay readable.
 
 `data/format-1` holds state files, journals, feature maps, exported logs, fits and simulation runs,
-and in `expected.json` what the version that wrote them said about each.
+and in `expected.json` what the version that wrote them said about each. `data/format-2` holds journals whose
+decisions have no digest yet, and whose events have none of the members that were added later.
 """
 
 import json
@@ -17,6 +18,11 @@ from rolin.journal import LoggedDecision, SQLiteJournal, load_policy
 
 FILES = Path(__file__).parent / "data" / "format-1"
 EXPECTED = json.loads((FILES / "expected.json").read_text(encoding="utf-8"))
+FILES_2 = Path(__file__).parent / "data" / "format-2"
+EXPECTED_2 = json.loads((FILES_2 / "expected.json").read_text(encoding="utf-8"))
+JOURNALS = [(FILES, EXPECTED, name) for name in EXPECTED["journals"]] + [
+    (FILES_2, EXPECTED_2, name) for name in EXPECTED_2["journals"]
+]
 # Sums may be added in another order on another processor.
 CLOSE = {"rtol": 1e-9, "atol": 1e-12}
 
@@ -67,12 +73,14 @@ def test_saved_feature_maps_make_the_same_vectors(name):
     assert vectors.tolist() == expected["vectors"]
 
 
-@pytest.mark.parametrize("name", EXPECTED["journals"])
-def test_journals_open_and_continue(name, tmp_path):
+@pytest.mark.parametrize(
+    ("files", "all_expected", "name"), JOURNALS, ids=[f"{f.name}-{name}" for f, _, name in JOURNALS]
+)
+def test_journals_open_and_continue(files, all_expected, name, tmp_path):
     """A bandit on an old journal has its state, settings and decisions, and can go on."""
-    expected = EXPECTED["journals"][name]
+    expected = all_expected["journals"][name]
     path = tmp_path / f"{name}.db"
-    shutil.copy(FILES / "journals" / f"{name}.db", path)
+    shutil.copy(files / "journals" / f"{name}.db", path)
     with rolin.Bandit(journal=path, clock=lambda: 1.8e9) as bandit:
         policy = bandit.policy
         assert bandit.version == expected["version"]
@@ -81,10 +89,10 @@ def test_journals_open_and_continue(name, tmp_path):
         assert list(policy.removed_arms) == expected["removed"]
         assert bandit.waiting() == expected["waiting"]
         raw = name.startswith("raw")
-        names = list(EXPECTED["arms"]) if raw else EXPECTED["probe_arms"]
-        contexts = EXPECTED["probe"]
+        names = list(all_expected["arms"]) if raw else all_expected["probe_arms"]
+        contexts = all_expected["probe"]
         if raw:
-            contexts = bandit.feature_map.contexts(EXPECTED["arms"], EXPECTED["situation"])
+            contexts = bandit.feature_map.contexts(all_expected["arms"], all_expected["situation"])
         check_predictions(policy, contexts, names, expected)
         decided = {}
         for seq, event in bandit.journal.read():
@@ -115,18 +123,32 @@ def test_journals_open_and_continue(name, tmp_path):
                 str(rank): [outcome.value, outcome.weight, outcome.expired]
                 for rank, outcome in outcomes.items()
             } == row["outcomes"]
+        for id, row in expected["decisions"].items():  # they have no digest: the id is enough
+            assert bandit.decide({"other": [0.0]}, id=id, top_k=7).arm == row["arm"]
         waiting = expected["waiting"][0]
         bandit.reward(waiting, 1.0)
         assert bandit.version == expected["version"] + 1
 
 
-@pytest.mark.parametrize("name", ["vectors", "clicks", "raw_declared", "raw_hashed"])
-def test_journals_replay_from_the_start(name):
+@pytest.mark.parametrize(
+    ("files", "all_expected", "name"),
+    [
+        (FILES, EXPECTED, "vectors"),
+        (FILES, EXPECTED, "clicks"),
+        (FILES, EXPECTED, "raw_declared"),
+        (FILES, EXPECTED, "raw_hashed"),
+        (FILES_2, EXPECTED_2, "vectors"),
+        (FILES_2, EXPECTED_2, "raw"),
+    ],
+)
+def test_journals_replay_from_the_start(files, all_expected, name, tmp_path):
     """Folding all events of an old journal gives the state that it led to."""
-    with SQLiteJournal(FILES / "journals" / f"{name}.db", readonly=True) as journal:
+    path = tmp_path / f"{name}.db"
+    shutil.copy(files / "journals" / f"{name}.db", path)
+    with SQLiteJournal(path, readonly=True) as journal:
         policy, version = load_policy(journal, from_start=True)
         kept, _ = load_policy(journal)
-    assert version == EXPECTED["journals"][name]["version"]
+    assert version == all_expected["journals"][name]["version"]
     assert policy.arms == kept.arms
     np.testing.assert_allclose(
         policy.posterior.coefficients.mean, kept.posterior.coefficients.mean, **CLOSE

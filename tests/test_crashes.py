@@ -22,7 +22,7 @@ import pytest
 import rolin
 from rolin import Bandit
 from rolin.journal import load_policy
-from rolin.journal.events import LoggedDecision, Outcome
+from rolin.journal.events import HeldReward, LoggedDecision, Outcome
 from rolin.journal.folding import state_bytes
 
 PLAYER = """
@@ -51,12 +51,21 @@ say("ready")
 start = bandit.version
 for t in range(start, start + 1000):
     rng = np.random.default_rng(t)
-    decision = bandit.decide(rng.normal(size=(3, 2)), id=f"visit-{t}", person=f"p{t % 3}", top_k=2)
+    active = t % 4 < 3
+    decision = bandit.decide(
+        rng.normal(size=(3, 2)), id=f"visit-{t}", person=f"p{t % 3}", top_k=2, active=active
+    )
     say("decision", decision.id, decision.arm, decision.propensity)
+    value = float(rng.normal())
     if t % 2:
-        value = float(rng.normal())
         bandit.reward(decision.id, value)
+        bandit.activate(decision.id)
         say("reward", decision.id, value)
+    elif t % 4:
+        bandit.reward(decision.id, value, reward_id="part")
+        say("part", decision.id, value)
+    if t % 30 == 17:
+        bandit.change_settings(mode=["apprentice", "stopped", "online"][t // 30 % 3])
     if t % 7 == 3:
         bandit.decay(0.9)
     if t % 20 == 19:
@@ -112,6 +121,9 @@ def check(path: Path, said: list[list[Any]]) -> int:
                 outcome = journal.outcomes(what[0])[0]
                 assert not outcome.expired
                 assert outcome.value == what[1]
+            elif kind == "part" and (journal.decision(what[0]) or not erased):
+                (part,) = (e for e in journal.following(what[0]) if isinstance(e, HeldReward))
+                assert (part.value, part.reward_id) == (what[1], "part")
         header = journal.header()
         assert header is not None
         assert header.last == bandit.version

@@ -22,12 +22,15 @@ from rolin.journal import Journal, MemoryJournal, SQLiteJournal, open_journal
 from rolin.journal.base import Header, OutOfDate, Removal
 from rolin.journal.codec import event_of, row_of
 from rolin.journal.events import (
+    Activated,
     ArmRemoved,
     ArmRestored,
     Decayed,
     Event,
+    HeldReward,
     LoggedDecision,
     Outcome,
+    Proposal,
     ScalesLearned,
     SettingsChanged,
 )
@@ -66,6 +69,20 @@ EVENTS: list[Event] = [
     ArmRemoved(5.0, 2),
     ArmRestored(6.0, "2", with_past=False),
     SettingsChanged(7.0, 0.1, 1 / 3, propensities=False),
+    decided("early", n_ranks=2, digest=bytes(range(16)), active=False, mode="stopped"),
+    HeldReward("early", 8.0, 1, 1 / 3, 2.0),
+    HeldReward("early", 8.0, 1, -0.0, 1.0, "click ü"),
+    HeldReward("early", 8.0, 1, 1.0, 1.0, "other"),
+    HeldReward("early", 8.0, 0, 1e-300),
+    Activated("early", 9.0),
+    Outcome("early", 9.0, 1, "a", np.array([0.0, 1.0]), 2.0, learned=False),
+    decided(
+        "apprentice",
+        mode="apprentice",
+        proposal=Proposal((1, 0), np.array([0.1, 1 / 3, 1e-300])),
+    ),
+    decided("unknown", mode="apprentice", proposal=Proposal((1,), None)),
+    SettingsChanged(9.0, mode="stopped", exploration=0.5),
 ]
 
 
@@ -76,7 +93,8 @@ def test_what_is_written_is_read(journal: Journal) -> None:
     assert [seq for seq, _ in read] == list(range(1, len(EVENTS) + 1))
     assert all(same(event, EVENTS[seq - 1]) for seq, event in read)
     assert [seq for seq, _ in journal.read(after=4, upto=7)] == [5, 6, 7]
-    assert [seq for seq, _ in journal.read(decisions=False)] == list(range(4, len(EVENTS) + 1))
+    others = [i for i, e in enumerate(EVENTS, start=1) if not isinstance(e, LoggedDecision)]
+    assert [seq for seq, _ in journal.read(decisions=False)] == others
     assert journal.header() == Header(len(EVENTS), 0, "digest")
 
 
@@ -91,6 +109,8 @@ def test_rows_lose_nothing(value: float, text: str, number: int) -> None:
     for event in (
         LoggedDecision(text, value, (text, number), x, (1,), x[:, 0], None, text),
         Outcome(text, value, 0, number, x[0], value, abs(value) + 1e-300),
+        HeldReward(text, value, 3, value, abs(value) + 1e-300, text),
+        Activated(text, value),
     ):
         assert same(event_of(row_of(event), {}), event)
 
@@ -104,6 +124,11 @@ def test_decisions_are_found_by_id(journal: Journal) -> None:
     assert sorted(outcomes) == [0, 1, 2]
     assert same(outcomes[0], EVENTS[3])
     assert journal.outcomes("y") == journal.outcomes("z") == {}
+    early = [event for event in EVENTS[12:] if getattr(event, "id", "") == "early"]
+    assert len(early) == 7
+    assert same(journal.following("early"), early[1:])
+    assert list(journal.outcomes("early")) == [1]
+    assert journal.following("y") == journal.following("z") == []
 
 
 def test_what_waits_is_known_oldest_first(journal: Journal) -> None:

@@ -8,6 +8,7 @@
     │   ├── NotFiniteError                  a number is NaN, infinite, or too large to compute with
     │   ├── ArmError                        names of arms are duplicate, unhashable, removed or missing
     │   ├── UnknownDecision (KeyError)      no decision has this id
+    │   ├── DecisionConflict                the id belongs to another question, or the decision has expired
     │   └── RewardConflict                  the decision already has another reward, or has expired
     ├── MergeError (ValueError)             two policies or moments cannot be combined
     ├── StateFileError                      a file is not a state that this version can read
@@ -30,6 +31,7 @@ __all__ = [
     "ApproximationWarning",
     "ArmError",
     "DataError",
+    "DecisionConflict",
     "EngineError",
     "InputError",
     "JournalError",
@@ -81,6 +83,10 @@ class UnknownDecision(InputError, KeyError):
     """No decision has this id."""
 
     __str__ = Exception.__str__  # otherwise a KeyError shows its message in quotes
+
+
+class DecisionConflict(InputError):
+    """A decision with this id was asked another question, or has expired before it was activated."""
 
 
 class RewardConflict(InputError):

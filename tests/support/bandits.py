@@ -30,6 +30,17 @@ POLICIES: dict[str, Callable[[], Policy[Any]]] = {
 }
 
 
+def known_scales(n_features: int = 2, **options: Any) -> rolin.RoLinTS:
+    """A policy whose scales are given, whatever the defaults are."""
+    scales: dict[str, Any] = {
+        "coef_std": 1.0,
+        "arm_std": 0.5,
+        "noise_std": 1.0,
+        "intercept_std": None,
+    }
+    return rolin.RoLinTS(n_features=n_features, seed=7, **scales | options)
+
+
 class Clock:
     """A clock that is set by hand."""
 

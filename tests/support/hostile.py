@@ -191,15 +191,16 @@ CALLS: dict[str, dict[str, dict[str, Any]]] = {
         "diagnose": {"feature_names": ["u", "v"]},
     },
     "bandit": {
-        "decide": {"contexts": X, "arms": ["a", "b"], "situation": None, "id": "i", "person": "p", "top_k": 1, "exclude": ["b"]},
-        "decide_many": {"contexts": [X, X], "arms": ["a", "b"], "situations": None, "ids": ["i", "j"], "people": ["p", None], "top_k": 1, "exclude": ()},
-        "reward": {"id": "known", "value": 1.0, "arm": None, "weight": 1.0},
+        "decide": {"contexts": X, "arms": ["a", "b"], "situation": None, "id": "i", "person": "p", "top_k": 1, "exclude": ["b"], "active": True},
+        "decide_many": {"contexts": [X, X], "arms": ["a", "b"], "situations": None, "ids": ["i", "j"], "people": ["p", None], "top_k": 1, "exclude": (), "active": False},
+        "reward": {"id": "known", "value": 1.0, "arm": None, "weight": 1.0, "reward_id": "r"},
+        "activate": {"id": "known"},
         "reward_many": {"rewards": {"known": 1.0}},
         "expire": {"after": 1e6, "default_reward": 1.0},
         "remove_arm": {"arm": "c"},
         "restore_arm": {"arm": "d", "with_past": True},
         "decay": {"factor": 0.9},
-        "change_settings": {"floor": 0.0, "control_share": 0.0, "propensities": True, "exploration": 1.0},
+        "change_settings": {"floor": 0.0, "control_share": 0.0, "propensities": True, "exploration": 1.0, "mode": "online"},
         "change_feature_map": {"feature_map": None},
         "erase": {"ids": ["nobody"]},
         "waiting": {"limit": 10},
@@ -288,7 +289,13 @@ def state_of(target: Any) -> Any:
     if isinstance(target, Bandit):
         policy, journal = target.policy, target.journal
         events = [repr(event) for event in journal.read()]
-        return state_of(policy), journal.header(), events, target.waiting(), target._ids._next
+        return (
+            state_of(policy),
+            journal.header(),
+            events,
+            target.waiting(),
+            target._decider._ids._next,
+        )
     if isinstance(target, Catalogue):
         return state_of(target.policy), [name in target for name in "abcez"], len(target)
     if isinstance(target, rolin.Policy):

@@ -11,7 +11,7 @@ import math
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from pathlib import Path
@@ -20,14 +20,12 @@ from typing import (
     Any,
     Generic,
     Literal,
-    NamedTuple,
     Self,
     SupportsFloat,
     TypeVar,
     overload,
 )
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from rolin._support.arms import Name, canonical
@@ -36,22 +34,23 @@ from rolin._support.checks import (
     as_excluded,
     as_names,
     count_of,
-    first_not_finite,
     flag_of,
     number_of,
     text_of,
 )
 from rolin._support.progress import Progress
+from rolin.bandit.deciding import Decider
 from rolin.bandit.explanation import Explanation, explain
 from rolin.bandit.new_ids import NewIds
+from rolin.bandit.question import Conditions, Question
 from rolin.bandit.requests import (
+    Activate,
     ChangeFeatureMap,
     ChangeSettings,
     Decay,
     Expire,
     ImportDecisions,
     LearnScales,
-    RecordDecisions,
     RecordRewards,
     RemoveArm,
     RestoreArm,
@@ -62,6 +61,7 @@ from rolin.bandit.validation import (
     check_feature_map,
     check_past,
     erase_before,
+    id_of,
     reward_of,
     seconds_of,
     settings_of,
@@ -72,27 +72,24 @@ from rolin.errors import (
     InputError,
     JournalError,
     ParameterError,
-    RolinError,
     ShapeError,
     UnknownDecision,
     UnknownOption,
     Unsupported,
 )
-from rolin.features import BaseFeatureMap, FeatureMap, RecordedFeatures, SklearnFeatureMap
-from rolin.features.recorded import record_candidates
+from rolin.features import BaseFeatureMap, FeatureMap, SklearnFeatureMap
 from rolin.features.tables import is_table, rows_of
 from rolin.journal import Journal, open_journal
 from rolin.journal.base import Removal, Waiting
-from rolin.journal.events import FeatureMapChanged, LoggedDecision
+from rolin.journal.events import FeatureMapChanged, LoggedDecision, Mode
 from rolin.journal.folding import adaptive_of
-from rolin.journal.validation import LARGEST, check_names, listed, unknown_message, weight_of
+from rolin.journal.validation import listed, unknown_message, weight_of
 from rolin.logs.export import export, frame_of
 from rolin.logs.reader import past_decisions
 from rolin.logs.record import PastDecision, read_journal, reread
 from rolin.model.moments import check_factor
 from rolin.model.summaries import LogitPrediction, Prediction
 from rolin.policies import Policy
-from rolin.policies.candidates import check_top_k
 from rolin.policies.exploration import Exploration, exploration_of
 
 if TYPE_CHECKING:
@@ -104,23 +101,6 @@ __all__ = ["Bandit"]
 
 P = TypeVar("P", bound=Policy[Any])
 _EXPIRE_AT_ONCE = 1000  # arms that expire in one transaction
-
-
-class _OfferedNames(NamedTuple):
-    """A list of names as the policy holds it, and the same as a tuple."""
-
-    names: Sequence[Name]
-    offered: tuple[Name, ...]
-
-
-class _Question(NamedTuple):
-    """What `decide` was asked."""
-
-    contexts: Any
-    arms: Any
-    situation: Any
-    id: Any
-    person: Any
 
 
 class Bandit(Generic[P]):
@@ -142,7 +122,7 @@ class Bandit(Generic[P]):
         [`Journal`][rolin.journal.Journal], or by default the memory of this process.
     floor
         Least probability of every arm. The bandit draws uniformly as often as this requires, and records the
-        propensities of the mixture. With K arms at most 1/K; by default 0. This setting and the next two are
+        propensities of the mixture. With K arms at most 1/K; by default 0. This setting and the next three are
         recorded; by default those of the journal are used.
     control_share
         Share of people for whom arms are drawn uniformly, or share of decisions if no person is given; by
@@ -150,6 +130,10 @@ class Bandit(Generic[P]):
     propensities
         Whether to compute and record the probability of every arm; by default `True`. Without them, decisions
         among many arms are faster, but the log cannot be evaluated offline.
+    mode
+        `"online"` (the default): the policy chooses and learns. `"apprentice"`: the baseline is shown, which is the
+        first offered arm that is not excluded; the policy learns, and what it would have chosen is recorded beside
+        it (`decision.proposal`). `"stopped"`: the baseline is shown, and nothing is learned from rewards or expiry.
     snapshot_every
         Number of events after which a snapshot is stored in a durable journal, so that opening it is fast;
         `None` for never.
@@ -171,7 +155,7 @@ class Bandit(Generic[P]):
     >>> bandit = Bandit(rolin.RoLinTS(n_features=2, seed=7))
     >>> decision = bandit.decide({"red": [1.0, 0.2], "blue": [0.3, 0.9]}, id="visit-1")
     >>> bandit.reward("visit-1", 1.0)
-    >>> bandit.decide({"red": [1.0, 0.2]}, id="visit-1").arm == decision.arm  # the stored decision
+    >>> bandit.decide({"red": [1.0, 0.2], "blue": [0.3, 0.9]}, id="visit-1").arm == decision.arm  # the stored one
     True
     """
 
@@ -185,6 +169,7 @@ class Bandit(Generic[P]):
         floor: float | None = None,
         control_share: float | None = None,
         propensities: bool | None = None,
+        mode: Mode | None = None,
         snapshot_every: int | None = 10_000,
         clock: Callable[[], float] = time.time,
     ) -> None: ...
@@ -198,6 +183,7 @@ class Bandit(Generic[P]):
         floor: float | None = None,
         control_share: float | None = None,
         propensities: bool | None = None,
+        mode: Mode | None = None,
         snapshot_every: int | None = 10_000,
         clock: Callable[[], float] = time.time,
     ) -> None: ...
@@ -210,6 +196,7 @@ class Bandit(Generic[P]):
         floor: float | None = None,
         control_share: float | None = None,
         propensities: bool | None = None,
+        mode: Mode | None = None,
         snapshot_every: int | None = 10_000,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -219,7 +206,7 @@ class Bandit(Generic[P]):
             feature_map = SklearnFeatureMap(feature_map)
         if feature_map is not None and policy is not None:
             check_feature_map(policy, feature_map)
-        settings = settings_of(floor, control_share, propensities)
+        settings = settings_of(floor, control_share, propensities, mode)
         if snapshot_every is not None:
             count_of("snapshot_every", snapshot_every, least=1)
         if policy is None and journal is None:
@@ -244,9 +231,7 @@ class Bandit(Generic[P]):
             raise
         # Ids are unique across processes, and reproducible in a trial in memory.
         token = secrets.token_hex(6) if self.journal.durable else f"{self.policy.seed:x}"
-        self._ids = NewIds(token, self.journal)
-        # The last names: callers mostly ask about the same arms again.
-        self._last_names = _OfferedNames((), ())
+        self._decider = Decider(self._state, NewIds(token, self.journal), self._now)
 
     def _settle_feature_map(self, given: BaseFeatureMap | None) -> None:
         """Continue with the journal's feature map, or record the first one."""
@@ -301,8 +286,14 @@ class Bandit(Generic[P]):
         person: str | None = None,
         top_k: int | None = None,
         exclude: Iterable[Name] = (),
+        active: bool = True,
     ) -> LoggedDecision:
         """Choose an arm and record the whole question; the policy learns nothing.
+
+        A call can be repeated: the same question under the same id returns the stored decision. The questions are the
+        same if `person`, `top_k`, `active`, the names in `exclude`, and the names, order and features of the arms that
+        are not excluded are the same. Vectors are compared as numbers, whether they came as a mapping, an array or a
+        data frame. Raw features are compared as JSON, so the order of the fields counts, and 1 is not 1.0.
 
         Parameters
         ----------
@@ -315,8 +306,8 @@ class Bandit(Generic[P]):
         situation
             With a feature map, the raw features that all arms share.
         id
-            Rewards are joined by this id; by default a new one. A call with an id that is already stored returns
-            the stored decision, whatever else is given.
+            Rewards are joined by this id; by default a new one. If a decision with this id is stored, it is returned.
+            One that was imported, or written by an earlier version of `rolin`, is returned whatever the question is.
         person
             The person the decision is for. A person stays in or out of the control group, and `erase` can
             remove everything about a person.
@@ -324,9 +315,17 @@ class Bandit(Generic[P]):
             Number of arms to rank; by default 1.
         exclude
             Arms that must not be chosen.
+        active
+            `False` for a decision that may never be used, such as one that is made in advance. It waits until
+            `activate` is called.
+
+        Raises
+        ------
+        DecisionConflict
+            If a decision with this id is stored, but was asked another question.
         """
-        question = _Question(contexts, arms, situation, id, person)
-        return self._decide([question], top_k, exclude)[0]
+        question = Question(contexts, arms, situation, id, person)
+        return self._decide([question], top_k, exclude, active)[0]
 
     def decide_many(
         self,
@@ -338,6 +337,7 @@ class Bandit(Generic[P]):
         people: Sequence[str | None] | None = None,
         top_k: int | None = None,
         exclude: Iterable[Name] = (),
+        active: bool = True,
     ) -> list[LoggedDecision]:
         """Make one decision per set of candidates; all of them are recorded, or none.
 
@@ -357,6 +357,8 @@ class Bandit(Generic[P]):
             As for `decide`, the same for all decisions.
         exclude
             As for `decide`, the same for all decisions.
+        active
+            As for `decide`, the same for all decisions.
         """
         each = listed("contexts", contexts)
         n = len(each)
@@ -369,89 +371,45 @@ class Bandit(Generic[P]):
                 raise ShapeError(f"{name} has {len(column)} items, expected {n}, one per question")
             columns.append(column)
         names = None if arms is None else as_names(arms)
-        questions = [_Question(*row) for row in zip(each, [names] * n, *columns, strict=True)]
-        return self._decide(questions, top_k, exclude)
+        questions = [Question(*row) for row in zip(each, [names] * n, *columns, strict=True)]
+        return self._decide(questions, top_k, exclude, active)
+
+    def activate(self, id: str) -> None:
+        """Say that a decision made with `active=False` is now in use, and learn from the rewards that came before.
+
+        Until then it was not shown: no reward of it is learned, and if it expires, nothing is learned from it. Logs
+        leave it out. Activating a decision again, or one that was active from the start, changes nothing.
+
+        Parameters
+        ----------
+        id
+            Id of the decision.
+
+        Raises
+        ------
+        UnknownDecision
+            If no decision has this id.
+        DecisionConflict
+            If the decision has expired before.
+        """
+        self._writer.submit(Activate(id_of(id), self._now()))
 
     def _decide(
-        self, questions: Sequence[_Question], top_k: int | None, exclude: Iterable[Name]
-    ) -> list[LoggedDecision]:
-        with self._ids.taken_back_on_error():
-            request = self._chosen(questions, top_k, as_excluded(exclude) or ())
-        answer: list[LoggedDecision] = self._writer.submit(request)
-        return answer
-
-    def _chosen(
-        self, questions: Sequence[_Question], top_k: int | None, excluded: Collection[Name]
-    ) -> RecordDecisions:
-        """Choose an arm for every question, or look up the stored decision."""
-        decisions: list[LoggedDecision] = []
-        given_ids, stored = set(), set()
-        for i, (contexts, arms, situation, given_id, given_person) in enumerate(questions):
-            id = self._ids.new() if given_id is None else text_of("id", given_id)
-            person = None if given_person is None else text_of("person", given_person)
-            decision = None
-            if given_id is not None:
-                given_ids.add(id)
-                decision = self._state.decision(id)
-            if decision is not None:
-                stored.add(i)
-            else:
-                try:
-                    decision = self._choose(contexts, arms, situation, id, person, top_k, excluded)
-                except RolinError as error:
-                    if len(questions) == 1:
-                        raise
-                    raise type(error)(f"question {i}: {error}") from error
-            decisions.append(decision)
-        return RecordDecisions(decisions, stored, given_ids)
-
-    def _choose(
         self,
-        contexts: Any,
-        arms: Any,
-        situation: Any,
-        id: str,
-        person: str | None,
+        questions: Sequence[Question],
         top_k: int | None,
-        excluded: Collection[Name],
-    ) -> LoggedDecision:
-        """Choose by the present state."""
-        state = self._state
-        with state.lock:
-            policy, version = state.current()
-            control = state.randomization.in_control(person or id)
-            contexts, arms, raw = self._vectors(contexts, arms, situation, excluded)
-            candidates = policy.candidates(contexts, arms, excluded)
-            x, names, _ = candidates
-            if names is not self._last_names.names:
-                check_names(names)
-                self._last_names = _OfferedNames(names, tuple(names))
-            offered = self._last_names.offered
-            if x.size and not np.abs(x).max() <= LARGEST:  # so that its reward can be learned from
-                raise first_not_finite("contexts", x)
-            if top_k is not None:
-                check_top_k(top_k, candidates)
-            chosen, p = state.randomization.choose(
-                policy, candidates, id, top_k or 1, control=control
-            )
-        vectors = x.copy() if raw is None else x
-        for array in (vectors, p):
-            if array is not None:
-                array.flags.writeable = False  # a record is never changed
-        given = vectors if raw is None else raw
-        return LoggedDecision(id, self._now(), offered, given, chosen, p, version, person, control)
-
-    def _vectors(
-        self, contexts: Any, arms: Any, situation: Any, excluded: Collection[Name] = ()
-    ) -> tuple[Any, Any, RecordedFeatures | None]:
-        """Return contexts as vectors with their arms, and the raw features if there is a map."""
-        feature_map = self.feature_map
-        if feature_map is None:
-            if situation is not None:
-                raise ParameterError("situation was given, but the bandit has no feature map")
-            return contexts, arms, None
-        raw = record_candidates(feature_map, contexts, arms, situation, excluded)
-        return raw.contexts(), raw.arms, raw
+        exclude: Iterable[Name],
+        active: bool,
+    ) -> list[LoggedDecision]:
+        conditions = Conditions.of(
+            1 if top_k is None else count_of("top_k", top_k, least=1),
+            as_excluded(exclude) or (),
+            flag_of("active", active),
+        )
+        answer: list[LoggedDecision] = self._writer.submit(
+            self._decider.decide(questions, conditions)
+        )
+        return answer
 
     def _now(self) -> float:
         now = number_of("the clock's time", self._clock(), ParameterError)
@@ -468,8 +426,12 @@ class Bandit(Generic[P]):
         *,
         arm: Name | None = None,
         weight: SupportsFloat = 1.0,
+        reward_id: str | None = None,
     ) -> None:
         """Record the reward of a decision, at any later time, and learn from it.
+
+        With `reward_id`, an arm can have several rewards, which add up. Their sum is final when `expire` closes the arm.
+        Only then it is learned, once. Without `reward_id`, an arm has one reward, which is learned at once.
 
         Parameters
         ----------
@@ -480,7 +442,9 @@ class Bandit(Generic[P]):
         arm
             One arm of the ranking; by default the first.
         weight
-            How much the reward counts: a weight of n stands for the mean of n rewards.
+            How much the reward counts: a weight of n stands for the mean of n rewards. It must be 1 with `reward_id`.
+        reward_id
+            Your own id of one of several rewards, such as `"click-17"`. Repeating it with the same value is harmless.
 
         Raises
         ------
@@ -489,7 +453,7 @@ class Bandit(Generic[P]):
         RewardConflict
             If the decision already has a different reward, or has expired.
         """
-        self._record_rewards([(id, value, arm, weight)])
+        self._record_rewards([(id, value, arm, weight, reward_id)])
 
     def reward_many(self, rewards: Mapping[str, SupportsFloat]) -> None:
         """Record the rewards of many decisions, by id: all of them or none.
@@ -501,28 +465,34 @@ class Bandit(Generic[P]):
         """
         if not isinstance(rewards, Mapping):
             raise InputError(f"rewards={rewards!r}, expected a mapping from id to reward")
-        self._record_rewards([(id, value, None, 1.0) for id, value in rewards.items()])
+        self._record_rewards([(id, value, None, 1.0, None) for id, value in rewards.items()])
 
-    def _record_rewards(self, rewards: Sequence[tuple[str, Any, Any, Any]]) -> None:
+    def _record_rewards(self, rewards: Sequence[tuple[str, Any, Any, Any, Any]]) -> None:
         checked = []
-        for id, value, arm, weight in rewards:
-            if isinstance(id, LoggedDecision):
-                raise InputError(f"id={id!r} is a decision, expected its id: pass decision.id")
+        for id, value, arm, weight, given in rewards:
             r = reward_of("reward", value, self.policy)
-            checked.append(Reward(text_of("id", id), r, arm, weight_of(weight)))
+            reward_id = None if given is None else text_of("reward_id", given)
+            checked.append(Reward(id_of(id), r, arm, weight_of(weight), reward_id))
+            if reward_id is not None and checked[-1].weight != 1.0:
+                raise InputError(
+                    f"weight={weight!r} with reward_id, expected 1: a sum has no weight"
+                )
         self._writer.submit(RecordRewards(checked, self._now()))
 
     def expire(
         self, after: float | timedelta, *, default_reward: SupportsFloat | None = None
     ) -> int:
-        """Close decisions whose rewards never arrived, and return the number of arms closed.
+        """Close decisions that are older than an age, and return the number of arms closed.
+
+        If an arm has rewards that add up, the policy learns their sum. If it has none, the policy learns the default
+        reward, unless the decision was never activated.
 
         Parameters
         ----------
         after
-            Age, in seconds or as a `timedelta`, from which on no reward is expected.
+            Age of the decision, in seconds or as a `timedelta`, from which on no reward is expected.
         default_reward
-            The reward to record for them; by default nothing is learned from them.
+            The reward to record if none has arrived; by default nothing is learned then.
         """
         age = seconds_of("after", after, InputError)
         value = default_reward
@@ -553,6 +523,8 @@ class Bandit(Generic[P]):
 
     def export_log(self, path: str | PathLike[str], *, progress: Progress = False) -> int:
         """Write all decisions with their rewards to a file, one row each; return the number of rows.
+
+        Decisions that were never activated are left out, because nobody has seen them.
 
         Parameters
         ----------
@@ -655,6 +627,7 @@ class Bandit(Generic[P]):
         control_share: float | None = None,
         propensities: bool | None = None,
         exploration: Exploration | None = None,
+        mode: Mode | None = None,
     ) -> None:
         """Use other settings from now on; those that are not given stay as they are.
 
@@ -668,8 +641,11 @@ class Bandit(Generic[P]):
             Whether to compute and record the probability of every arm.
         exploration
             Factor on the posterior's standard deviations, for policies that have one, such as `RoLinTS`.
+        mode
+            Who chooses, and whether rewards are learned: `"online"`, `"apprentice"` or `"stopped"`. Other processes
+            follow when they next write, or on `refresh`.
         """
-        settings = settings_of(floor, control_share, propensities)
+        settings = settings_of(floor, control_share, propensities, mode)
         if exploration is not None:
             if not hasattr(type(self.policy), "exploration"):
                 raise Unsupported(f"{type(self.policy).__name__} has no option `exploration`")
@@ -725,7 +701,7 @@ class Bandit(Generic[P]):
     # -- reading -----------------------------------------------------------------------------
 
     def waiting(self, *, limit: int = 1000) -> list[str]:
-        """Return the ids of decisions that have no reward yet, the oldest first.
+        """Return the ids of decisions that have no outcome yet, the oldest first.
 
         Parameters
         ----------
@@ -757,7 +733,7 @@ class Bandit(Generic[P]):
             policy, _ = self._state.current()
             if not hasattr(policy, "predict"):
                 raise Unsupported(f"{type(policy).__name__} does not predict rewards")
-            vectors, names, _ = self._vectors(contexts, arms, situation)
+            vectors, names, _ = self._decider.vectors(contexts, arms, situation)
             found: Prediction | LogitPrediction = policy.predict(vectors, names)
             return found
 
@@ -833,5 +809,5 @@ class Bandit(Generic[P]):
         now = self._state.settings
         return (
             f"Bandit({self.policy!r}, floor={now.floor:g}, control_share={now.control_share:g}, "
-            f"propensities={now.propensities}, version={self.version})"
+            f"propensities={now.propensities}, mode={now.mode!r}, version={self.version})"
         )

@@ -1,38 +1,18 @@
-"""The calls of a bandit as values, and the events that each of them writes.
-
-`plan` turns a request into events, given what the journal holds and what is about to be written.
-`change_event` does the same for a change that depends on the whole state, such as removing an arm.
-Neither of them writes anything.
-"""
+"""The calls of a bandit as values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rolin._support.arms import Name
-from rolin.bandit.randomization import check_settings
-from rolin.errors import ArmError, JournalError, RewardConflict, UnknownDecision
 from rolin.features import BaseFeatureMap
-from rolin.journal import Journal
 from rolin.journal.base import Waiting
-from rolin.journal.events import (
-    ArmRemoved,
-    ArmRestored,
-    Decayed,
-    Event,
-    FeatureMapChanged,
-    LoggedDecision,
-    Outcome,
-    ScalesLearned,
-    SettingsChanged,
-)
-from rolin.journal.folding import adaptive_of
-from rolin.journal.validation import conflict_message, rank_of, unknown_message
+from rolin.journal.events import LoggedDecision
 from rolin.logs.record import PastDecision
-from rolin.policies import Policy
 
 __all__ = [
+    "Activate",
     "Change",
     "ChangeFeatureMap",
     "ChangeSettings",
@@ -40,16 +20,12 @@ __all__ = [
     "Expire",
     "ImportDecisions",
     "LearnScales",
-    "Pending",
-    "Plan",
     "RecordDecisions",
     "RecordRewards",
     "RemoveArm",
     "Request",
     "RestoreArm",
     "Reward",
-    "change_event",
-    "plan",
 ]
 
 
@@ -71,12 +47,21 @@ class Reward(NamedTuple):
     arm: Name | None
     """One arm of the ranking; by default the first."""
     weight: float
+    reward_id: str | None = None
+    """The caller's own id; rewards with ids add up."""
 
 
 class RecordRewards(NamedTuple):
     """Record rewards, all of them or none."""
 
     rewards: Sequence[Reward]
+    time: float
+
+
+class Activate(NamedTuple):
+    """Activate a decision, and learn from the rewards that came before."""
+
+    id: str
     time: float
 
 
@@ -100,172 +85,7 @@ class ImportDecisions(NamedTuple):
     past: Sequence[PastDecision]
 
 
-Request = RecordDecisions | RecordRewards | Expire | ImportDecisions
-
-
-class Plan(NamedTuple):
-    """The events that a request writes, and its answer."""
-
-    events: list[Event]
-    answer: Any = None
-
-
-class Pending:
-    """The journal as it will be once the events that are being written are stored.
-
-    Parameters
-    ----------
-    under
-        The journal, or other events that are pending.
-    find
-        Returns the stored decision with an id.
-    version
-        Number of the last event that the state knows.
-    arm_at
-        Returns an arm as it was at the time of a decision.
-    """
-
-    def __init__(
-        self,
-        under: Journal | Pending,
-        find: Callable[[str], LoggedDecision | None],
-        version: int,
-        arm_at: Callable[[LoggedDecision, Name], Name],
-    ) -> None:
-        self._under, self._find = under, find
-        self.version = version
-        self.arm_at = arm_at
-        self._decisions: dict[str, LoggedDecision] = {}
-        self._outcomes: dict[str, dict[int, Outcome]] = {}
-
-    def nested(self) -> Pending:
-        """Return a layer on top, which can be dropped if a request is rejected."""
-        return Pending(self, self.decision, self.version, self.arm_at)
-
-    def add(self, event: Event) -> None:
-        """Add an event that is about to be written."""
-        if isinstance(event, LoggedDecision):
-            self._decisions[event.id] = event
-        elif isinstance(event, Outcome):
-            self._outcomes.setdefault(event.id, {})[event.rank] = event
-
-    def decision(self, id: str) -> LoggedDecision | None:
-        """Return the decision with this id."""
-        return self._decisions.get(id) or self._find(id)
-
-    def outcomes(self, id: str) -> dict[int, Outcome]:
-        """Return the outcomes of a decision, by rank."""
-        own = self._outcomes.get(id, {})
-        return own if id in self._decisions else {**self._under.outcomes(id), **own}
-
-    def waiting(self, before: float, limit: int, after: Waiting | None) -> list[Waiting]:
-        """Return the oldest arms that have no outcome in the journal."""
-        return self._under.waiting(before, limit, after)
-
-
-def plan(request: Request, pending: Pending) -> Plan:
-    """Return the events that a request writes, or raise if it cannot be carried out."""
-    match request:
-        case RecordDecisions():
-            return _record_decisions(request, pending)
-        case RecordRewards():
-            return _record_rewards(request, pending)
-        case Expire():
-            return _expire(request, pending)
-        case ImportDecisions():
-            return _import_decisions(request, pending)
-
-
-def _record_decisions(request: RecordDecisions, pending: Pending) -> Plan:
-    events: list[Event] = []
-    answer = []
-    for i, decision in enumerate(request.decisions):
-        stored = decision if i in request.stored else None
-        if stored is None and decision.id in request.given_ids:
-            stored = pending.decision(decision.id)
-        if stored is None:
-            events.append(decision)
-            pending.add(decision)
-        answer.append(stored or decision)
-    return Plan(events, answer)
-
-
-def _record_rewards(request: RecordRewards, pending: Pending) -> Plan:
-    events: list[Event] = []
-    for reward in request.rewards:
-        value, weight = reward.value, reward.weight
-        decision = pending.decision(reward.id)
-        if decision is None:
-            raise UnknownDecision(unknown_message(reward.id))
-        rank = rank_of(decision, reward.arm)
-        known = pending.outcomes(reward.id).get(rank)
-        if known is None:
-            outcome = _outcome(pending, decision, rank, request.time, value, weight)
-            events.append(outcome)
-            pending.add(outcome)
-        elif known.expired or (known.value, known.weight) != (value, weight):
-            raise RewardConflict(conflict_message(known, value, weight))
-    return Plan(events)
-
-
-def _expire(request: Expire, pending: Pending) -> Plan:
-    events: list[Event] = []
-    waiting = pending.waiting(request.before, request.limit, request.after)
-    for _, id, rank in waiting:
-        decision = pending.decision(id)
-        if decision is None:  # another process has just erased it
-            continue
-        if not 0 <= rank < len(decision.chosen) or not decision.time < request.before:
-            raise JournalError(
-                f"the journal is damaged: the list of open rewards disagrees with decision {id!r}; run "
-                "`rolin journal check`"
-            )
-        if rank not in pending.outcomes(id):
-            events.append(
-                _outcome(pending, decision, rank, request.time, request.value, expired=True)
-            )
-    return Plan(events, (waiting[-1] if waiting else None, len(events)))
-
-
-def _import_decisions(request: ImportDecisions, pending: Pending) -> Plan:
-    events: list[Event] = []
-    new = 0
-    for decision, outcomes in request.past:
-        stored = pending.decision(decision.id)
-        if stored is not None and stored.ranking != decision.ranking:
-            raise RewardConflict(
-                f"decision {decision.id!r} chose {stored.arm!r} in the journal, but "
-                f"{decision.arm!r} in the imported log"
-            )
-        if stored is None:
-            here = decision._replace(version=pending.version, imported=True)
-            if here.raw is not None:
-                here.raw.release(here.chosen)
-            pending.add(here)
-            events.append(here)
-            events += [
-                # In another journal the arm may have been an earlier life of this one.
-                outcome._replace(id=here.id, rank=rank, arm=here.ranking[rank])
-                for rank, outcome in outcomes.items()
-            ]
-            new += 1
-    return Plan(events, new)
-
-
-def _outcome(
-    pending: Pending,
-    decision: LoggedDecision,
-    rank: int,
-    time: float,
-    value: float | None,
-    weight: float = 1.0,
-    *,
-    expired: bool = False,
-) -> Outcome:
-    index = decision.chosen[rank]
-    arm = pending.arm_at(decision, decision.offered[index])
-    x = decision.context_of(index)
-    return Outcome(decision.id, time, rank, arm, x, value, weight, expired)
+Request = RecordDecisions | RecordRewards | Activate | Expire | ImportDecisions
 
 
 class RemoveArm(NamedTuple):
@@ -304,32 +124,3 @@ class ChangeSettings(NamedTuple):
 
 
 Change = RemoveArm | RestoreArm | Decay | LearnScales | ChangeFeatureMap | ChangeSettings
-
-
-def change_event(
-    change: Change, policy: Policy[Any], settings: SettingsChanged, time: float
-) -> Event:
-    """Return the event of a change to the present state, or raise if it cannot be made."""
-    match change:
-        case RemoveArm(arm):
-            if arm in policy.removed_arms:
-                raise ArmError(f"arm {arm!r} was removed already")
-            if arm not in policy.arms:
-                raise ArmError(f"arm {arm!r} was never rewarded, so there is nothing to remove")
-            return ArmRemoved(time, arm)
-        case RestoreArm(arm, with_past):
-            if arm not in (removed := policy.removed_arms):
-                raise ArmError(f"arm {arm!r} is not among the removed arms: {removed!r}")
-            return ArmRestored(time, arm, with_past)
-        case Decay(factor):
-            return Decayed(time, factor)
-        case LearnScales():
-            model = adaptive_of(policy)
-            assert model is not None  # checked by the caller
-            return ScalesLearned(time, model.estimate_scales())
-        case ChangeFeatureMap(feature_map):
-            return FeatureMapChanged(time, feature_map)
-        case ChangeSettings(given):
-            new = settings._replace(**given, time=time)
-            check_settings(new)
-            return new

@@ -19,9 +19,11 @@ from rolin.errors import JournalError, RolinError
 from rolin.features import BaseFeatureMap
 from rolin.journal import Journal
 from rolin.journal.events import (
+    Activated,
     ArmRestored,
     Event,
     FeatureMapChanged,
+    HeldReward,
     LoggedDecision,
     SettingsChanged,
 )
@@ -31,6 +33,7 @@ from rolin.policies import Policy
 __all__ = ["BanditState", "Current"]
 
 P = TypeVar("P", bound=Policy[Any])
+_NOTHING_LEARNED = (LoggedDecision, Activated, HeldReward)
 
 
 class Current(NamedTuple, Generic[P]):
@@ -73,7 +76,7 @@ class BanditState(Generic[P]):
         self._recent = RecentDecisions()
         self._new_lives: list[tuple[int, Name]] = []
         self.settings = SettingsChanged(0.0)
-        """Floor, control share, and whether propensities are recorded."""
+        """Floor, control share, mode, and whether propensities are recorded."""
         if policy is None:
             if journal.header() is None:
                 raise JournalError("the journal is empty, expected a policy to begin it with")
@@ -190,7 +193,7 @@ class BanditState(Generic[P]):
                 except RolinError as error:
                     rejected[i] = JournalError(f"recorded, but not learned from: {error}")
                 self._note(first + i, event)
-                if not isinstance(event, LoggedDecision):
+                if not isinstance(event, _NOTHING_LEARNED):
                     self._changed = first + i
             self.version, self._stale = last, was_stale
         return rejected

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from rolin._support.checks import finite_number_of, first_not_finite, flag_of, share_of
+from rolin._support.checks import finite_number_of, first_not_finite, flag_of, share_of, text_of
 from rolin.errors import InputError, ParameterError, ShapeError
 from rolin.features import BaseFeatureMap
+from rolin.journal.events import MODES, LoggedDecision, Mode
 from rolin.journal.validation import LARGEST, check_names, weight_of
 from rolin.logs.record import PastDecision
 from rolin.policies import Policy
@@ -19,6 +20,8 @@ __all__ = [
     "check_feature_map",
     "check_past",
     "erase_before",
+    "id_of",
+    "mode_of",
     "reward_of",
     "seconds_of",
     "settings_of",
@@ -26,7 +29,10 @@ __all__ = [
 
 
 def settings_of(
-    floor: float | None, control_share: float | None, propensities: bool | None
+    floor: float | None,
+    control_share: float | None,
+    propensities: bool | None,
+    mode: Mode | None,
 ) -> dict[str, Any]:
     """Return the settings that were given."""
     settings: dict[str, Any] = {}
@@ -36,7 +42,24 @@ def settings_of(
         settings["control_share"] = share_of("control_share", control_share)
     if propensities is not None:
         settings["propensities"] = flag_of("propensities", propensities)
+    if mode is not None:
+        settings["mode"] = mode_of(mode)
     return settings
+
+
+def mode_of(mode: object) -> Mode:
+    """Return a valid mode."""
+    for known in MODES:
+        if isinstance(mode, str) and str.__str__(mode) == known:
+            return known
+    raise ParameterError(f"mode={mode!r}, expected one of {', '.join(map(repr, MODES))}")
+
+
+def id_of(id: object) -> str:
+    """Return a valid id of a decision."""
+    if isinstance(id, LoggedDecision):
+        raise InputError(f"id={id!r} is a decision, expected its id: pass decision.id")
+    return text_of("id", id)
 
 
 def reward_of(name: str, value: object, policy: Policy[Any]) -> float:

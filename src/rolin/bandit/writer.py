@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
-from rolin.bandit.requests import Change, LearnScales, Pending, Plan, Request, change_event, plan
+from rolin.bandit.modes import learns
+from rolin.bandit.pending import Pending, Plan
+from rolin.bandit.planning import change_event, plan
+from rolin.bandit.requests import Change, LearnScales, Request
 from rolin.bandit.state import BanditState
 from rolin.errors import JournalError, RolinError
 from rolin.journal.base import OutOfDate, Removal, Removed, reached
@@ -140,8 +143,7 @@ class Writer:
             state.fold(notes, state.journal.append(notes, after=state.version))
 
     def _planned(self, batch: Sequence[Queued[Request]]) -> list[_Planned]:
-        state = self._state
-        pending = Pending(state.journal, state.decision, state.version, state.arm_at)
+        pending = Pending(self._state)
         planned: list[_Planned] = []
         for queued in batch:
             try:
@@ -175,7 +177,7 @@ class Writer:
         state = self._state
         with suppress(JournalError, OutOfDate):
             model = adaptive_of(state.policy)
-            if model is not None and model.is_due:
+            if model is not None and model.is_due and learns(state.settings):
                 reached("scales due")
                 event = change_event(LearnScales(), state.policy, state.settings, self._clock())
                 state.fold([event], state.journal.append([event], after=state.version))

@@ -56,7 +56,8 @@ def show(journal: JournalFile) -> None:
     typer.echo(f"policy     {policy!r}")
     now = settings[-1] if settings else SettingsChanged(0.0)
     typer.echo(
-        f"bandit     floor {now.floor:g}, control_share {now.control_share:g}, propensities {now.propensities}"
+        f"bandit     floor {now.floor:g}, control_share {now.control_share:g}, propensities {now.propensities}, "
+        f"mode {now.mode}"
     )
     if policy.feature_map is not None:
         typer.echo(f"feature map {policy.feature_map!r}")

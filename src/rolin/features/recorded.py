@@ -18,7 +18,7 @@ from rolin.features.columns import LIST_TYPES
 from rolin.features.tables import MAX_DEPTH, read_row
 from rolin.features.values import is_missing
 
-__all__ = ["RecordedFeatures", "record_candidates"]
+__all__ = ["RecordedFeatures", "record_candidates", "text_of_candidates"]
 
 Floats = NDArray[np.float64]
 _MAX_BITS = 4096  # of a recorded integer; Python cannot convert much longer ones to text
@@ -80,15 +80,10 @@ class RecordedFeatures:
         """
         rows, situation = [row.copy() for row in rows], situation.copy()
         contexts = feature_map.encode(rows, situation, arms)  # raises if a value is wrong
-        raw = {"situation": situation, "arms": rows}
-        text = None if feature_map.must_clean_keys else _to_json(raw)
-        if text is None or (_may_be_deep(text, len(rows)) and _is_deeper(raw, _RECORDED_DEPTH)):
-            converter = _JsonConverter()
-            plain = converter.convert(raw, _RECORDED_DEPTH, ())
-            text = _to_json(plain) or ""
-            if not converter.exact and not feature_map.needs_vectors:
-                # Contexts must be those of the record, because it is what will be encoded later.
-                contexts = feature_map.encode(plain["arms"], plain["situation"], arms)
+        text, changed = _as_json(feature_map, rows, situation)
+        if changed is not None and not feature_map.needs_vectors:
+            # Contexts must be those of the record, because it is what will be encoded later.
+            contexts = feature_map.encode(changed["arms"], changed["situation"], arms)
         return cls(feature_map, tuple(arms), text, contexts)
 
     def _parsed(self) -> dict[str, Any]:
@@ -225,6 +220,36 @@ def record_candidates(
     excluded
         Names of arms to leave out. If these are all arms, none is left out, and the policy raises the error.
     """
+    rows, offered = _read_candidates(arms, names, excluded)
+    return RecordedFeatures.record(feature_map, offered, rows, read_row("the situation", situation))
+
+
+def text_of_candidates(
+    feature_map: BaseFeatureMap, arms: Any, names: Any, situation: Any, excluded: Container[Name]
+) -> tuple[list[Name], str]:
+    """Return the names and the JSON that `record_candidates` would record, without encoding any value.
+
+    Parameters
+    ----------
+    feature_map
+        As for `record_candidates`.
+    arms
+        As for `record_candidates`.
+    names
+        As for `record_candidates`.
+    situation
+        As for `record_candidates`.
+    excluded
+        As for `record_candidates`.
+    """
+    rows, offered = _read_candidates(arms, names, excluded)
+    return offered, _as_json(feature_map, rows, read_row("the situation", situation))[0]
+
+
+def _read_candidates(
+    arms: Any, names: Any, excluded: Container[Name]
+) -> tuple[list[dict[str, Any]], list[Name]]:
+    """Return the fields and the names of the arms that are not excluded."""
     rows, found = read_arm_rows(arms, names)
     offered = list(found)
     if not {str}.issuperset(map(type, offered)):
@@ -233,7 +258,20 @@ def record_candidates(
         eligible = [k for k, name in enumerate(offered) if name not in excluded]
         if eligible:
             rows, offered = [rows[k] for k in eligible], [offered[k] for k in eligible]
-    return RecordedFeatures.record(feature_map, offered, rows, read_row("the situation", situation))
+    return rows, offered
+
+
+def _as_json(
+    feature_map: BaseFeatureMap, rows: list[dict[str, Any]], situation: dict[str, Any]
+) -> tuple[str, dict[str, Any] | None]:
+    """Return raw features as JSON, and their values if these may encode to other contexts than those given."""
+    raw = {"situation": situation, "arms": rows}
+    text = None if feature_map.must_clean_keys else _to_json(raw)
+    if text is None or (_may_be_deep(text, len(rows)) and _is_deeper(raw, _RECORDED_DEPTH)):
+        converter = _JsonConverter()
+        plain = converter.convert(raw, _RECORDED_DEPTH, ())
+        return _to_json(plain) or "", None if converter.exact else plain
+    return text, None
 
 
 def _to_json(raw: dict[str, Any]) -> str | None:

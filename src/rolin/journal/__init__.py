@@ -20,7 +20,7 @@ from rolin.journal.base import (
     Waiting,
 )
 from rolin.journal.checking import JournalReport, check_journal
-from rolin.journal.events import LoggedDecision
+from rolin.journal.events import LoggedDecision, Proposal
 from rolin.journal.folding import LoadedPolicy, load_policy
 from rolin.journal.memory import MemoryJournal
 from rolin.journal.sqlite import SQLiteJournal
@@ -34,6 +34,7 @@ __all__ = [
     "LoggedDecision",
     "MemoryJournal",
     "OutOfDate",
+    "Proposal",
     "Removal",
     "Removed",
     "SQLiteJournal",

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Self
 
 from rolin.errors import JournalError
-from rolin.journal.events import Event, LoggedDecision, Outcome, PermanentEvent
+from rolin.journal.events import Event, Following, LoggedDecision, Outcome, PermanentEvent
 
 __all__ = [
     "DamagedSnapshot",
@@ -167,6 +167,15 @@ class Journal(ABC):
         """
 
     @abstractmethod
+    def following(self, id: str) -> list[Following]:
+        """Return what has happened to a decision since it was made, in order.
+
+        Parameters
+        ----------
+        id
+            Id of the decision.
+        """
+
     def outcomes(self, id: str) -> dict[int, Outcome]:
         """Return the outcomes of a decision, by rank.
 
@@ -175,6 +184,7 @@ class Journal(ABC):
         id
             Id of the decision.
         """
+        return {event.rank: event for event in self.following(id) if isinstance(event, Outcome)}
 
     @abstractmethod
     def waiting(self, before: float, limit: int, after: Waiting | None = None) -> list[Waiting]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from rolin._support.progress import Progress, reporter
 from rolin.errors import JournalError, RolinError
-from rolin.journal.events import LoggedDecision, Outcome
+from rolin.journal.events import Activated, HeldReward, LoggedDecision, Outcome
 from rolin.journal.folding import load_policy, load_with_snapshot
 from rolin.journal.sqlite import SQLiteJournal
 from rolin.model import state_file
@@ -84,14 +84,26 @@ def _check_events(
 ) -> int:
     """Read every event, and compare what waits for a reward with the decisions and outcomes."""
     waiting: dict[tuple[str, int], float] = {}
+    inactive: set[str] = set()
     count = 0
     for seq, event in journal.read_all(problems):
         count += 1
         advance(1)
         if isinstance(event, LoggedDecision):
             waiting |= {(event.id, rank): event.time for rank in range(len(event.chosen))}
-        elif isinstance(event, Outcome) and waiting.pop((event.id, event.rank), None) is None:
-            problems.append(f"event {seq}: decision {event.id!r} did not wait for this outcome")
+            if not event.active:
+                inactive.add(event.id)
+        elif isinstance(event, Outcome):
+            if waiting.pop((event.id, event.rank), None) is None:
+                problems.append(f"event {seq}: decision {event.id!r} did not wait for this outcome")
+            elif event.id in inactive and event.value is not None:
+                problems.append(f"event {seq}: decision {event.id!r} was never activated")
+        elif isinstance(event, HeldReward) and (event.id, event.rank) not in waiting:
+            problems.append(f"event {seq}: decision {event.id!r} did not wait for this reward")
+        elif isinstance(event, Activated):
+            if event.id not in inactive:
+                problems.append(f"event {seq}: decision {event.id!r} did not wait for activation")
+            inactive.discard(event.id)
     stored = {(arm.id, arm.rank): arm.time for arm in journal.waiting(float("inf"), 1 << 62)}
     wrong = [
         key[0] for key in waiting.keys() | stored.keys() if waiting.get(key) != stored.get(key)

@@ -17,13 +17,18 @@ from numpy.typing import NDArray
 from rolin.errors import JournalError, RolinError
 from rolin.features import BaseFeatureMap, RecordedFeatures, from_json
 from rolin.journal.events import (
+    MODES,
+    Activated,
     ArmRemoved,
     ArmRestored,
     Decayed,
     Event,
     FeatureMapChanged,
+    HeldReward,
     LoggedDecision,
+    Mode,
     Outcome,
+    Proposal,
     Rejected,
     ScalesLearned,
     SettingsChanged,
@@ -38,11 +43,16 @@ _DOUBLES = np.dtype("<f8")
 
 DECISION = -1
 """The rank in the row of a decision; its outcomes have the ranks 0, 1, …"""
+_ACTIVATION = -2  # the rank in the row of an activation
+_HELD = -3  # a held reward of the arm with rank r has _HELD - r, because the outcome itself has r
+_DIGEST_SIZE = 16
 PERMANENT_KINDS = ("restored", "settings", "features")
 """Kinds of rows that are never removed."""
 
 _KINDS = {
     LoggedDecision: "decision",
+    Activated: "activation",
+    HeldReward: "held",
     Decayed: "decay",
     ScalesLearned: "scales",
     ArmRemoved: "removed",
@@ -95,6 +105,16 @@ def row_of(event: Event) -> Row:
             }
             if event.imported:
                 members["imported"] = True
+            if not event.active:
+                members["active"] = False
+            if event.mode != "online":
+                members["mode"] = event.mode
+            if event.proposal is not None:
+                q = event.proposal.propensities
+                members["proposal"] = {
+                    "chosen": event.proposal.chosen,
+                    "propensities": None if q is None else q.tolist(),
+                }
             x: Floats | None
             if isinstance(given, RecordedFeatures):
                 members["map"] = given.feature_map.version
@@ -104,12 +124,19 @@ def row_of(event: Event) -> Row:
             numbers = b"".join(_bytes(part) for part in (x, p) if part is not None)
             return Row(
                 event.time, kind, _json(**members), event.id, DECISION, event.person, numbers,
-                question,
+                question, event.digest,
             )  # fmt: skip
         case Outcome():
-            body = _json(arm=encode(event.arm), value=event.value, weight=event.weight)
+            members = {"arm": encode(event.arm), "value": event.value, "weight": event.weight}
+            if not event.learned:
+                members["learned"] = False
             numbers = _bytes(event.context)
-            return Row(event.time, kind, body, event.id, event.rank, numbers=numbers)
+            return Row(event.time, kind, _json(**members), event.id, event.rank, numbers=numbers)
+        case Activated():
+            return Row(event.time, kind, "{}", event.id, _ACTIVATION)
+        case HeldReward():
+            body, rank = _json(value=event.value, weight=event.weight), _HELD - event.rank
+            return Row(event.time, kind, body, event.id, rank, reward=event.reward_id)
         case Decayed():
             return Row(event.time, kind, _json(factor=event.factor))
         case ScalesLearned():
@@ -131,16 +158,24 @@ def row_of(event: Event) -> Row:
 
 def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
     """Return the event of a row; raw features refer to one of the maps by its version."""
-    time, kind, text, decision, rank, person, numbers, question, *_ = row
+    time, kind, text, decision, rank, person, numbers, question, digest, reward = row
     try:
         body = json.loads(text)
         match kind:
             case "decision":
                 if question is not None:  # format 1 kept it in the body
                     body["raw"] = json.loads(question)
-                return _decision(str(decision), time, person, body, _floats(numbers), maps)
+                return _decision(str(decision), time, person, body, _floats(numbers), maps, digest)
             case "reward" | "expiry":
                 return _outcome(str(decision), time, int(rank or 0), body, _floats(numbers), kind)
+            case "activation":
+                return Activated(str(decision), time)
+            case "held":
+                value, weight = _reward_of(body)
+                rank_held = _HELD - int(rank or 0)
+                if value is None or rank_held < 0:
+                    raise ValueError(f"it has the rank {rank_held} and the reward {value}")
+                return HeldReward(str(decision), time, rank_held, value, weight, reward)
             case "decay":
                 return Decayed(time, body["factor"])
             case "scales":
@@ -152,9 +187,9 @@ def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
                 return ArmRestored(time, decode(body["arm"]), body["with_past"])
             case "settings":
                 # Settings that were added later are missing in earlier events: they had their defaults.
-                return SettingsChanged(
-                    time, **{name: body[name] for name in _SETTINGS if name in body}
-                )
+                given = {name: body[name] for name in _SETTINGS if name in body}
+                _mode_of(given)
+                return SettingsChanged(time, **given)
             case "features":
                 return FeatureMapChanged(time, from_json(text))
             case "rejected":
@@ -169,14 +204,31 @@ def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
 def _outcome(
     id: str, time: float, rank: int, body: dict[str, Any], context: Floats, kind: str
 ) -> Outcome:
-    value, weight = body["value"], body["weight"]
+    value, weight = _reward_of(body)
+    if rank < 0:
+        raise ValueError(f"its rank is {rank}")
     if not np.isfinite(context).all():
         raise ValueError("its context has numbers that are not finite")
+    arm, learned = decode(body["arm"]), bool(body.get("learned", True))
+    return Outcome(id, time, rank, arm, context, value, weight, kind == "expiry", learned)
+
+
+def _reward_of(body: dict[str, Any]) -> tuple[float | None, float]:
+    """Return value and weight of a reward."""
+    value, weight = body["value"], body["weight"]
     if value is not None and not math.isfinite(value):
         raise ValueError(f"its reward is {value}")
     if not 0.0 < weight < math.inf:
         raise ValueError(f"its weight is {weight}")
-    return Outcome(id, time, rank, decode(body["arm"]), context, value, weight, kind == "expiry")
+    return value, weight
+
+
+def _mode_of(body: dict[str, Any]) -> Mode:
+    """Return the mode of an event; those that were written before there were modes have none."""
+    mode: Mode = body.get("mode", "online")
+    if mode not in MODES:
+        raise ValueError(f"it has the mode {mode!r}, which this version of rolin does not know")
+    return mode
 
 
 def _decision(
@@ -186,6 +238,7 @@ def _decision(
     body: dict[str, Any],
     numbers: Floats,
     maps: Mapping[str, BaseFeatureMap],
+    digest: bytes | None,
 ) -> LoggedDecision:
     offered = tuple(decode(name) for name in body["offered"])
     k = len(offered)
@@ -193,9 +246,9 @@ def _decision(
     x = numbers if p is None else numbers[:-k]
     vectors = x.reshape(k, -1) if x.size else np.empty((k, 0))
     given: Floats | RecordedFeatures = vectors
-    chosen = tuple(body["chosen"])
-    if not chosen or not set(chosen) <= set(range(k)):
-        raise ValueError(f"{chosen} are not indices of {k} arms")
+    chosen = _indices(body["chosen"], k)
+    if digest is not None and not (isinstance(digest, bytes) and len(digest) == _DIGEST_SIZE):
+        raise ValueError(f"its digest does not have {_DIGEST_SIZE} bytes")
     if "map" in body:
         situation, rows = body["raw"]["situation"], body["raw"]["arms"]
         if len(rows) != k or not all(isinstance(row, dict) for row in [situation, *rows]):
@@ -206,8 +259,29 @@ def _decision(
     return LoggedDecision(
         id, time, offered, given,
         chosen, p, body["version"], person, body["control"],
-        body.get("imported", False),
+        body.get("imported", False), digest, bool(body.get("active", True)), _mode_of(body),
+        _proposal(body.get("proposal"), k),
     )  # fmt: skip
+
+
+def _proposal(given: dict[str, Any] | None, k: int) -> Proposal | None:
+    """Return what the policy would have chosen among k arms, if it was recorded."""
+    if given is None:
+        return None
+    p = given["propensities"]
+    if p is not None:
+        p = np.array(p, dtype=np.float64)
+        if p.shape != (k,) or not ((p >= 0.0) & (p <= 1.0)).all():
+            raise ValueError(f"the policy's propensities are not {k} numbers from 0 to 1")
+    return Proposal(_indices(given["chosen"], k), p)
+
+
+def _indices(given: list[int], k: int) -> tuple[int, ...]:
+    """Return the indices of a ranking of k arms."""
+    chosen = tuple(given)
+    if not chosen or not set(chosen) <= set(range(k)):
+        raise ValueError(f"{chosen} are not indices of {k} arms")
+    return chosen
 
 
 def _json(**members: Any) -> str:

@@ -6,7 +6,7 @@ values that were learned from, so folding reads no clock, no file and no random 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +19,40 @@ from rolin.policies.decision import SHOWN, shown_ranking
 from rolin.policies.exploration import Exploration
 
 __all__ = [
+    "MODES",
+    "Activated",
     "ArmRemoved",
     "ArmRestored",
     "Decayed",
+    "DecisionEvent",
     "Event",
     "FeatureMapChanged",
+    "Following",
+    "HeldReward",
     "LoggedDecision",
+    "Mode",
     "Outcome",
     "PermanentEvent",
+    "Proposal",
     "Rejected",
     "ScalesLearned",
     "SettingsChanged",
 ]
 
 Floats = NDArray[np.float64]
+
+Mode = Literal["online", "apprentice", "stopped"]
+"""Who chooses, and whether rewards are learned: see the glossary."""
+MODES: tuple[Mode, ...] = ("online", "apprentice", "stopped")
+
+
+class Proposal(NamedTuple):
+    """What the policy would have chosen while the baseline was shown."""
+
+    chosen: tuple[int, ...]
+    """Indices, among the offered arms, of its ranking: its choice first."""
+    propensities: Floats | None
+    """(K,): probability of each arm to be its choice; `None` if unknown."""
 
 
 class LoggedDecision(NamedTuple):
@@ -58,6 +78,14 @@ class LoggedDecision(NamedTuple):
     """Whether it belongs to the control group, where arms are drawn uniformly."""
     imported: bool = False
     """Whether it was made elsewhere and imported later."""
+    digest: bytes | None = None
+    """Digest of the question, by which a repeated id is compared; `None` if it is unknown."""
+    active: bool = True
+    """Whether it was in use at once; if not, an `Activated` event says when it was."""
+    mode: Mode = "online"
+    """The mode of the bandit when it was made."""
+    proposal: Proposal | None = None
+    """What the policy would have chosen, in the mode "apprentice"."""
 
     @property
     def offered_contexts(self) -> Floats:
@@ -150,6 +178,35 @@ class Outcome(NamedTuple):
     """How much the reward counts."""
     expired: bool = False
     """Whether no reward came in time; `value` is then the default reward."""
+    learned: bool = True
+    """Whether the policy learns from it; not in the mode "stopped"."""
+
+
+class Activated(NamedTuple):
+    """A decision that was made with `active=False` is now in use."""
+
+    id: str
+    """Id of the decision."""
+    time: float
+
+
+class HeldReward(NamedTuple):
+    """A reward that nothing was learned from yet.
+
+    It came before its decision was activated, or it is one part of a sum. What is learned later is an `Outcome`.
+    """
+
+    id: str
+    """Id of the decision."""
+    time: float
+    """When it arrived, in seconds since 1970."""
+    rank: int
+    """Position of the arm in the ranking; 0 is the chosen arm."""
+    value: float
+    weight: float = 1.0
+    """How much the reward counts; 1 for a part of a sum."""
+    reward_id: str | None = None
+    """The caller's own id of the reward; `None` if it is not a part of a sum."""
 
 
 class Decayed(NamedTuple):
@@ -195,6 +252,8 @@ class SettingsChanged(NamedTuple):
     """Whether propensities are recorded."""
     exploration: Exploration | None = None
     """Factor on the posterior's standard deviations; `None` if it is still the one that the policy began with."""
+    mode: Mode = "online"
+    """Who chooses, and whether rewards are learned."""
 
 
 class FeatureMapChanged(NamedTuple):
@@ -215,4 +274,8 @@ class Rejected(NamedTuple):
 
 PermanentEvent = ArmRestored | SettingsChanged | FeatureMapChanged
 """Events that are never removed: they concern no person, and reading the rest needs them."""
-Event = LoggedDecision | Outcome | Decayed | ScalesLearned | ArmRemoved | Rejected | PermanentEvent
+Following = Activated | HeldReward | Outcome
+"""What happens to a decision after it was made."""
+DecisionEvent = LoggedDecision | Following
+"""Events that belong to a decision and are removed together with it."""
+Event = DecisionEvent | Decayed | ScalesLearned | ArmRemoved | Rejected | PermanentEvent

@@ -41,14 +41,14 @@ __all__ = [
 
 
 def fold(policy: Policy[Any], event: Event) -> None:
-    """Apply an event to a policy; a decision changes nothing.
+    """Apply an event to a policy; a decision, its activation and a held reward change nothing.
 
     An event that the policy rejects, such as a reward that is too large, changes nothing. It is rejected
     again whenever the journal is read.
     """
     match event:
         case Outcome():
-            if event.value is not None:
+            if event.value is not None and event.learned:
                 x, d = event.context, policy.n_features
                 if len(x) < d and policy.feature_map is not None:  # features added later were 0
                     x = np.pad(x, (0, d - len(x)))

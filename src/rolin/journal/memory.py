@@ -17,7 +17,14 @@ from rolin.journal.base import (
     Waiting,
     reached,
 )
-from rolin.journal.events import Event, LoggedDecision, Outcome, PermanentEvent
+from rolin.journal.events import (
+    DecisionEvent,
+    Event,
+    Following,
+    LoggedDecision,
+    Outcome,
+    PermanentEvent,
+)
 
 __all__ = ["MemoryJournal"]
 
@@ -40,7 +47,7 @@ class MemoryJournal(Journal):
         self._header: Header | None = None
         self._events: dict[int, Event] = {}  # by number, in order
         self._decisions: dict[str, LoggedDecision] = {}
-        self._outcomes: dict[str, dict[int, Outcome]] = {}
+        self._following: dict[str, list[Following]] = {}
         self._waiting: dict[tuple[str, int], float] = {}
         self._snapshots: dict[int, bytes] = {}
 
@@ -76,9 +83,10 @@ class MemoryJournal(Journal):
                     self._decisions[event.id] = event
                     for rank in range(len(event.chosen)):
                         self._waiting[event.id, rank] = event.time
-                elif isinstance(event, Outcome):
-                    self._outcomes.setdefault(event.id, {})[event.rank] = event
-                    self._waiting.pop((event.id, event.rank), None)
+                elif isinstance(event, Following):
+                    self._following.setdefault(event.id, []).append(event)
+                    if isinstance(event, Outcome):
+                        self._waiting.pop((event.id, event.rank), None)
             self._header = header._replace(last=after + len(new))
             return self._header.last
 
@@ -105,10 +113,10 @@ class MemoryJournal(Journal):
         """Return the decision with this id."""
         return self._decisions.get(id)
 
-    def outcomes(self, id: str) -> dict[int, Outcome]:
-        """Return the outcomes of a decision, by rank."""
+    def following(self, id: str) -> list[Following]:
+        """Return what has happened to a decision since it was made, in order."""
         with self._lock:
-            return dict(self._outcomes.get(id, {}))
+            return list(self._following.get(id, ()))
 
     def waiting(self, before: float, limit: int, after: Waiting | None = None) -> list[Waiting]:
         """Return the oldest arms without an outcome that were chosen before a time, after one of them."""
@@ -144,7 +152,7 @@ class MemoryJournal(Journal):
                 for seq, event in self._events.items()
                 if not (
                     event.id in removed
-                    if isinstance(event, (LoggedDecision, Outcome))
+                    if isinstance(event, DecisionEvent)
                     else what.before is not None
                     and event.time < what.before
                     and not isinstance(event, PermanentEvent)
@@ -155,7 +163,7 @@ class MemoryJournal(Journal):
             self._events = left
             for id in removed:
                 del self._decisions[id]
-                self._outcomes.pop(id, None)
+                self._following.pop(id, None)
             self._waiting = {key: t for key, t in self._waiting.items() if key[0] not in removed}
             last = after + 1
             self._snapshots = {last: state}

@@ -40,8 +40,9 @@ FORMATS = (1, 2)
 """Versions that it reads. A file of an earlier version is upgraded when it is opened for writing."""
 APPLICATION = 0x726F6C6E  # "roln": marks the file as a journal
 
-# `place` is the rank of an outcome, or -1 for the decision itself. `question` holds raw features as JSON, `digest` a
-# digest of the question, and `reward` the caller's own id of a reward. `unchecked` is the last event without checksum.
+# `place` is the rank r of an outcome, -1 for the decision itself, -2 for its activation, and -3 - r for a held reward.
+# `question` holds raw features as JSON, `digest` a digest of the question, and `reward` the caller's own id of a reward.
+# `unchecked` is the last event without checksum.
 _TABLES = """
 CREATE TABLE journal (
     last INTEGER NOT NULL, first INTEGER NOT NULL, origin TEXT NOT NULL,

@@ -33,7 +33,14 @@ from rolin.journal.base import (
     reached,
 )
 from rolin.journal.codec import DECISION, PERMANENT_KINDS, Row, event_of, row_of
-from rolin.journal.events import Event, FeatureMapChanged, LoggedDecision, Outcome, PermanentEvent
+from rolin.journal.events import (
+    Event,
+    FeatureMapChanged,
+    Following,
+    LoggedDecision,
+    Outcome,
+    PermanentEvent,
+)
 from rolin.journal.schema import StoredHeader
 from rolin.journal.sqlite_file import SQLiteFile
 
@@ -358,14 +365,13 @@ class SQLiteJournal(Journal):
         )
         return self._event(rows[0]) if rows else None  # type: ignore[return-value]  # by its rank
 
-    def outcomes(self, id: str) -> dict[int, Outcome]:
-        """Return the outcomes of a decision, by rank."""
+    def following(self, id: str) -> list[Following]:
+        """Return what has happened to a decision since it was made, in order."""
         rows = self._file.query(
-            f"SELECT seq, {self._columns} FROM events WHERE decision = ? AND place > ?",
+            f"SELECT seq, {self._columns} FROM events WHERE decision = ? AND place != ? ORDER BY seq",
             (id, DECISION),
         )
-        events: list[Outcome] = [self._event(row) for row in rows]  # type: ignore[misc]  # the same
-        return {event.rank: event for event in events}
+        return [self._event(row) for row in rows]  # type: ignore[misc]  # by their rank
 
     def waiting(self, before: float, limit: int, after: Waiting | None = None) -> list[Waiting]:
         """Return the oldest arms without an outcome that were chosen before a time."""

@@ -8,7 +8,7 @@ from typing import Any
 from rolin._support.arms import Name, canonical
 from rolin._support.checks import finite_number_of
 from rolin.errors import ArmError, InputError, ShapeError
-from rolin.journal.events import LoggedDecision, Outcome
+from rolin.journal.events import HeldReward, LoggedDecision, Outcome
 
 __all__ = [
     "LARGEST",
@@ -48,9 +48,9 @@ def _position(names: Sequence[Name], arm: Name, problem: str) -> int:
     raise ArmError(f"{problem} {arm!r}, only {list(names)!r}")
 
 
-def conflict_message(known: Outcome, value: float, weight: float) -> str:
+def conflict_message(known: Outcome | HeldReward, value: float, weight: float) -> str:
     """Return the message for a reward that contradicts the recorded outcome."""
-    if known.expired:
+    if isinstance(known, Outcome) and known.expired:
         was = "nothing" if known.value is None else f"a reward of {known.value}"
         return f"decision {known.id!r} has expired with {was}, but now has a reward of {value}"
     if known.value == value:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rolin.errors import DataError, InputError
 from rolin.features import BaseFeatureMap, FeatureMap, RecordedFeatures
 from rolin.journal.base import Journal
-from rolin.journal.events import LoggedDecision, Outcome
+from rolin.journal.events import Activated, LoggedDecision, Outcome
 
 __all__ = [
     "COLUMNS",
@@ -93,10 +93,14 @@ def reread(past: PastDecision, feature_map: BaseFeatureMap | None) -> PastDecisi
 
 
 def read_journal(journal: Journal) -> Iterator[PastDecision]:
-    """Yield the decisions of a journal in order, each with its outcomes."""
+    """Yield the decisions of a journal in order, each with its outcomes; not those that were never activated."""
     for _, event in journal.read():
         if isinstance(event, LoggedDecision):
-            yield PastDecision(event, journal.outcomes(event.id))
+            following = journal.following(event.id)
+            if event.active or any(isinstance(after, Activated) for after in following):
+                outcomes = {after.rank: after for after in following if isinstance(after, Outcome)}
+                shown = event if event.active else event._replace(active=True)
+                yield PastDecision(shown, outcomes)
 
 
 def with_apostrophe(text: str) -> str:

@@ -1,0 +1,125 @@
+"""From questions to decisions: read the arms, let the policy choose, and look up ids that are stored already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from rolin._support.arms import Name
+from rolin._support.checks import first_not_finite, text_of
+from rolin.bandit.modes import show_baseline
+from rolin.bandit.new_ids import NewIds
+from rolin.bandit.question import (
+    Conditions,
+    OfferedNames,
+    Question,
+    check_same_question,
+    digest_of,
+)
+from rolin.bandit.requests import RecordDecisions
+from rolin.bandit.state import BanditState
+from rolin.errors import ParameterError, RolinError
+from rolin.features import RecordedFeatures
+from rolin.features.recorded import record_candidates
+from rolin.journal.events import LoggedDecision
+from rolin.journal.validation import LARGEST
+from rolin.policies.candidates import check_top_k
+
+__all__ = ["Decider"]
+
+
+class Decider:
+    """Makes decisions by the present state; it changes nothing.
+
+    Parameters
+    ----------
+    state
+        The state of the bandit.
+    ids
+        Ids for decisions whose callers give none.
+    clock
+        Returns the time.
+    """
+
+    def __init__(self, state: BanditState[Any], ids: NewIds, clock: Callable[[], float]) -> None:
+        self._state, self._ids, self._clock = state, ids, clock
+        # The last names: callers mostly ask about the same arms again.
+        self._last_names = OfferedNames((), (), b"")
+
+    def decide(self, questions: Sequence[Question], conditions: Conditions) -> RecordDecisions:
+        """Choose an arm for every question, or look up the stored decision."""
+        decisions: list[LoggedDecision] = []
+        made: dict[str, LoggedDecision] = {}  # by the ids that the caller gave
+        stored = set()
+        with self._ids.taken_back_on_error():
+            for i, question in enumerate(questions):
+                try:
+                    if question.id is None:
+                        decision = self._choose(question, conditions, self._ids.new())
+                    else:
+                        id = text_of("id", question.id)
+                        known = self._state.decision(id)
+                        if known is not None:
+                            stored.add(i)
+                        known = known or made.get(id)
+                        if known is not None:
+                            check_same_question(known, question, conditions)
+                        made[id] = decision = known or self._choose(question, conditions, id)
+                except RolinError as error:
+                    if len(questions) == 1:
+                        raise
+                    raise type(error)(f"question {i}: {error}") from error
+                decisions.append(decision)
+        return RecordDecisions(decisions, stored, made.keys())
+
+    def _choose(self, question: Question, conditions: Conditions, id: str) -> LoggedDecision:
+        """Choose by the present state."""
+        state, (top_k, excluded, active, _) = self._state, conditions
+        person = question.checked_person
+        with state.lock:
+            policy, version = state.current()
+            settings = state.settings
+            contexts, arms, raw = self.vectors(*question[:3], excluded)
+            candidates = policy.candidates(contexts, arms, excluded)
+            x, names, _ = candidates
+            if names is not self._last_names.names:
+                self._last_names = OfferedNames.of(names)
+            last = self._last_names
+            if x.size and not np.abs(x).max() <= LARGEST:  # so that its reward can be learned from
+                raise first_not_finite("contexts", x)
+            if top_k > 1:
+                check_top_k(top_k, candidates)
+            randomization, control, proposal = state.randomization, False, None
+            if settings.mode == "online":
+                control = randomization.in_control(person or id)
+                chosen, p = randomization.choose(policy, candidates, id, top_k, control=control)
+            else:
+                chosen, p, proposal = show_baseline(
+                    settings, randomization, policy, candidates, id, top_k
+                )
+        vectors = x.copy() if raw is None else x
+        own = None if proposal is None else proposal.propensities
+        for array in (vectors, p, own):
+            if array is not None:
+                array.flags.writeable = False  # a record is never changed
+        given = vectors if raw is None else raw
+        content = vectors if raw is None else raw.to_json()
+        digest = digest_of(last, content, conditions, person)
+        return LoggedDecision(
+            id, self._clock(), last.offered, given, chosen, p, version, person, control, False,
+            digest, active, settings.mode, proposal,
+        )  # fmt: skip
+
+    def vectors(
+        self, contexts: Any, arms: Any, situation: Any, excluded: Collection[Name] = ()
+    ) -> tuple[Any, Any, RecordedFeatures | None]:
+        """Return contexts as vectors with their arms, and the raw features if there is a map."""
+        feature_map = self._state.feature_map
+        if feature_map is None:
+            if situation is not None:
+                raise ParameterError("situation was given, but the bandit has no feature map")
+            return contexts, arms, None
+        raw = record_candidates(feature_map, contexts, arms, situation, excluded)
+        return raw.contexts(), raw.arms, raw

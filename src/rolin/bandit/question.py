@@ -1,0 +1,175 @@
+"""What `decide` was asked, and the digest by which a repeated id is compared with the stored decision."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin._support.arms import Name
+from rolin._support.checks import text_of
+from rolin.errors import DecisionConflict
+from rolin.features import RecordedFeatures
+from rolin.features.recorded import text_of_candidates
+from rolin.journal.events import LoggedDecision
+from rolin.journal.validation import check_names
+from rolin.policies import Uniform
+
+__all__ = [
+    "Conditions",
+    "OfferedNames",
+    "Question",
+    "check_same_digest",
+    "check_same_question",
+    "digest_of",
+]
+
+Floats = NDArray[np.float64]
+_DOUBLES = np.dtype("<f8")
+_SIZE = 16  # bytes of a digest
+_BLOCK = 8192  # numbers that are hashed at a time
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class Question(NamedTuple):
+    """One set of candidates, as the caller gave it."""
+
+    contexts: Any
+    arms: Any
+    situation: Any
+    id: Any
+    person: Any
+
+    @property
+    def checked_person(self) -> str | None:
+        """The person as a valid text."""
+        return None if self.person is None else text_of("person", self.person)
+
+
+class Conditions(NamedTuple):
+    """What else a decision depends on; it is the same for all questions of one call."""
+
+    top_k: int = 1
+    excluded: Collection[Name] = ()
+    active: bool = True
+    text: bytes = b"[1,[],true]\0"
+    """All of it, as JSON, and the character 0."""
+
+    @classmethod
+    def of(cls, top_k: int, excluded: Collection[Name], active: bool) -> Conditions:
+        """Return the conditions with their text."""
+        if top_k == 1 and not excluded and active:
+            return _USUAL
+        # A journal holds only texts and integers, so other names exclude nothing.
+        names = [name for name in excluded if type(name) in (str, int)]
+        names.sort(key=lambda name: (type(name) is str, name))
+        return cls(top_k, excluded, active, _dumps([top_k, names, active]).encode() + b"\0")
+
+
+_USUAL = Conditions()
+
+
+class OfferedNames(NamedTuple):
+    """A list of names as the policy holds it, and what is derived from it."""
+
+    names: Sequence[Name]
+    offered: tuple[Name, ...]
+    digest: bytes
+    """Digest of the names."""
+
+    @classmethod
+    def of(cls, names: Sequence[Name]) -> OfferedNames:
+        """Return the names; reject those that a journal cannot hold."""
+        check_names(names)
+        return cls(names, tuple(names), _hash(_text_of(names).encode()))
+
+
+def _text_of(names: Sequence[Name]) -> str:
+    """Return a text that no other list of names has; JSON takes six times as long as joining texts."""
+    if {str}.issuperset(map(type, names)):
+        text = "\0".join(names)
+        if text.count("\0") == len(names) - 1:
+            return f"\0{text}"  # JSON does not begin so
+    return _dumps([*names])
+
+
+def digest_of(
+    names: OfferedNames, given: Floats | str, conditions: Conditions, person: str | None
+) -> bytes:
+    """Return the digest of a question: 16 bytes, which must never change, because journals hold them.
+
+    Parameters
+    ----------
+    names
+        The names of the arms that could be chosen.
+    given
+        Their (K, d) contexts, or their raw features as JSON.
+    conditions
+        What else the decision depends on.
+    person
+        The person whom it is for.
+    """
+    # A text has no character 0, so nobody else has the same bytes; the digest of the names has a fixed size.
+    who = b"\0" if person is None else person.encode() + b"\0"
+    if isinstance(given, str):
+        return _hash(names.digest + b"raw\0" + conditions.text + who + given.encode())
+    head = names.digest + b"vectors\0" + conditions.text + who
+    if given.size <= _BLOCK:
+        return _hash(head + _bytes_of(given))
+    # Block by block, because copies of a large array take longer than the digest.
+    hasher = hashlib.blake2b(head, digest_size=_SIZE)
+    numbers = given.reshape(-1)
+    for start in range(0, len(numbers), _BLOCK):
+        hasher.update(_bytes_of(numbers[start : start + _BLOCK]))
+    return hasher.digest()
+
+
+def _bytes_of(numbers: Floats) -> bytes:
+    """Return numbers as bytes; adding 0 makes 0 of -0, which is the same number."""
+    return (numbers + 0.0).astype(_DOUBLES, copy=False).tobytes()
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_SIZE).digest()
+
+
+def check_same_question(stored: LoggedDecision, question: Question, conditions: Conditions) -> None:
+    """Reject a question that is not the one of the stored decision, if that is known.
+
+    The question is read as it would have been then: whatever arms and fields have been removed or added since.
+    """
+    person = question.checked_person
+    if stored.digest is None:
+        return
+    contexts, arms, situation, _, _ = question
+    given: Floats | str
+    if isinstance(stored.given, RecordedFeatures):
+        names, given = text_of_candidates(
+            stored.given.feature_map, contexts, arms, situation, conditions.excluded
+        )
+    elif situation is not None:
+        raise DecisionConflict(conflict_message(stored))
+    else:
+        # A policy that knows no arms reads those that have been removed, too.
+        reader = Uniform(n_features=stored.given.shape[1], seed=0)
+        given, found, _ = reader.candidates(contexts, arms, conditions.excluded)
+        names = list(found)
+    check_same_digest(stored, digest_of(OfferedNames.of(names), given, conditions, person))
+
+
+def check_same_digest(stored: LoggedDecision, digest: bytes | None) -> None:
+    """Reject a question with another digest than that of the stored decision."""
+    if stored.digest is not None and digest != stored.digest:
+        raise DecisionConflict(conflict_message(stored))
+
+
+def conflict_message(stored: LoggedDecision) -> str:
+    """Return the message for a question that differs from that of the stored decision."""
+    return (
+        f"decision {stored.id!r} was asked another question: other arms, features, exclude, top_k, person or active; "
+        "repeat the same question to get its answer, or use a new id"
+    )

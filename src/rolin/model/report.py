@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rolin._support.arms import Name
 from rolin._support.html import html_table
 from rolin._support.optional import needs
+from rolin._support.plain import plain
 from rolin.model.estimation import Interval
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain numbers, texts and lists; unknown numbers are `None`."""
-        report: dict[str, Any] = _plain(asdict(self))
+        report: dict[str, Any] = plain(asdict(self))
         return report
 
     def to_json(self) -> str:
@@ -241,16 +242,3 @@ def _arm_line(arm: Effect, width: int) -> str:
 def _shortened(name: Name, width: int = _MAX_CHARACTERS) -> str:
     text = str(name)
     return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: NaN and infinities are `None`."""
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        if hasattr(value, "_asdict"):
-            return _plain(value._asdict())
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

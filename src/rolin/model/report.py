@@ -13,6 +13,7 @@ from rolin._support.html import html_table
 from rolin._support.optional import needs
 from rolin._support.plain import plain
 from rolin.model.estimation import Interval
+from rolin.model.gain import Gain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,6 +67,8 @@ class Diagnosis:
     arms: tuple[Effect, ...]
     """Effect of every arm, highest first."""
     coefficients: tuple[Effect, ...]
+    gain: Gain | None
+    """What the arm effects are worth; `None` if there are too few rewards."""
 
     def __repr__(self) -> str:
         """Return the answer and the size of the data in one line."""
@@ -77,7 +80,7 @@ class Diagnosis:
 
     def __str__(self) -> str:
         """Return the report as text, with at most ten arms from each end."""
-        lines = [self._title, self.because, "", f"{self._size}"]
+        lines = [self._title, *self._reasons, "", f"{self._size}"]
         lines += [
             f"{name:<10} {value:>10}   {interval}" for name, value, interval in self._scale_rows
         ]
@@ -114,7 +117,7 @@ class Diagnosis:
                 self._title,
                 ["scale", "estimate", "95 % interval"],
                 self._scale_rows,
-                [self.because, self._size, *self._facts],
+                [*self._reasons, self._size, *self._facts],
             ),
             html_table(
                 "Coefficients",
@@ -140,6 +143,11 @@ class Diagnosis:
     @property
     def _title(self) -> str:
         return f"Do the features miss something that differs between arms? {self.answer.upper()}."
+
+    @property
+    def _reasons(self) -> list[str]:
+        """The reason for the answer, and what the arm effects are worth."""
+        return [self.because, *([] if self.gain is None else [str(self.gain)])]
 
     @property
     def _size(self) -> str:

@@ -95,6 +95,10 @@ def check_intervals(
         policy = log.policy if policy is None else policy
         log = log.journal
     rewards = _rewards(log, columns)
+    if isinstance(policy, LinearPolicy) and policy.feature_map is not None:
+        more = max(policy.n_features - rewards.contexts.shape[1], 0)
+        # Features that the map got later were 0 before.
+        rewards = rewards._replace(contexts=np.pad(rewards.contexts, ((0, 0), (0, more))))
     n = len(rewards.arms)
     if n < _LEAST:
         raise DataError(f"the log has {n} rewards, expected at least {_LEAST} to check intervals")

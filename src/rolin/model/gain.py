@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name, PastArm, canonical
-from rolin._support.checks import as_names
-from rolin.errors import ArmError, NotFiniteError, ShapeError
+from rolin._support.checks import as_names, first_not_finite
+from rolin.errors import ArmError, RolinError, ShapeError
 from rolin.model.draws import tied_for_best
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
@@ -111,6 +111,8 @@ class CandidateSets:
             self._given = [(moments.mean_context[[index[name] for name in names]], names)]
             return
         given = list(contexts)
+        if not given:
+            raise ShapeError("contexts has no decisions, expected at least one, or None")
         lists = arms is not None and all(isinstance(a, (list, range, np.ndarray)) for a in arms)
         if lists and arms is not None and len(arms) != len(given):
             raise ShapeError(
@@ -124,11 +126,12 @@ class CandidateSets:
     def read(self, posterior: Posterior) -> Iterator[tuple[Floats, Sequence[Name]]]:
         """Yield contexts and arms of each decision, checked by the posterior of the same moments."""
         for i, (contexts, arms) in enumerate(self._given):
-            x, names, _ = posterior.candidates(contexts, arms)
-            if not len(names):
-                raise ShapeError(f"decision {i} has no candidates, expected at least one")
-            if not np.isfinite(x).all():
-                raise NotFiniteError(f"the contexts of decision {i} are not finite")
+            try:
+                x, names, _ = posterior.candidates(contexts, arms)
+                if not np.isfinite(x).all():
+                    raise first_not_finite("contexts", x)
+            except RolinError as error:
+                raise type(error)(f"decision {i}: {error}") from error
             yield x, names
 
 

@@ -102,12 +102,15 @@ class IntervalCheck:
     def verdict(self) -> Verdict:
         """Whether the intervals hold.
 
-        They are too narrow or too wide if a factor of 1 is rejected at 5 %. Otherwise they hold if the factor is certainly
-        between 0.5 and 1.5, and else the log cannot tell.
+        They are too narrow or too wide if a factor of 1 is rejected at 5 %, or if the noise is more than 1.5 times or less
+        than half of what is assumed. Otherwise they hold if the factor is certainly between 0.5 and 1.5, and else
+        the log cannot tell.
         """
         value, low, high = self.factor
         if self.p_value < _SIGNIFICANT:
             return "too narrow" if value > 1.0 else "too wide"
+        if not _CLOSE[0] <= self.width.noise_factor <= _CLOSE[1]:
+            return "too narrow" if self.width.noise_factor > 1.0 else "too wide"
         return "hold" if _CLOSE[0] <= low and high <= _CLOSE[1] else "cannot tell"
 
     @property
@@ -117,9 +120,17 @@ class IntervalCheck:
         held = f"{self.coverage.value:.0%}"
         ends = f"{self.coverage.low:.0%} to {self.coverage.high:.0%}"
         if self.verdict in ("too narrow", "too wide"):
+            noise = self.width.noise_factor
+            known = (
+                ""
+                if _CLOSE[0] <= noise <= _CLOSE[1]
+                else (
+                    f" The noise is {noise:.2f} times as large as assumed: correct noise_std, or let the policy learn it."
+                )
+            )
             return (
                 f"Intervals are {self.verdict}: multiply standard deviations by {value} ({low} to {high}, "
-                f"{format_p_value(self.p_value)}). Intervals of 90 % hold about {held} ({ends})."
+                f"{format_p_value(self.p_value)}). Intervals of 90 % hold about {held} ({ends}).{known}"
             )
         if self.verdict == "hold":
             return (

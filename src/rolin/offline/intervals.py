@@ -1,9 +1,8 @@
 """Check on a log whether the intervals of a policy hold, and by which factor they are off.
 
-A policy learns from the first 1/27 of the log and predicts the rewards up to the first ninth. Then it learns these too
-and predicts those up to the first third, and then the rest. Two things are compared with its predictions: the mean
-reward of each arm, whose uncertainty is what the policy does not know yet, and single rewards, one step ahead, whose
-uncertainty is mostly noise.
+A policy learns from the first ninth of the log and predicts the rewards up to the first third. Then it learns these too
+and predicts the rest. Two things are compared with its predictions: the mean reward of each arm, whose uncertainty is
+what the policy does not know yet, and single rewards, one step ahead, whose uncertainty is mostly noise.
 """
 
 from __future__ import annotations
@@ -39,13 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["check_intervals"]
 
 Floats = NDArray[np.float64]
-_ENDS = (
-    1 / 8,
-    1 / 4,
-    1 / 2,
-    1.0,
-)  # shares of the log: each part is predicted from all parts before it
-_LEAST = 32  # rewards
+# Ends of the parts of a log, as shares; each part is predicted from all parts before it. A part is twice as long as
+# those before it together: longer parts say more about the posterior, but the posterior is then one of fewer rewards.
+_ENDS = (1 / 9, 1 / 3, 1.0)
+_LEAST = 81  # rewards
 
 
 def check_intervals(
@@ -74,8 +70,8 @@ def check_intervals(
         [`read_log`][rolin.logs.read_log], a bandit, or any source of [`past_decisions`][rolin.logs.past_decisions].
     policy
         The policy whose intervals are checked. A new policy with the same settings learns from the log; what the given
-        one has learned is not used. By default the policy of the bandit; or for other logs, a RoLinTS with an intercept
-        that learns all scales.
+        one has learned is not used. Scales that it learns are learned once, from the whole log. By default the policy
+        of the bandit; or for other logs, a RoLinTS with an intercept that learns all scales.
     progress
         `True` shows a bar; a function is called with the number of rewards done since its last call.
     columns
@@ -103,14 +99,12 @@ def check_intervals(
     if n < _LEAST:
         raise DataError(f"the log has {n} rewards, expected at least {_LEAST} to check intervals")
     ends = [round(share * n) for share in _ENDS]
-    own = _new_policy(rewards, ends[0]) if policy is None else _fresh(policy)
+    own = _fresh(_new_policy(rewards) if policy is None else policy, rewards)
     _learn(own, rewards, slice(0, ends[0]))
     blocks, z = [], np.empty(n - ends[0])
     with reporter(progress, "checking intervals", len(z)) as advance:
         for start, end in pairwise(ends):
             part = slice(start, end)
-            if own.learns_scales:
-                own.learn_scales()
             held_out, means = _held_out(own, rewards, part)
             blocks.append(held_out)
             z[start - ends[0] : end - ends[0]] = _one_step_ahead(own, rewards, part, advance)
@@ -140,20 +134,34 @@ def _rewards(log: Any, columns: dict[str, Any]) -> RewardLog:
     return rewards_of(past_decisions(log, **columns))
 
 
-def _fresh(policy: object) -> LinearPolicy:
-    """Return a policy with the same settings that has learned nothing."""
+def _fresh(policy: object, log: RewardLog) -> LinearPolicy:
+    """Return a policy with the same settings that has learned nothing, except the scales that it learns.
+
+    These are learned from the whole log. Learned from a first part with few rewards per arm, they would often be off,
+    and with them the intervals of that time.
+    """
     if not (isinstance(policy, LinearPolicy) and isinstance(policy.posterior, Posterior)):
         raise ParameterError(
             f"policy={policy!r}, expected a policy with a Gaussian posterior, such as RoLinTS"
         )
-    return type(policy)(**policy.settings)
+    fresh = type(policy)(**policy.settings)
+    if not fresh.learns_scales:
+        return fresh
+    _learn(fresh, log, slice(None))
+    fresh.learn_scales()
+    known = {**fresh.settings, "learn_by": "map"}
+    learned = {
+        name: getattr(fresh.scales, name)
+        for name, value in known.items()
+        if isinstance(value, tuple) and value[:1] == ("learn",)
+    }
+    return type(policy)(**known | learned)
 
 
-def _new_policy(log: RewardLog, n: int) -> LinearPolicy:
-    """Return a policy that learns all scales, with guesses of the size of the first n rewards."""
-    rewards = log.rewards[:n]
-    unit = float(rewards.std()) or float(np.abs(rewards).max()) or 1.0
-    level = float(np.sqrt((rewards**2).mean())) or 1.0
+def _new_policy(log: RewardLog) -> LinearPolicy:
+    """Return a policy that learns all scales, with guesses of the size of the rewards."""
+    unit = float(log.rewards.std()) or float(np.abs(log.rewards).max()) or 1.0
+    level = float(np.sqrt((log.rewards**2).mean())) or 1.0
     return RoLinTS(
         n_features=log.contexts.shape[1],
         noise_std=("learn", unit),

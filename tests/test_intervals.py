@@ -183,13 +183,13 @@ def test_right_intervals_are_rejected_as_often_as_it_says(
 
 
 @pytest.mark.slow
-def test_learned_scales_change_the_error_rate_little(seed: int) -> None:
-    """Scales that are learned from the part before are uncertain, too: at most 8 % of 300 worlds (± 5 s.e. of 1.3 %)."""
+def test_learned_scales_do_not_raise_the_error_rate(seed: int) -> None:
+    """They are learned from the same log, which makes the test cautious: at most 5 % of 300 worlds (+ 5 s.e. of 1.3 %)."""
     rejected = [
-        check_intervals(world(np.random.default_rng([seed, i]), n=1500)).p_value < 0.05
+        check_intervals(world(np.random.default_rng([seed, i]), n=1000)).p_value < 0.05
         for i in range(300)
     ]
-    assert np.mean(rejected) < 0.08 + 5 * 0.0157
+    assert np.mean(rejected) < 0.05 + 5 * 0.0126
 
 
 def test_a_missing_interaction_makes_intervals_too_narrow(seed: int) -> None:

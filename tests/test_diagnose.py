@@ -453,3 +453,32 @@ def test_a_log_says_whether_intervals_hold(rng: np.random.Generator, tmp_path: P
     check = rolin.offline.check_intervals(read_log(tmp_path / "log.csv"))
     assert str(check) in result.output
     assert "among these 20 arms with their average features" in result.output
+
+
+def test_a_vowpal_wabbit_log_is_diagnosed(rng: np.random.Generator, tmp_path: Path) -> None:
+    """Its features have names, its candidates count, and costs are negative rewards."""
+    lines = []
+    for i in range(200):
+        x = rng.normal(size=(3, 2)).round(3).tolist()
+        chosen = int(rng.integers(3))
+        actions = [{"_tag": f"a{k}", "i": {"age": a, "price": b}} for k, (a, b) in enumerate(x)]
+        order = [chosen, *(k for k in range(3) if k != chosen)]
+        event = {
+            "_label_cost": -x[chosen][0] - chosen + float(rng.normal()), "_label_probability": 1 / 3,
+            "_labelIndex": chosen, "EventId": f"e{i}", "a": [k + 1 for k in order], "p": [1 / 3] * 3,
+            "c": {"_multi": actions},
+        }  # fmt: skip
+        lines.append(json.dumps(event))
+    (tmp_path / "log.dsjson").write_text("\n".join(lines))
+    out = tmp_path / "out.json"
+    command = ["diagnose", str(tmp_path / "log.dsjson"), "--json", str(out)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.exception
+    plain = json.loads(out.read_text())
+    assert [c["name"] for c in plain["coefficients"]] == ["i.age", "i.price", "intercept"]
+    assert plain["coefficients"][0]["value"] == pytest.approx(1.0, abs=0.4)  # 5 s.e. of 200 rewards
+    assert plain["gain"]["decisions"] == 200
+    assert plain["intervals"]["policy"] == "RoLinTS"
+    result = CliRunner().invoke(app, [*command, "--features", "i.age"])
+    assert result.exit_code == 0, result.exception
+    assert len(json.loads(out.read_text())["coefficients"]) == 2

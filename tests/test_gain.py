@@ -211,7 +211,7 @@ def test_the_gain_in_words() -> None:
         "Choosing with arm effects instead of the features alone would earn about 0.021 (0.012 to 0.03) more per "
         "decision, among these 90 arms with their average features."
     )
-    assert "in these 500 decisions. The choice would differ in 30% of them." in str(
+    assert "in these 500 decisions. The choice would differ in 30 % of them." in str(
         Gain(0.02, 0.01, 0.03, 500, 90, 0.3)
     )
     assert "the choice would be the same" in str(Gain(0.0, 0.0, 0.0, 0, 3, 0.0))

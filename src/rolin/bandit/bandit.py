@@ -28,7 +28,7 @@ from typing import (
 )
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name, canonical
 from rolin._support.checks import (
@@ -765,7 +765,7 @@ class Bandit(Generic[P]):
         self,
         *,
         feature_names: Sequence[str] | None = None,
-        contexts: Sequence[ArrayLike] | None = None,
+        contexts: Sequence[ArrayLike] | NDArray[np.float64] | None = None,
         arms: Sequence[Any] | None = None,
     ) -> Diagnosis:
         """Test whether arms differ by something that the features miss, and what that is worth.

@@ -25,6 +25,7 @@ from rolin.cli.shared import (
 from rolin.errors import DataError, RolinError, StateFileError
 from rolin.journal import LoggedDecision, SQLiteJournal, load_policy
 from rolin.logs.dsjson import SUFFIXES as DSJSON
+from rolin.logs.dsjson import read_dsjson
 from rolin.logs.frames import SUFFIXES, RewardLog, read_log, read_table
 from rolin.logs.past_rewards import rewards_of
 from rolin.logs.reader import past_decisions
@@ -104,7 +105,9 @@ class _Diagnosed(NamedTuple):
 
 def _diagnosed(source: Path, columns: dict[str, Any]) -> _Diagnosed:
     if source.name.endswith(DSJSON):
-        return _of_decisions(source, past_decisions(source))
+        fields = {name: columns[name] for name in ("features", "feature_map")}
+        found = read_dsjson(source, **fields)
+        return _of_decisions(source, found.decisions, found.features)
     if source.name.endswith(SUFFIXES):
         plain = columns["features"] is None and columns["feature_map"] is None
         if plain and {"offered", "contexts"} <= set(read_table(source, None).columns):
@@ -114,7 +117,7 @@ def _diagnosed(source: Path, columns: dict[str, Any]) -> _Diagnosed:
                 raise DataError(
                     f"{error} (the table was exported from a journal: diagnose the journal instead)"
                 ) from error
-            return _of_decisions(source, pasts)
+            return _of_decisions(source, pasts, None)
         log = read_log(source, **columns)
         if not log.arms:
             raise DataError(f"{source} has no rows")
@@ -143,15 +146,16 @@ def _diagnosed(source: Path, columns: dict[str, Any]) -> _Diagnosed:
     return _Diagnosed(report, *_checked(log, policy if isinstance(policy, LinearPolicy) else None))
 
 
-def _of_decisions(source: Path, pasts: Iterable[PastDecision]) -> _Diagnosed:
-    """Diagnose decisions with their candidates."""
+def _of_decisions(
+    source: Path, pasts: Iterable[PastDecision], features: list[str] | None
+) -> _Diagnosed:
+    """Diagnose decisions with their candidates; by default the features are named as in the decisions."""
     recent = _Recent(pasts)
     log = rewards_of(recent)
     if not log.arms:
         raise DataError(f"{source} has no rewards")
-    report = diagnose(
-        log.moments, feature_names=log.features, **recent.candidates(len(log.features))
-    )
+    names = log.features if features is None else features
+    report = diagnose(log.moments, feature_names=names, **recent.candidates(log.contexts.shape[1]))
     return _Diagnosed(report, *_checked(log, None))
 
 

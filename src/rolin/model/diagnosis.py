@@ -15,7 +15,7 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rolin.errors import DataError, ParameterError
 from rolin.model.estimation import ScaleEstimate, estimate_scales
@@ -80,7 +80,7 @@ def diagnose(
     prior: Scales | None = None,
     feature_names: Sequence[str] | None = None,
     binary: bool = False,
-    contexts: Sequence[ArrayLike] | None = None,
+    contexts: Sequence[ArrayLike] | NDArray[np.float64] | None = None,
     arms: Sequence[Any] | None = None,
 ) -> Diagnosis:
     """Test whether there are arm effects that the features miss, and estimate them and what they are worth.

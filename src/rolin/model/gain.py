@@ -62,7 +62,11 @@ class Gain(NamedTuple):
             return (
                 f"With arm effects, the choice would be the same as by the features alone, {among}."
             )
-        differ = f" The choice would differ in {self.differ:.0%} of them." if self.decisions else ""
+        differ = (
+            f" The choice would differ in {100.0 * self.differ:.0f} % of them."
+            if self.decisions
+            else ""
+        )
         return (
             f"Choosing with arm effects instead of the features alone would earn about {self.value:.3g} "
             f"({self.low:.3g} to {self.high:.3g}) more per decision, {among}.{differ}"
@@ -94,34 +98,31 @@ class CandidateSets:
     def __init__(
         self,
         moments: Moments,
-        contexts: Sequence[ArrayLike] | None,
+        contexts: Sequence[ArrayLike] | Floats | None,
         arms: Sequence[Any] | None,
     ) -> None:
+        named = None if arms is None else as_names(arms)
         self.decisions = 0
         self._given: list[tuple[Any, Any]]
         if contexts is None:
-            index = {name: row for row, name in enumerate(moments.arms)}
-            known = [name for name in index if not isinstance(name, PastArm)]
-            names = known if arms is None else [canonical(name) for name in as_names(arms)]
-            for name in names:
-                if name not in index:
-                    raise ArmError(
-                        f"arm {name!r} has no rewards, so no average features: pass contexts"
-                    )
-            self._given = [(moments.mean_context[[index[name] for name in names]], names)]
+            self._given = [_averages(moments, named)]
             return
-        given = list(contexts)
+        try:
+            given = list(contexts)
+        except TypeError:
+            raise ShapeError(f"contexts={contexts!r}, expected a list of (K, d) arrays") from None
         if not given:
             raise ShapeError("contexts has no decisions, expected at least one, or None")
-        lists = arms is not None and all(isinstance(a, (list, range, np.ndarray)) for a in arms)
-        if lists and arms is not None and len(arms) != len(given):
+        self.decisions = n = len(given)
+        # One list for all, or one for each decision; a tuple is a name.
+        if named is None or not all(isinstance(a, (list, range, np.ndarray)) for a in named):
+            self._given = [(x, named) for x in given]
+        elif len(named) == n:
+            self._given = list(zip(given, named, strict=True))
+        else:
             raise ShapeError(
-                f"arms has {len(arms)} lists of names, expected {len(given)}, one per decision"
+                f"arms has {len(named)} lists of names, expected {n}, one per decision"
             )
-        self.decisions = len(given)
-        self._given = [
-            (x, arms[i] if lists and arms is not None else arms) for i, x in enumerate(given)
-        ]
 
     def read(self, posterior: Posterior) -> Iterator[tuple[Floats, Sequence[Name]]]:
         """Yield contexts and arms of each decision, checked by the posterior of the same moments."""
@@ -133,6 +134,19 @@ class CandidateSets:
             except RolinError as error:
                 raise type(error)(f"decision {i}: {error}") from error
             yield x, names
+
+
+def _averages(moments: Moments, arms: Sequence[Name] | None) -> tuple[Floats, Sequence[Name]]:
+    """Return arms with their average features; by default all, without past lives of restored ones."""
+    index = {name: row for row, name in enumerate(moments.arms)}
+    if arms is None:
+        names = [name for name in index if not isinstance(name, PastArm)]
+    else:
+        names = [canonical(name) for name in arms]
+    for name in names:
+        if name not in index:
+            raise ArmError(f"arm {name!r} has no rewards, so no average features: pass contexts")
+    return moments.mean_context[[index[name] for name in names]], names
 
 
 class _Difference:
@@ -255,13 +269,12 @@ def _drawn(
     for (posterior, _), n in zip(likely, parts, strict=True):
         theta, effects = posterior.coefficients.mean, posterior.arm_effects(names)
         vectors = np.column_stack([x, np.ones((len(x), len(theta) - x.shape[1]))])
-        own, spread = np.sqrt(effects.own_variance), posterior.loadings(np.eye(len(theta)))
+        own = np.sqrt(effects.own_variance)
+        spread = posterior.loadings(np.eye(len(theta)))  # T' of θ = θ̂ + T'z
         for _ in range(n):
             z = generator.standard_normal(len(theta))
             effect = effects.mean - effects.loadings @ z + own * generator.standard_normal(len(own))
-            drawn = (
-                theta + spread @ z
-            )  # T' in θ = θ̂ + T'z: its rows are the loadings of single coefficients
+            drawn = theta + spread @ z
             gains.append(float(shares @ _probability(vectors @ drawn + effect[codes])))
     low, high = np.quantile(gains, [0.025, 0.975]).tolist()
     return float(np.mean(gains)), low, high

@@ -117,27 +117,26 @@ class IntervalCheck:
     def because(self) -> str:
         """The reason for the verdict."""
         value, low, high = (_number(end) for end in self.factor)
-        held = f"{self.coverage.value:.0%}"
-        ends = f"{self.coverage.low:.0%} to {self.coverage.high:.0%}"
-        if self.verdict in ("too narrow", "too wide"):
-            noise = self.width.noise_factor
-            known = (
-                ""
-                if _CLOSE[0] <= noise <= _CLOSE[1]
-                else (
-                    f" The noise is {noise:.2f} times as large as assumed: correct noise_std, or let the policy learn it."
-                )
-            )
+        shares = [_percent(end) for end in self.coverage]
+        held = f"90 % intervals hold about {shares[0]} ({shares[1]} to {shares[2]})"
+        if self.verdict == "cannot tell":
             return (
-                f"Intervals are {self.verdict}: multiply standard deviations by {value} ({low} to {high}, "
-                f"{format_p_value(self.p_value)}). Intervals of 90 % hold about {held} ({ends}).{known}"
+                f"The factor on standard deviations could be anything from {low} to {high}. "
+                "More rewards are needed."
             )
         if self.verdict == "hold":
             return (
-                f"The best factor on standard deviations is {value} ({low} to {high}), so 1 is not rejected "
-                f"({format_p_value(self.p_value)}). Intervals of 90 % hold about {held} ({ends})."
+                f"The best factor on standard deviations is {value} ({low} to {high}), and 1 is not rejected "
+                f"({format_p_value(self.p_value)}): {held}."
             )
-        return f"The factor on standard deviations could be anything from {low} to {high}. More rewards are needed."
+        noise = self.width.noise_factor
+        text = (
+            f"Intervals are {self.verdict}: multiply standard deviations by {value} ({low} to {high}, "
+            f"{format_p_value(self.p_value)}). Now {held}."
+        )
+        if not _CLOSE[0] <= noise <= _CLOSE[1]:
+            text += f" The noise is {noise:.2f} times as large as assumed: correct noise_std, or let the policy learn it."
+        return text
 
     def __repr__(self) -> str:
         """Return the verdict and the factor in one line."""
@@ -187,12 +186,12 @@ class IntervalCheck:
         n, spread, error, held, held_error = self.one_step
         single = f"single rewards, one step ahead: residuals are {spread:.3f} ± {error:.3f} times as large as predicted"
         if not math.isnan(held):
-            single += f"; 90 % intervals hold {held:.1%} ± {held_error:.1%}"
+            single += f"; 90 % intervals hold {100 * held:.1f} ± {100 * held_error:.1f} %"
         outside = sum(abs(arm.z) > REACH for arm in self.arms)
         return [
             single,
-            f"tested: {n} rewards, as {self.policy} predicts them; of {len(self.arms)} arms in the last two thirds, "
-            f"{outside} are outside of their 90 % intervals",
+            f"tested: {n} rewards, predicted by {self.policy}; arms outside of their 90 % intervals in the last two "
+            f"thirds: {outside} of {len(self.arms)}",
         ]
 
     def to_frame(self) -> pd.DataFrame:
@@ -237,6 +236,10 @@ def _coverage_of(factor: float) -> float:
     if factor == 0.0:
         return 1.0
     return math.erf(REACH / (factor * math.sqrt(2.0)))  # P(|N(0, factor²)| < reach)
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.0f} %"
 
 
 def _number(value: float) -> str:

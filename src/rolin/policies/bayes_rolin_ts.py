@@ -161,7 +161,7 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         self,
         *,
         feature_names: Sequence[str] | None = None,
-        contexts: Sequence[ArrayLike] | None = None,
+        contexts: Sequence[ArrayLike] | NDArray[np.float64] | None = None,
         arms: Sequence[Any] | None = None,
     ) -> Diagnosis:
         """Test whether the arms differ by something that the features miss, and what that is worth.

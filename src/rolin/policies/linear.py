@@ -202,7 +202,7 @@ class LinearPolicy(Policy[Posterior]):
         self,
         *,
         feature_names: Sequence[str] | None = None,
-        contexts: Sequence[ArrayLike] | None = None,
+        contexts: Sequence[ArrayLike] | NDArray[np.float64] | None = None,
         arms: Sequence[Any] | None = None,
     ) -> Diagnosis:
         """Test whether the arms differ by something that the features miss, and what that is worth.

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import rolin
 from rolin import Bandit, Moments, Posterior, Scales
-from rolin.errors import DataError, ParameterError
+from rolin.errors import DataError, NotFiniteError, ParameterError, ShapeError
 from rolin.logs import RewardLog
 from rolin.model.held_out import HeldOut, estimate_width, residuals_of
 from rolin.offline import DecisionLog, check_intervals
@@ -293,6 +293,10 @@ def test_what_cannot_be_checked_is_rejected(rng: np.random.Generator) -> None:
     for policy in (rolin.HLinUCB(n_features=2), rolin.BayesRoLinTS(n_features=2), "RoLinTS"):
         with pytest.raises(ParameterError, match="expected a policy with a Gaussian posterior"):
             check_intervals(log, policy)  # type: ignore[arg-type]
+    with pytest.raises(NotFiniteError, match=r"rewards\[80\] is nan"):
+        check_intervals(log._replace(rewards=np.append(log.rewards[:80], [np.nan] * 10)))
+    with pytest.raises(ShapeError, match="context"):
+        check_intervals(log, fixed(3))
     with pytest.raises(ParameterError, match="progress="):
         check_intervals(log, progress="yes")  # type: ignore[arg-type]
 
@@ -311,6 +315,9 @@ def test_the_result_as_text_frame_json_and_figure(rng: np.random.Generator, tmp_
     found = check_intervals(log, fixed(2, 0.2), progress=done.append)
     assert sum(done) == found.one_step.rewards == 800
     assert found.verdict == "too narrow"
+    assert (
+        "times as large as assumed: correct noise_std, or let the policy learn it" in found.because
+    )
     value, low, high = found.factor
     assert "\n" not in repr(found)
     assert f"too narrow, factor {value:.2f} ({low:.2f} to {high:.2f})" in repr(found)

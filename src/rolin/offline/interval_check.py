@@ -134,9 +134,11 @@ class IntervalCheck:
             f"Intervals are {self.verdict}: multiply standard deviations by {value} ({low} to {high}, "
             f"{format_p_value(self.p_value)}). Now {held}."
         )
-        if not _CLOSE[0] <= noise <= _CLOSE[1]:
-            text += f" The noise is {noise:.2f} times as large as assumed: correct noise_std, or let the policy learn it."
-        return text
+        if _CLOSE[0] <= noise <= _CLOSE[1]:
+            return text
+        text += f" The noise is {noise:.2f} times as large as assumed"
+        binary = math.isnan(self.one_step.coverage)
+        return f"{text}." if binary else f"{text}: correct noise_std, or let the policy learn it."
 
     def __repr__(self) -> str:
         """Return the verdict and the factor in one line."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import canonical
+from rolin._support.checks import as_batch
 from rolin._support.progress import Progress, check_progress, reporter
 from rolin.bandit.bandit import Bandit
 from rolin.errors import DataError, ParameterError
@@ -119,7 +120,8 @@ def check_intervals(
 def _rewards(log: Any, columns: dict[str, Any]) -> RewardLog:
     """Return the rewards of any log, in order."""
     if isinstance(log, RewardLog):
-        return log
+        batch = as_batch(log.arms, log.contexts, log.rewards, log.weights)
+        return RewardLog(list(batch.arms), *batch[1:], log.features)
     if isinstance(log, DecisionLog):
         rows = range(len(log))
         chosen = log.chosen.tolist()

@@ -17,7 +17,7 @@ import rolin
 from rolin import Bandit, Moments, Posterior, Scales
 from rolin.errors import DataError, NotFiniteError, ParameterError, ShapeError
 from rolin.logs import RewardLog
-from rolin.model.held_out import HeldOut, estimate_width, residuals_of
+from rolin.model.held_out import HeldOut, Residuals, estimate_width, residuals_of
 from rolin.offline import DecisionLog, check_intervals
 
 SCALES = {"noise_std": 1.0, "arm_std": 0.5, "coef_std": 1.0, "intercept_std": None}
@@ -140,6 +140,34 @@ def test_the_estimate_maximizes_the_likelihood(rng: np.random.Generator) -> None
         assert inside == (lowest - best < 3.8415) or abs(lowest - best - 3.8415) < 0.05
         if f == 1.0:
             assert found.statistic == pytest.approx(lowest - best, abs=0.02)
+
+
+def test_rare_rewards_make_the_score_vary_more(rng: np.random.Generator) -> None:
+    """Noise that is -0.05 or 0.95: the variance of Σ λ (z² - 1) over 4000 draws is as computed (± 5 s.e.).
+
+    Without the kurtosis, a statistic is not divided; with it, the interval is wider and the estimate the same.
+    """
+    p, counts, own = 0.05, np.array([2, 4, 4, 9, 30]), 0.01
+    noise = p * (1 - p)
+    kurtosis = (1 - 6 * noise) / noise
+    codes = np.repeat(np.arange(5), counts)
+    residuals = Residuals(tuple(range(5)), codes, np.zeros((49, 1)), np.zeros(49), np.full(5, own))
+    held_out = HeldOut(residuals, np.ones(49), noise**0.5)
+    e = (rng.random((4000, 49)) < p) - p + (own**0.5 * rng.normal(size=(4000, 5)))[:, codes]
+    means = np.add.reduceat(e, np.cumsum(counts) - counts, axis=1) / counts
+    total = own + noise / counts
+    scores = (own / total * (means**2 / total - 1)).sum(axis=1)
+    squares = (scores - scores.mean()) ** 2
+    true, normal = held_out.score_variance(1.0, kurtosis)
+    assert abs(squares.mean() - true) < 5 * squares.std() / 4000**0.5
+    assert true > 1.2 * normal
+    assert held_out.score_variance(1.0, 0.0) == pytest.approx((normal, normal))
+    block = HeldOut(residuals._replace(values=e[0]), np.ones(49), noise**0.5)
+    one, other = estimate_width([block]), estimate_width([block], kurtosis=kurtosis)
+    assert one.factor.value == other.factor.value
+    assert other.statistic * other.inflation == pytest.approx(one.statistic)
+    assert other.factor.low <= one.factor.low
+    assert one.factor.high <= other.factor.high
 
 
 @settings(max_examples=25)

@@ -114,6 +114,7 @@ class HeldOut:
             residuals.arms, residuals.codes, residuals.loadings, residuals.values, weights
         )
         self.count = self._sums.count
+        self._counts = np.bincount(residuals.codes, minlength=len(residuals.arms))
 
     @property
     def weight(self) -> Floats:
@@ -126,10 +127,27 @@ class HeldOut:
         return self._sums.mean_reward
 
     @property
+    def _known_variance(self) -> Floats:
+        """(K,): variance of the mean residuals, without noise."""
+        variance: Floats = self._variance + (self._sums.mean_context**2).sum(axis=1)
+        return variance
+
+    @property
     def std(self) -> Floats:
         """(K,): predicted standard deviations of the mean residuals, noise included."""
-        known: Floats = self._variance + (self._sums.mean_context**2).sum(axis=1)
-        return np.sqrt(known + self._noise / self._sums.weight)
+        return np.sqrt(self._known_variance + self._noise / self._sums.weight)
+
+    def score_variance(self, ratio: float, kurtosis: float) -> tuple[float, float]:
+        """Return the variance of the derivative of the log density by log f, and the same for normal noise.
+
+        The terms of the arms are λ_i (z_i² - 1), where z_i is the standardized mean residual of an arm and λ_i the share of
+        its variance that is not noise. z_i² has the variance 2 + (1 - λ_i)² kurtosis/n_i. Correlations between arms are
+        left out: the two are only compared.
+        """
+        known = ratio * self._known_variance
+        share = known / (known + self._noise / self._sums.weight)
+        excess = (1.0 - share) ** 2 * kurtosis / self._counts
+        return float(share**2 @ (2.0 + excess)), float(2.0 * (share**2).sum())
 
     def density(self, ratio: float) -> _Density:
         """Return the parts of the density for (f/g)² = ratio.
@@ -159,12 +177,14 @@ class WidthEstimate(NamedTuple):
     noise_factor: float
     """g: the noise is this many times what was assumed."""
     statistic: float
-    """The likelihood ratio statistic of f = 1."""
+    """The likelihood ratio statistic of f = 1, divided by `inflation`."""
     p_value: float
     """Probability of at least this statistic if f = 1."""
+    inflation: float
+    """How much more the statistic varies than with normal noise."""
 
 
-def estimate_width(blocks: Sequence[HeldOut]) -> WidthEstimate:
+def estimate_width(blocks: Sequence[HeldOut], *, kurtosis: float = 0.0) -> WidthEstimate:
     """Estimate f and g by maximum likelihood, and test f = 1.
 
     Each block holds rewards that its own posterior has not seen, and that the posterior of the next block may have
@@ -174,6 +194,10 @@ def estimate_width(blocks: Sequence[HeldOut]) -> WidthEstimate:
     ----------
     blocks
         The blocks, one or more.
+    kurtosis
+        Excess kurtosis of the noise, 0 if it is normal. A rare click is an outlier: without this, one click of an arm with
+        few rewards would look like an interval that is too narrow. The likelihood ratio is divided by the factor by
+        which the variance of its score grows (Satorra & Bentler 1994).
     """
     from scipy.optimize import minimize_scalar  # takes 0.1 s to import
 
@@ -209,10 +233,14 @@ def estimate_width(blocks: Sequence[HeldOut]) -> WidthEstimate:
         )
         return float(found.fun)
 
+    parts = [block.score_variance(math.exp(log_ratio), kurtosis) for block in blocks]
+    true, normal = (sum(part) for part in zip(*parts, strict=True))
+    inflation = true / normal if normal > 0.0 else 1.0
     log_factor = 0.5 * log_ratio + log_noise
-    statistic = max(given(0.0) - best, 0.0)
-    low = _end(given, best, log_factor, log_noise - 0.5 * _RATIOS)
-    high = _end(given, best, log_factor, log_noise + 0.5 * _RATIOS)
+    statistic = max(given(0.0) - best, 0.0) / inflation
+    limit = best + inflation * _THRESHOLD
+    low = _end(given, limit, log_factor, log_noise - 0.5 * _RATIOS)
+    high = _end(given, limit, log_factor, log_noise + 0.5 * _RATIOS)
     none, all_ = (abs(log_ratio - edge) < 0.01 for edge in (-_RATIOS, _RATIOS))
     value = 0.0 if none else math.inf if all_ else math.exp(log_factor)
     return WidthEstimate(
@@ -220,6 +248,7 @@ def estimate_width(blocks: Sequence[HeldOut]) -> WidthEstimate:
         math.exp(log_noise),
         statistic,
         math.erfc(math.sqrt(0.5 * statistic)),  # P(χ²₁ > statistic)
+        inflation,
     )  # fmt: skip
 
 
@@ -235,12 +264,14 @@ def _lowest(function: Callable[[float], float], low: float, high: float) -> floa
     return float(found.x) if found.fun <= values[j] else float(grid[j])
 
 
-def _end(given: Callable[[float], float], best: float, inside: float, limit: float) -> float | None:
-    """Return where the likelihood falls to the end of a 95 % interval; `None` if it does not, up to the limit."""
+def _end(
+    given: Callable[[float], float], deviance: float, inside: float, limit: float
+) -> float | None:
+    """Return where the deviance rises to the end of an interval; `None` if it does not, up to the limit."""
     from scipy.optimize import brentq
 
     def above(log_factor: float) -> float:
-        return given(log_factor) - best - _THRESHOLD
+        return given(log_factor) - deviance
 
     if above(limit) <= 0.0 or above(inside) >= 0.0:
         return None

@@ -111,7 +111,7 @@ def check_intervals(
             z[start - ends[0] : end - ends[0]] = _one_step_ahead(own, rewards, part, advance)
     return IntervalCheck(
         type(own).__name__,
-        estimate_width(blocks),
+        estimate_width(blocks, kurtosis=_kurtosis(z)),
         _summary(z, own.binary),
         _averages(blocks[-1], means, rewards, slice(ends[-2], n)),
     )
@@ -214,6 +214,12 @@ def _one_step_ahead(
         policy.update(arm, x, reward, weight)
         advance(1)
     return z
+
+
+def _kurtosis(z: Floats) -> float:
+    """Return the excess kurtosis of standardized residuals around 0, which is at least -2."""
+    square = float((z**2).mean())
+    return float((z**4).mean()) / square**2 - 3.0 if square > 0.0 else 0.0
 
 
 def _summary(z: Floats, binary: bool) -> OneStep:

@@ -382,3 +382,103 @@ def test_malformed_logs_name_row_and_column(
     assert isinstance(result.exception, DataError)
     assert message in str(result.exception)
     assert not out.exists()
+
+
+def write_journal(path: Path, rng: np.random.Generator, n: int = 300) -> tuple[Any, Any]:
+    """Record decisions among eight of ten arms each; return the arms and contexts that were offered."""
+    theta, v = np.array([1.0, -0.5]), 0.8 * rng.normal(size=10)
+    policy = rolin.RoLinTS(
+        n_features=2, coef_std=1.0, arm_std=0.5, noise_std=1.0, intercept_std=1.0, seed=0
+    )
+    arms, contexts = [], []
+    with rolin.Bandit(policy, journal=path) as bandit:
+        for i in range(n):
+            arms.append(rng.permutation(10)[:8].tolist())
+            contexts.append(rng.normal(size=(8, 2)))
+            decision = bandit.decide(contexts[-1], arms[-1], id=f"d{i}")
+            mean = float(decision.context @ theta + v[decision.arm])
+            bandit.reward(decision.id, mean + float(rng.normal()))
+        bandit.diagnose(contexts=contexts, arms=arms)
+    return arms, contexts
+
+
+def test_a_journal_is_diagnosed_with_its_candidates(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """What effects are worth among the arms that were offered, and whether the intervals of its policy hold."""
+    path, out = tmp_path / "journal.db", tmp_path / "out.json"
+    arms, contexts = write_journal(path, rng)
+    result = CliRunner().invoke(app, ["diagnose", str(path), "--json", str(out)])
+    assert result.exit_code == 0, result.output
+    policy = rolin.journal.load_policy(path).policy
+    assert isinstance(policy, rolin.LinearPolicy)
+    expected = policy.diagnose(contexts=contexts, arms=arms)
+    check = rolin.offline.check_intervals(path, policy)
+    assert f"{expected}\n\n{check}" in result.output
+    assert "more per decision, in these 300 decisions. The choice would differ in" in result.output
+    plain = json.loads(out.read_text())
+    assert plain["gain"]["value"] == pytest.approx(expected.gain.value)  # type: ignore[union-attr]
+    assert plain["gain"]["decisions"] == 300
+    assert plain["intervals"] == json.loads(check.to_json())
+    for suffix in ("csv", "parquet"):
+        table = tmp_path / f"table.{suffix}"
+        CliRunner().invoke(app, ["journal", "export", str(path), str(table)])
+        result = CliRunner().invoke(app, ["diagnose", str(table), "--json", str(out)])
+        assert result.exit_code == 0, result.exception
+        again = json.loads(out.read_text())
+        # The prior of a policy is not in a table, so the numbers differ a little.
+        assert again["gain"]["decisions"] == 300
+        assert again["gain"]["value"] == pytest.approx(plain["gain"]["value"], rel=0.1)
+        assert again["intervals"]["one_step"]["rewards"] == 267
+
+
+def test_a_short_log_is_diagnosed_without_its_intervals(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """The report says why they were not checked; a state has no log, and says nothing."""
+    path, out = tmp_path / "journal.db", tmp_path / "out.json"
+    write_journal(path, rng, n=40)
+    result = CliRunner().invoke(app, ["diagnose", str(path), "--json", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "The intervals were not checked: the log has 40 rewards, expected at least 81" in (
+        result.output
+    )
+    assert json.loads(out.read_text())["intervals"] is None
+
+
+def test_a_log_says_whether_intervals_hold(rng: np.random.Generator, tmp_path: Path) -> None:
+    """For a table with one row per reward, in its order: those of a model that learns its scales."""
+    write_log(tmp_path / "log.csv", rng)
+    result = CliRunner().invoke(app, ["diagnose", str(tmp_path / "log.csv")])
+    check = rolin.offline.check_intervals(read_log(tmp_path / "log.csv"))
+    assert str(check) in result.output
+    assert "among these 20 arms with their average features" in result.output
+
+
+def test_a_vowpal_wabbit_log_is_diagnosed(rng: np.random.Generator, tmp_path: Path) -> None:
+    """Its features have names, its candidates count, and costs are negative rewards."""
+    lines = []
+    for i in range(200):
+        x = rng.normal(size=(3, 2)).round(3).tolist()
+        chosen = int(rng.integers(3))
+        actions = [{"_tag": f"a{k}", "i": {"age": a, "price": b}} for k, (a, b) in enumerate(x)]
+        order = [chosen, *(k for k in range(3) if k != chosen)]
+        event = {
+            "_label_cost": -x[chosen][0] - chosen + float(rng.normal()), "_label_probability": 1 / 3,
+            "_labelIndex": chosen, "EventId": f"e{i}", "a": [k + 1 for k in order], "p": [1 / 3] * 3,
+            "c": {"_multi": actions},
+        }  # fmt: skip
+        lines.append(json.dumps(event))
+    (tmp_path / "log.dsjson").write_text("\n".join(lines))
+    out = tmp_path / "out.json"
+    command = ["diagnose", str(tmp_path / "log.dsjson"), "--json", str(out)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.exception
+    plain = json.loads(out.read_text())
+    assert [c["name"] for c in plain["coefficients"]] == ["i.age", "i.price", "intercept"]
+    assert plain["coefficients"][0]["value"] == pytest.approx(1.0, abs=0.4)  # 5 s.e. of 200 rewards
+    assert plain["gain"]["decisions"] == 200
+    assert plain["intervals"]["policy"] == "RoLinTS"
+    result = CliRunner().invoke(app, [*command, "--features", "i.age"])
+    assert result.exit_code == 0, result.exception
+    assert len(json.loads(out.read_text())["coefficients"]) == 2

@@ -188,7 +188,7 @@ CALLS: dict[str, dict[str, dict[str, Any]]] = {
         "restore_arm": {"arm": "d", "with_past": True},
         "decay": {"factor": 0.9},
         "change_feature_map": {"feature_map": None},
-        "diagnose": {"feature_names": ["u", "v"]},
+        "diagnose": {"feature_names": ["u", "v"], "contexts": [X, X], "arms": ["a", "b"]},
     },
     "bandit": {
         "decide": {"contexts": X, "arms": ["a", "b"], "situation": None, "id": "i", "person": "p", "top_k": 1, "exclude": ["b"], "active": True},
@@ -206,7 +206,7 @@ CALLS: dict[str, dict[str, dict[str, Any]]] = {
         "waiting": {"limit": 10},
         "predict": {"contexts": X, "arms": ["a", "b"], "situation": None},
         "explain": {"decision": "known", "arm": None, "against": None, "as_of": "now"},
-        "diagnose": {"feature_names": ["u", "v"]},
+        "diagnose": {"feature_names": ["u", "v"], "contexts": [X, X], "arms": ["a", "b"]},
     },
     "catalogue": {
         "decide": {"arms": ["a", "b"], "situation": None, "top_k": 1, "exclude": ["b"], "key": 3},

@@ -26,7 +26,8 @@ from typing import (
     overload,
 )
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name, canonical
 from rolin._support.checks import (
@@ -737,19 +738,34 @@ class Bandit(Generic[P]):
             found: Prediction | LogitPrediction = policy.predict(vectors, names)
             return found
 
-    def diagnose(self, *, feature_names: Sequence[str] | None = None) -> Diagnosis:
-        """Test whether arms differ by something that the features miss, and report it.
+    def diagnose(
+        self,
+        *,
+        feature_names: Sequence[str] | None = None,
+        contexts: Sequence[ArrayLike] | NDArray[np.float64] | None = None,
+        arms: Sequence[Any] | None = None,
+    ) -> Diagnosis:
+        """Test whether arms differ by something that the features miss, and what that is worth.
 
         Parameters
         ----------
         feature_names
             Names of the d features for the report; by default those of the feature map.
+        contexts
+            For each of some decisions, the (K, d) contexts of its candidates, such as those of a log. They say among which
+            arms choices are made, for the gain of choosing with arm effects. By default one choice among all arms with
+            their average features.
+        arms
+            For each decision, a list of its K arms; or one list for all. By default 0 … K - 1, or without contexts,
+            all arms that were not removed.
         """
         with self._state.lock:
             policy, _ = self._state.current()
             if not hasattr(policy, "diagnose"):
                 raise Unsupported(f"{type(policy).__name__} has no moments to diagnose")
-            found: Diagnosis = policy.diagnose(feature_names=feature_names)
+            found: Diagnosis = policy.diagnose(
+                feature_names=feature_names, contexts=contexts, arms=arms
+            )
             return found
 
     def explain(

@@ -3,6 +3,7 @@
 from rolin.model.adaptive import ScaleEvent
 from rolin.model.diagnosis import diagnose
 from rolin.model.estimation import Interval, ScaleEstimate, estimate_scales
+from rolin.model.gain import Gain
 from rolin.model.mixture import Beliefs
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
@@ -18,6 +19,7 @@ __all__ = [
     "Coefficients",
     "Diagnosis",
     "Effect",
+    "Gain",
     "Interval",
     "LogitPrediction",
     "Moments",

@@ -15,9 +15,11 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from rolin.errors import DataError, ParameterError
 from rolin.model.estimation import ScaleEstimate, estimate_scales
+from rolin.model.gain import CandidateSets, Gain, LikelyPosterior, estimate_gain
 from rolin.model.likelihood import Evidence, Point, Search
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
@@ -78,8 +80,10 @@ def diagnose(
     prior: Scales | None = None,
     feature_names: Sequence[str] | None = None,
     binary: bool = False,
+    contexts: Sequence[ArrayLike] | NDArray[np.float64] | None = None,
+    arms: Sequence[Any] | None = None,
 ) -> Diagnosis:
-    """Test whether there are arm effects that the features miss, and estimate them.
+    """Test whether there are arm effects that the features miss, and estimate them and what they are worth.
 
     Parameters
     ----------
@@ -93,7 +97,14 @@ def diagnose(
         Names of the d features, for the report.
     binary
         Whether the moments are those of a logistic policy. Everything is then on the logit scale, the noise is known,
-        and the shares of a reward's variance and the log scores are left out.
+        and the shares of a reward's variance and the log scores are left out. Only the gain is one of rewards.
+    contexts
+        For each of some decisions, the (K, d) contexts of its candidates, such as those of a log. They say among which
+        arms choices are made, for the gain of choosing with arm effects. By default one choice among `arms` with their
+        average features.
+    arms
+        For each decision, a list of its K arms; or one list for all. By default 0 … K - 1, or without contexts, all
+        arms.
 
     Examples
     --------
@@ -126,7 +137,12 @@ def diagnose(
     posterior = Posterior.of(weak, moments)
     shares = _shares(moments, posterior)
     verdict = _verdict(found, test.p_value, shares)
-    effects = _effects(moments, weak, _likely(evidence, found, variances), names)
+    likely = _likely(evidence, found, variances)
+    effects = _effects(moments, weak, likely, names)
+    candidates = CandidateSets(moments, contexts, arms)
+    gain = None
+    if "arm_std" not in found.not_learned:
+        gain = _gain(moments, prior, scales, likely, candidates, binary=binary)
     return Diagnosis(
         answer=verdict.answer,
         because=verdict.because,
@@ -139,6 +155,7 @@ def diagnose(
         log_scores={} if binary else _log_scores(moments, prior),
         arms=effects.arms,
         coefficients=effects.coefficients,
+        gain=gain,
     )
 
 
@@ -274,6 +291,31 @@ def _likely(evidence: Evidence, found: ScaleEstimate, learn: set[str]) -> list[_
         _LikelyScales(a, math.sqrt(point.noise), math.exp(-0.5 * (point.deviance - lowest)))
         for a, point in points
     ]
+
+
+def _gain(
+    moments: Moments,
+    prior: Scales,
+    scales: Scales,
+    likely: list[_LikelyScales],
+    candidates: CandidateSets,
+    *,
+    binary: bool,
+) -> Gain:
+    """Return the gain of choosing with arm effects; both models have a prior of the coefficients that fits them."""
+    total = sum(each.weight for each in likely)
+    posteriors = [
+        LikelyPosterior(
+            Posterior.of(replace(scales, arm_std=each.arm_std, noise_std=each.noise_std), moments),
+            each.weight / total,
+        )
+        for each in likely
+    ]
+    learn: tuple[Any, ...] = ("coef_std",) if binary else ("noise_std", "coef_std")
+    linear = estimate_scales(
+        moments, method="reml", prior=replace(prior, arm_std=0.0), learn=learn
+    ).scales
+    return estimate_gain(posteriors, Posterior.of(linear, moments), candidates, binary=binary)
 
 
 def _effects(

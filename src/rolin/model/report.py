@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from rolin._support.arms import Name
 from rolin._support.html import html_table
 from rolin._support.optional import needs
+from rolin._support.plain import plain
 from rolin.model.estimation import Interval
+from rolin.model.gain import Gain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +67,8 @@ class Diagnosis:
     arms: tuple[Effect, ...]
     """Effect of every arm, highest first."""
     coefficients: tuple[Effect, ...]
+    gain: Gain | None
+    """What the arm effects are worth; `None` if there are too few rewards."""
 
     def __repr__(self) -> str:
         """Return the answer and the size of the data in one line."""
@@ -76,7 +80,7 @@ class Diagnosis:
 
     def __str__(self) -> str:
         """Return the report as text, with at most ten arms from each end."""
-        lines = [self._title, self.because, "", f"{self._size}"]
+        lines = [self._title, *self._reasons, "", f"{self._size}"]
         lines += [
             f"{name:<10} {value:>10}   {interval}" for name, value, interval in self._scale_rows
         ]
@@ -113,7 +117,7 @@ class Diagnosis:
                 self._title,
                 ["scale", "estimate", "95 % interval"],
                 self._scale_rows,
-                [self.because, self._size, *self._facts],
+                [*self._reasons, self._size, *self._facts],
             ),
             html_table(
                 "Coefficients",
@@ -139,6 +143,11 @@ class Diagnosis:
     @property
     def _title(self) -> str:
         return f"Do the features miss something that differs between arms? {self.answer.upper()}."
+
+    @property
+    def _reasons(self) -> list[str]:
+        """The reason for the answer, and what the arm effects are worth."""
+        return [self.because, *([] if self.gain is None else [str(self.gain)])]
 
     @property
     def _size(self) -> str:
@@ -200,7 +209,7 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain numbers, texts and lists; unknown numbers are `None`."""
-        report: dict[str, Any] = _plain(asdict(self))
+        report: dict[str, Any] = plain(asdict(self))
         return report
 
     def to_json(self) -> str:
@@ -241,16 +250,3 @@ def _arm_line(arm: Effect, width: int) -> str:
 def _shortened(name: Name, width: int = _MAX_CHARACTERS) -> str:
     text = str(name)
     return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: NaN and infinities are `None`."""
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        if hasattr(value, "_asdict"):
-            return _plain(value._asdict())
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

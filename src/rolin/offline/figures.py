@@ -1,7 +1,8 @@
-"""Figures of estimated values of policies, and of the calibration of propensities."""
+"""Figures of estimated values of policies, and of the calibration of propensities and intervals."""
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
@@ -13,8 +14,9 @@ from rolin._support.plotting import LOOKS, STYLE
 if TYPE_CHECKING:
     from rolin.offline.calibration import Calibration
     from rolin.offline.evaluation import Evaluation
+    from rolin.offline.interval_check import IntervalCheck
 
-__all__ = ["draw_calibration", "draw_estimates"]
+__all__ = ["draw_averages", "draw_calibration", "draw_estimates"]
 
 
 def draw_estimates(*evaluations: Evaluation) -> Figure:
@@ -65,4 +67,27 @@ def draw_calibration(calibration: Calibration) -> Figure:
         )
         ax.set_xlabel("expected choices (share of offers)")
         ax.set_ylabel("observed choices, ± 2 standard deviations")
+    return figure
+
+
+def draw_averages(check: IntervalCheck) -> Figure:
+    """Draw observed over predicted mean rewards of arms; see `IntervalCheck.plot`."""
+    reach = NormalDist().inv_cdf(0.95)
+    predicted, observed, std = (
+        np.array([getattr(arm, name) for arm in check.arms])
+        for name in ("predicted", "observed", "std")
+    )
+    outside = np.abs(observed - predicted) > reach * std
+    with plt.rc_context(STYLE):
+        figure, ax = plt.subplots(figsize=(3.6, 3.4), layout="constrained")
+        ends = [float(predicted.min()), float(predicted.max())]
+        ax.plot(ends, ends, color="0.6", linewidth=0.8, zorder=0)
+        for rows, color in ((~outside, LOOKS[0][0]), (outside, LOOKS[1][0])):
+            ax.errorbar(
+                predicted[rows], observed[rows], yerr=reach * std[rows], fmt="o", color=color,
+                markersize=3, elinewidth=0.8,
+            )  # fmt: skip
+        ax.set_xlabel("predicted mean reward of an arm")
+        ax.set_ylabel("observed, with 90 % intervals")
+        ax.set_title(f"{outside.sum()} of {len(outside)} arms outside")
     return figure

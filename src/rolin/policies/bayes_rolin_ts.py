@@ -159,16 +159,37 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         """All evidence so far, without the prior (a copy)."""
         return self._model.moments
 
-    def diagnose(self, *, feature_names: Sequence[str] | None = None) -> Diagnosis:
-        """Test whether the arms differ by something that the features miss.
+    def diagnose(
+        self,
+        *,
+        feature_names: Sequence[str] | None = None,
+        contexts: Sequence[ArrayLike] | NDArray[np.float64] | None = None,
+        arms: Sequence[Any] | None = None,
+    ) -> Diagnosis:
+        """Test whether the arms differ by something that the features miss, and what that is worth.
 
         Parameters
         ----------
         feature_names
             Names of the d features, for the report; by default those of the feature map.
+        contexts
+            For each of some decisions, the (K, d) contexts of its candidates, such as those of a log. They say among which
+            arms choices are made, for the gain of choosing with arm effects. By default one choice among all arms with
+            their average features.
+        arms
+            For each decision, a list of its K arms; or one list for all. By default 0 … K - 1, or without contexts,
+            all arms that were not removed.
         """
+        if contexts is None and arms is None:
+            arms = self.arms or None
         names = self._names_of(feature_names)
-        return diagnose(self.moments, prior=self._model.guess, feature_names=names)
+        return diagnose(
+            self.moments,
+            prior=self._model.guess,
+            feature_names=names,
+            contexts=contexts,
+            arms=arms,
+        )
 
     def decay(self, factor: float) -> None:
         """Forget old rewards: multiply all evidence by a factor; call it at regular intervals.

@@ -8,17 +8,21 @@ same state, and in another order nearly the same state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple, SupportsFloat
+import copy
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
-from rolin._support.checks import as_floats, number_of
-from rolin.errors import InputError, ParameterError
+from rolin._support.checks import as_batch, as_floats, number_of
+from rolin.errors import InputError, NotFiniteError, ParameterError
 from rolin.model.adaptive import Adaptive
+from rolin.model.kernels import layout
 from rolin.model.kernels import logistic as kernels
+from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
 from rolin.model.scales import Scales
 from rolin.model.summaries import LogitPrediction
@@ -26,6 +30,10 @@ from rolin.model.summaries import LogitPrediction
 __all__ = ["AdaptiveLogistic", "LogisticPosterior", "Site", "probability_of"]
 
 Floats = NDArray[np.float64]
+# Sites are computed again each time the outcomes, or the rarer of both, have grown by this share.
+_SHARE = 0.25
+# Passes over the arms: until no mean moves by more than _SETTLED standard deviations, and at most _PASSES.
+_PASSES, _SETTLED = 8, 0.01
 
 
 class Site(NamedTuple):
@@ -54,8 +62,8 @@ class LogisticPosterior(Posterior):
     [0.62]
     """
 
-    _fold = staticmethod(kernels.observe_outcome)
-    _fold_many = staticmethod(kernels.observe_outcomes)
+    _by_arm = (*Posterior._by_arm, "_outcomes")
+    _whole = (*Posterior._whole, "_schedule")
 
     def __init__(self, scales: Scales, n_features: int) -> None:
         if scales.noise_std != 1.0:
@@ -63,12 +71,24 @@ class LogisticPosterior(Posterior):
                 f"noise_std={scales.noise_std!r}, expected 1: there is no noise on the logit scale"
             )
         super().__init__(scales, n_features)
+        self._outcomes = np.zeros((len(self._arms), layout.N_OUTCOME))
+        self._schedule = np.array([0.0, 0.0, 1.0, 1.0])
+        # Whether all evidence is counted in `_outcomes`, so that sites can be computed again.
+        self._counted = True
+
+    def _fold(self, *arguments: Any) -> bool:
+        return kernels.observe_outcome(*arguments, self._outcomes, self._schedule)
+
+    def _fold_many(self, *arguments: Any) -> int:
+        return kernels.observe_outcomes(*arguments, self._outcomes, self._schedule)
 
     def observe(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
         """Learn from one outcome, 0 or 1; a weight of h counts it h times."""
         super().observe(arm, context, _outcome(reward), weight)
+        if self._is_stale:
+            self._refresh()
 
     def observe_many(
         self,
@@ -82,7 +102,125 @@ class LogisticPosterior(Posterior):
         if (wrong := np.flatnonzero(((given != 0.0) & (given != 1.0)).ravel())).size:
             i = int(wrong[0])
             raise InputError(f"rewards[{i}] is {given.ravel()[i]}, expected 0 or 1")
-        super().observe_many(arms, contexts, given, weights)
+        batch = as_batch(arms, contexts, given, weights, self.n_features)
+        if self._until_stale(batch.rewards) == len(batch.rewards):
+            super().observe_many(*batch)
+            if self._is_stale:
+                self._refresh()
+            return
+        before, done = copy.deepcopy(self), 0
+        try:
+            while done < len(batch.arms):
+                part = slice(done, done + self._until_stale(batch.rewards[done:]))
+                super().observe_many(*(column[part] for column in batch))
+                if self._is_stale:
+                    self._refresh()
+                done = part.stop
+        except BaseException:
+            self.__setstate__(vars(before))
+            raise
+
+    # -- computing sites again ------------------------------------------------------------------
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether the sites should be computed again."""
+        yes, no, due_yes, due_no = self._schedule.tolist()
+        return yes >= due_yes or no >= due_no
+
+    def _until_stale(self, outcomes: Floats) -> int:
+        """Return how many of these outcomes to learn before the sites should be computed again, or all."""
+        yes, no, due_yes, due_no = self._schedule.tolist()
+        n_yes = np.cumsum(outcomes)
+        stale = (yes + n_yes >= due_yes) | (no + np.arange(1, len(outcomes) + 1) - n_yes >= due_no)
+        return int(np.argmax(stale)) + 1 if stale.any() else len(outcomes)
+
+    def _refresh(self) -> None:
+        """Compute the sites again, with what is known now."""
+        changes: dict[str, Any] = {"_schedule": self._next_schedule()}
+        if self._counted:
+            age = 1.0 / float(self._numbers[layout.WEIGHT_OF_NEW])
+            with suppress(NotFiniteError):  # then the sites stay
+                changes |= self._refreshed(self.renewed(self.scales, age))
+        self.commit(**changes)
+
+    def _next_schedule(self) -> Floats:
+        """Return the numbers of both outcomes, and the numbers at which sites are computed next."""
+        seen = self._schedule[: layout.DUE_YES]
+        total = seen.sum()
+        remembered = self.count / float(self._numbers[layout.WEIGHT_OF_NEW]) / max(total, 1.0)
+        more = np.maximum(1.0, np.floor(_SHARE * min(remembered, 1.0) * seen))
+        return np.concatenate([seen, seen + more])
+
+    def _refreshed(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """Return changes for `commit`, after which the sites of all arms are computed again.
+
+        Early sites were computed when little was known. If clicks turn out to be rare, such a site says too
+        much: an observation of precision p(1 - p), with a p that is much too high. Precisions only add up, so the
+        mean would come too late (docs/explanation/maths.md, "Binary rewards").
+
+        This is expectation propagation with one site per arm, for all its outcomes at its mean context (Minka 2001). What
+        the arm's contexts teach about the coefficients, the scatter, gets the factor by which the weights change, and
+        keeps its slope at the current coefficients.
+        """
+        if not self._counted or not len(self._index):
+            return changes
+        new = copy.copy(self)
+        new.commit(**changes)
+        new.commit(_arms=new._arms.copy(), _tails=new._tails.copy(), _scatter=new._scatter.copy())
+        for _ in range(_PASSES):
+            coef, covariance = new._coef.copy(), new._factor.T @ new._factor
+            before, after, moved = kernels.refresh_sites(
+                len(new._index),
+                new._arms,
+                new._tails,
+                coef,
+                covariance,
+                new._numbers,
+                new._outcomes,
+            )
+            if before > 0.0 and after > 0.0:
+                _rescale(new._scatter, new._numbers, coef[: self.n_features], after / before)
+            new.commit(**Posterior.renewed(new, new.scales, 1.0))
+            if moved < _SETTLED:
+                break
+        names = ("_arms", "_tails", "_scatter", "_numbers", "_coef", "_factor")
+        return changes | {name: getattr(new, name) for name in names}
+
+    def renewed(self, scales: Scales, age: float) -> dict[str, Any]:
+        """Return the changes to these scales and to all evidence multiplied by `age`, for `commit`."""
+        changes = super().renewed(scales, age)
+        if age != 1.0:
+            changes["_outcomes"] = self._outcomes * age
+        return changes
+
+    def filled(self, moments: Moments, removed: Iterable[Name] = ()) -> dict[str, Any]:
+        """Return the changes that replace all evidence with `moments`, for `commit`; its sites stay as they are."""
+        changes = super().filled(moments, removed)
+        outcomes = np.zeros((len(changes["_arms"]), layout.N_OUTCOME))
+        return {**changes, "_outcomes": outcomes, "_counted": False}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the running state as named arrays (views, not copies)."""
+        known = super().arrays()
+        if self._counted:
+            known |= {
+                "outcomes": self._outcomes[: 1 + len(self._index)],
+                "schedule": self._schedule,
+            }
+        return known
+
+    def restore(
+        self, names: Iterable[Name], removed: Iterable[Name], arrays: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """Restore the state of a posterior that had these names and arrays.
+
+        A state of an earlier version has not counted the outcomes. It goes on as it did, without computing sites again.
+        """
+        self._counted = "outcomes" in arrays
+        super().restore(names, removed, arrays)
+
+    # -- reading --------------------------------------------------------------------------------
 
     def site(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
@@ -91,7 +229,7 @@ class LogisticPosterior(Posterior):
         outcome = _outcome(reward)
         name, x, _, h = self.checked_observation(arm, context, outcome, weight)
         row = self._index.row_of.get(name, 0)
-        r, h = kernels.outcome_site(
+        r, h, _ = kernels.outcome_site(
             x, outcome, h, row, self._arms, self._tails, self._coef, self._factor, self._numbers
         )
         return Site(r, h)
@@ -105,12 +243,32 @@ class LogisticPosterior(Posterior):
 class AdaptiveLogistic(Adaptive, LogisticPosterior):
     """A logistic posterior that learns arm_std and coef_std, or forgets."""
 
+    def _adopted(self, scales: Scales) -> dict[str, Any]:
+        return {
+            **self._refreshed(super()._adopted(scales)),
+            "_schedule": self._next_schedule(),
+        }
+
 
 def probability_of(mean: Floats, std: Floats) -> LogitPrediction:
     """Return mean and standard deviation of the probabilities of normally distributed logits."""
     out = np.empty((2, len(mean)))
     kernels.sigmoid_moments(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
     return LogitPrediction(out[0], out[1], mean, std)
+
+
+def _rescale(scatter: Floats, numbers: Floats, coef: Floats, factor: float) -> None:
+    """Multiply the weights of the scatter by a factor. Its slope at these coefficients does not change."""
+    total = np.tril(scatter[0] + (scatter[1] + scatter[2]))
+    c, matrix = total[1:, 0], total[1:, 1:] + np.tril(total[1:, 1:], -1).T
+    along = matrix @ coef
+    slope, rest = c - along, max(total[0, 0] - 2.0 * coef @ c + coef @ along, 0.0)
+    total[1:, 1:] *= factor
+    total[1:, 0] = slope + factor * along
+    total[0, 0] = rest / factor + 2.0 * coef @ total[1:, 0] - factor * (coef @ along)
+    scatter[0], scatter[1:] = total, 0.0
+    numbers[layout.LATEST] = 0.0
+    numbers[layout.SUM_LOG_WEIGHT] += numbers[layout.COUNT] * np.log(factor)
 
 
 def _outcome(reward: object) -> float:

@@ -76,6 +76,9 @@ class Posterior(Learner):
     # The kernels that fold one reward, and many.
     _fold = staticmethod(kernels.observe)
     _fold_many = staticmethod(kernels.observe_many)
+    # The arrays that they write to: those with a row per arm, and all others.
+    _by_arm: tuple[str, ...] = ("_arms", "_tails")
+    _whole: tuple[str, ...] = ("_coef", "_factor", "_scatter", "_numbers")
 
     def __init__(self, scales: Scales, n_features: int) -> None:
         super().__init__(n_features)
@@ -281,8 +284,8 @@ class Posterior(Learner):
             )
         self._reserve(len(self._index) + len(new))
         touched = np.unique(rows)
-        before = [a.copy() for a in (self._coef, self._factor, self._scatter, self._numbers)]
-        arms_before, tails_before = self._arms[touched], self._tails[touched]
+        before = {name: getattr(self, name).copy() for name in self._whole}
+        rows_before = {name: getattr(self, name)[touched] for name in self._by_arm}
         known = len(self._index)
         try:
             done = self._fold_many(
@@ -295,21 +298,22 @@ class Posterior(Learner):
                 self._index.add(name)
         except BaseException:  # also Ctrl-C, which Python raises after the kernel returns
             self._index.drop(known)
-            self._coef, self._factor, self._scatter, self._numbers = before
-            self._arms[touched], self._tails[touched] = arms_before, tails_before
+            vars(self).update(before)
+            for array, earlier in rows_before.items():
+                getattr(self, array)[touched] = earlier
             raise
 
     def _reserve(self, last_row: int) -> int:
         """Allocate rows up to `last_row`, at least doubling their number, so that growth is amortized."""
         if last_row >= len(self._arms):
             more = max(last_row + 1 - len(self._arms), len(self._arms))
-            self.commit(
-                _arms=np.pad(self._arms, ((0, more), (0, 0))),
-                _tails=np.pad(self._tails, ((0, more), (0, 0))),
-            )
+            grown = {
+                name: np.pad(getattr(self, name), ((0, more), (0, 0))) for name in self._by_arm
+            }
+            self.commit(**grown)
         # An interrupted update may have left something here.
-        self._arms[1 + len(self._index) : 1 + last_row] = 0.0
-        self._tails[1 + len(self._index) : 1 + last_row] = 0.0
+        for name in self._by_arm:
+            getattr(self, name)[1 + len(self._index) : 1 + last_row] = 0.0
         return last_row
 
     # -- reading -----------------------------------------------------------------------------

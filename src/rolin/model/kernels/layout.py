@@ -14,17 +14,26 @@ __all__ = [
     "BLOCK",
     "CONTEXT",
     "COUNT",
+    "CURVE",
+    "DUE_NO",
+    "DUE_YES",
     "LATEST",
     "LOG_DETERMINANTS",
+    "NO",
     "NOISE_VARIANCE",
     "N_NUMBERS",
+    "N_OUTCOME",
     "N_STORED",
     "QUADRATIC",
     "REWARD",
     "SEEN",
+    "SEEN_NO",
+    "SEEN_YES",
+    "SHIFT",
     "SUM_LOG_WEIGHT",
     "WEIGHT",
     "WEIGHT_OF_NEW",
+    "YES",
     "Tails",
 ]
 
@@ -38,5 +47,8 @@ NOISE_VARIANCE, ARM_VARIANCE, COUNT, SUM_LOG_WEIGHT, LOG_DETERMINANTS, LATEST, Q
 # as much as the one before it. So an update is one call of a kernel, which a signal cannot interrupt.
 SEEN, AGEING, WEIGHT_OF_NEW = 7, 8, 9
 N_STORED, N_NUMBERS = 7, 10  # how many entries are in state files, and in all
+# Columns of `outcomes` of binary rewards, and entries of `schedule`.
+YES, NO, SHIFT, CURVE, N_OUTCOME = range(5)
+SEEN_YES, SEEN_NO, DUE_YES, DUE_NO = range(4)
 # Arms per block of the fused prediction loop: the residuals of a block fit into the first-level cache.
 BLOCK = 64

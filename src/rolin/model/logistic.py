@@ -171,14 +171,9 @@ class LogisticPosterior(Posterior):
         for _ in range(_PASSES):
             coef, covariance = new._coef.copy(), new._factor.T @ new._factor
             before, after, moved = kernels.refresh_sites(
-                len(new._index),
-                new._arms,
-                new._tails,
-                coef,
-                covariance,
-                new._numbers,
-                new._outcomes,
-            )
+                len(new._index), new._arms, new._tails, coef, covariance, new._numbers,
+                new._outcomes, _uncertainty(new._scatter, covariance, new._arms),
+            )  # fmt: skip
             if before > 0.0 and after > 0.0:
                 _rescale(new._scatter, new._numbers, coef[: self.n_features], after / before)
             new.commit(**Posterior.renewed(new, new.scales, 1.0))
@@ -255,6 +250,14 @@ def probability_of(mean: Floats, std: Floats) -> LogitPrediction:
     out = np.empty((2, len(mean)))
     kernels.sigmoid_moments(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
     return LogitPrediction(out[0], out[1], mean, std)
+
+
+def _uncertainty(scatter: Floats, covariance: Floats, arms: Floats) -> float:
+    """Return the variance of (x - x̄)'θ, averaged over all contexts x."""
+    total = np.tril((scatter[0] + (scatter[1] + scatter[2]))[1:, 1:])
+    matrix = total + np.tril(total, -1).T
+    d, weight = len(total), arms[:, layout.WEIGHT].sum()
+    return float((matrix * covariance[:d, :d]).sum() / weight) if d else 0.0
 
 
 def _rescale(scatter: Floats, numbers: Floats, coef: Floats, factor: float) -> None:

@@ -30,6 +30,7 @@ __all__ = [
     "SEEN_NO",
     "SEEN_YES",
     "SHIFT",
+    "SPREAD",
     "SUM_LOG_WEIGHT",
     "WEIGHT",
     "WEIGHT_OF_NEW",
@@ -48,7 +49,7 @@ NOISE_VARIANCE, ARM_VARIANCE, COUNT, SUM_LOG_WEIGHT, LOG_DETERMINANTS, LATEST, Q
 SEEN, AGEING, WEIGHT_OF_NEW = 7, 8, 9
 N_STORED, N_NUMBERS = 7, 10  # how many entries are in state files, and in all
 # Columns of `outcomes` of binary rewards, and entries of `schedule`.
-YES, NO, SHIFT, CURVE, N_OUTCOME = range(5)
+YES, NO, SHIFT, CURVE, SPREAD, N_OUTCOME = range(6)
 SEEN_YES, SEEN_NO, DUE_YES, DUE_NO = range(4)
 # Arms per block of the fused prediction loop: the residuals of a block fit into the first-level cache.
 BLOCK = 64

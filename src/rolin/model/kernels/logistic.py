@@ -22,6 +22,7 @@ from rolin.model.kernels.layout import (
     SEEN_NO,
     SEEN_YES,
     SHIFT,
+    SPREAD,
     WEIGHT,
     WEIGHT_OF_NEW,
     YES,
@@ -238,8 +239,9 @@ def _relative(level: float, apart: float) -> tuple[float, float]:
 
 @compiled(reorder=False)
 def _count(
-    weight: float, reward: float, mean: float, pull: float, apart: float, row: int, outcomes: Floats
-) -> None:
+    weight: float, reward: float, mean: float, pull: float, apart: float, square: float, row: int,
+    outcomes: Floats,
+) -> None:  # fmt: skip
     """Count an outcome of an arm, whose context is `apart` from the arm's mean context before it, as a logit.
 
     SHIFT and CURVE describe how the arm's contexts differ from their weighted mean. With η = level + a in each of
@@ -250,6 +252,8 @@ def _count(
     level = mean - beside
     shift, curve = _relative(level, beside)
     before = outcomes[row, CURVE]
+    moved_before = pull * pull * (outcomes[row, YES] + outcomes[row, NO])
+    outcomes[row, SPREAD] += square * (weight * (1.0 - pull) * (1.0 - pull) + moved_before)
     outcomes[row, YES] += weight if reward > 0.5 else 0.0
     outcomes[row, NO] += 0.0 if reward > 0.5 else weight
     outcomes[row, SHIFT] += weight * shift - moved * before
@@ -270,16 +274,18 @@ def observe_outcome(
     )
     if not h > 0.0:
         return False
-    apart = 0.0
+    apart, square = 0.0, 0.0
     for j in range(context.shape[0]):
-        apart += (context[j] - arms[row, CONTEXT + j]) * coef[j]
+        step = context[j] - arms[row, CONTEXT + j]
+        apart += step * coef[j]
+        square += step * step
     pull = h / (arms[row, WEIGHT] + h)
     folded = fold_weighted(context, r, h, row, arms, tails, coef, factor, scatter, numbers)
     if folded:
         age(weight, grown, numbers)
         schedule[SEEN_YES if reward > 0.5 else SEEN_NO] += 1.0
         if row < outcomes.shape[0]:
-            _count(weight * grown, reward, mean, pull, apart, row, outcomes)
+            _count(weight * grown, reward, mean, pull, apart, square, row, outcomes)
     return folded
 
 
@@ -302,7 +308,7 @@ def observe_outcomes(
 @compiled(reorder=True)
 def refresh_sites(
     last_row: int, arms: Floats, tails: Tails, coef: Floats, covariance: Floats, numbers: Floats,
-    outcomes: Floats,
+    outcomes: Floats, uncertainty: float,
 ) -> tuple[float, float, float]:  # fmt: skip
     """Compute the site of every arm again, one arm after the other, from all its outcomes.
 
@@ -312,6 +318,12 @@ def refresh_sites(
     arm_variance = numbers[ARM_VARIANCE]
     x, gain = np.ones(size), np.empty(size)
     before, after, largest = 0.0, 0.0, 0.0
+    spread_of_all, all_outcomes = 0.0, 0.0
+    for row in range(1, last_row + 1):
+        spread_of_all += outcomes[row, SPREAD]
+        all_outcomes += outcomes[row, YES] + outcomes[row, NO]
+    if spread_of_all > 0.0:
+        uncertainty *= all_outcomes / spread_of_all
     for row in range(1, last_row + 1):
         h, r = arms[row, WEIGHT], arms[row, REWARD]
         before += h
@@ -340,6 +352,9 @@ def refresh_sites(
         # The outcomes as those of one context, on the scale t = slope η + offset.
         p, q = sigmoid(mean), sigmoid(-mean)
         shift, curve = outcomes[row, SHIFT] / (yes + no), outcomes[row, CURVE] / (yes + no)
+        half = min(0.5 * uncertainty * outcomes[row, SPREAD] / (yes + no), 10.0)
+        shift += (q - p) * math.expm1(half) * curve
+        curve *= math.exp(half * (1.0 - 6.0 * p * q))
         more, less = max(1.0 + q * shift, 1e-6), max(1.0 - p * shift, 1e-6)
         slope = min(max(curve / (more * less), 0.05), 2.0)
         offset = mean + math.log(more / less) - slope * mean

@@ -63,7 +63,7 @@ class LogisticPosterior(Posterior):
     """
 
     _by_arm = (*Posterior._by_arm, "_outcomes")
-    _whole = (*Posterior._whole, "_schedule")
+    _whole = (*Posterior._whole, "_schedule", "_reference")
 
     def __init__(self, scales: Scales, n_features: int) -> None:
         if scales.noise_std != 1.0:
@@ -72,15 +72,16 @@ class LogisticPosterior(Posterior):
             )
         super().__init__(scales, n_features)
         self._outcomes = np.zeros((len(self._arms), layout.N_OUTCOME))
-        self._schedule = np.array([0.0, 0.0, 1.0, 1.0])
+        self._schedule = np.array([0.0, 0.0, 1.0, 1.0, 0.0])
+        self._reference = np.zeros((2, n_features))
         # Whether all evidence is counted in `_outcomes`, so that sites can be computed again.
         self._counted = True
 
     def _fold(self, *arguments: Any) -> bool:
-        return kernels.observe_outcome(*arguments, self._outcomes, self._schedule)
+        return kernels.observe_outcome(*arguments, self._outcomes, self._schedule, self._reference)
 
     def _fold_many(self, *arguments: Any) -> int:
-        return kernels.observe_outcomes(*arguments, self._outcomes, self._schedule)
+        return kernels.observe_outcomes(*arguments, self._outcomes, self._schedule, self._reference)
 
     def observe(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
@@ -125,12 +126,12 @@ class LogisticPosterior(Posterior):
     @property
     def _is_stale(self) -> bool:
         """Whether the sites should be computed again."""
-        yes, no, due_yes, due_no = self._schedule.tolist()
+        yes, no, due_yes, due_no, _ = self._schedule.tolist()
         return yes >= due_yes or no >= due_no
 
     def _until_stale(self, outcomes: Floats) -> int:
         """Return how many of these outcomes to learn before the sites should be computed again, or all."""
-        yes, no, due_yes, due_no = self._schedule.tolist()
+        yes, no, due_yes, due_no, _ = self._schedule.tolist()
         n_yes = np.cumsum(outcomes)
         stale = (yes + n_yes >= due_yes) | (no + np.arange(1, len(outcomes) + 1) - n_yes >= due_no)
         return int(np.argmax(stale)) + 1 if stale.any() else len(outcomes)
@@ -150,7 +151,7 @@ class LogisticPosterior(Posterior):
         total = seen.sum()
         remembered = self.count / float(self._numbers[layout.WEIGHT_OF_NEW]) / max(total, 1.0)
         more = np.maximum(1.0, np.floor(_SHARE * min(remembered, 1.0) * seen))
-        return np.concatenate([seen, seen + more])
+        return np.concatenate([seen, seen + more, self._schedule[layout.TOTAL :]])
 
     def _refreshed(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Return changes for `commit`, after which the sites of all arms are computed again.
@@ -172,7 +173,7 @@ class LogisticPosterior(Posterior):
             coef, covariance = new._coef.copy(), new._factor.T @ new._factor
             before, after, moved = kernels.refresh_sites(
                 len(new._index), new._arms, new._tails, coef, covariance, new._numbers,
-                new._outcomes, _uncertainty(new._scatter, covariance, new._arms),
+                new._outcomes, new._doubt(covariance),
             )  # fmt: skip
             if before > 0.0 and after > 0.0:
                 _rescale(new._scatter, new._numbers, coef[: self.n_features], after / before)
@@ -182,11 +183,23 @@ class LogisticPosterior(Posterior):
         names = ("_arms", "_tails", "_scatter", "_numbers", "_coef", "_factor")
         return changes | {name: getattr(new, name) for name in names}
 
+    def _doubt(self, covariance: Floats) -> float:
+        """Return the mean of ((x - x̄)'(θ - θ̂ₜ))² over all outcomes t, where θ̂ₜ are the coefficients at their time."""
+        d = self.n_features
+        total = np.tril((self._scatter[0] + (self._scatter[1] + self._scatter[2]))[1:, 1:])
+        matrix = total + np.tril(total, -1).T
+        apart = self._coef[:d] - self._reference[0]
+        doubt = (matrix * covariance[:d, :d]).sum() + apart @ matrix @ apart
+        doubt += np.diag(matrix) @ self._reference[1]
+        return float(doubt / self._arms[:, layout.WEIGHT].sum()) if d else 0.0
+
     def renewed(self, scales: Scales, age: float) -> dict[str, Any]:
         """Return the changes to these scales and to all evidence multiplied by `age`, for `commit`."""
         changes = super().renewed(scales, age)
         if age != 1.0:
             changes["_outcomes"] = self._outcomes * age
+            changes["_schedule"] = schedule = self._schedule.copy()
+            schedule[layout.TOTAL] *= age
         return changes
 
     def filled(self, moments: Moments, removed: Iterable[Name] = ()) -> dict[str, Any]:
@@ -202,6 +215,7 @@ class LogisticPosterior(Posterior):
             known |= {
                 "outcomes": self._outcomes[: 1 + len(self._index)],
                 "schedule": self._schedule,
+                "reference": self._reference,
             }
         return known
 
@@ -250,14 +264,6 @@ def probability_of(mean: Floats, std: Floats) -> LogitPrediction:
     out = np.empty((2, len(mean)))
     kernels.sigmoid_moments(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
     return LogitPrediction(out[0], out[1], mean, std)
-
-
-def _uncertainty(scatter: Floats, covariance: Floats, arms: Floats) -> float:
-    """Return the variance of (x - x̄)'θ, averaged over all contexts x."""
-    total = np.tril((scatter[0] + (scatter[1] + scatter[2]))[1:, 1:])
-    matrix = total + np.tril(total, -1).T
-    d, weight = len(total), arms[:, layout.WEIGHT].sum()
-    return float((matrix * covariance[:d, :d]).sum() / weight) if d else 0.0
 
 
 def _rescale(scatter: Floats, numbers: Floats, coef: Floats, factor: float) -> None:

@@ -23,6 +23,7 @@ __all__ = [
     "NOISE_VARIANCE",
     "N_NUMBERS",
     "N_OUTCOME",
+    "N_SCHEDULE",
     "N_STORED",
     "QUADRATIC",
     "REWARD",
@@ -32,6 +33,7 @@ __all__ = [
     "SHIFT",
     "SPREAD",
     "SUM_LOG_WEIGHT",
+    "TOTAL",
     "WEIGHT",
     "WEIGHT_OF_NEW",
     "YES",
@@ -50,6 +52,6 @@ SEEN, AGEING, WEIGHT_OF_NEW = 7, 8, 9
 N_STORED, N_NUMBERS = 7, 10  # how many entries are in state files, and in all
 # Columns of `outcomes` of binary rewards, and entries of `schedule`.
 YES, NO, SHIFT, CURVE, SPREAD, N_OUTCOME = range(6)
-SEEN_YES, SEEN_NO, DUE_YES, DUE_NO = range(4)
+SEEN_YES, SEEN_NO, DUE_YES, DUE_NO, TOTAL, N_SCHEDULE = range(6)
 # Arms per block of the fused prediction loop: the residuals of a block fit into the first-level cache.
 BLOCK = 64

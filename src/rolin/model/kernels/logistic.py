@@ -23,6 +23,7 @@ from rolin.model.kernels.layout import (
     SEEN_YES,
     SHIFT,
     SPREAD,
+    TOTAL,
     WEIGHT,
     WEIGHT_OF_NEW,
     YES,
@@ -240,7 +241,7 @@ def _relative(level: float, apart: float) -> tuple[float, float]:
 @compiled(reorder=False)
 def _count(
     weight: float, reward: float, mean: float, pull: float, apart: float, square: float, row: int,
-    outcomes: Floats,
+    outcomes: Floats, coef: Floats, reference: Floats, schedule: Floats,
 ) -> None:  # fmt: skip
     """Count an outcome of an arm, whose context is `apart` from the arm's mean context before it, as a logit.
 
@@ -259,13 +260,19 @@ def _count(
     outcomes[row, SHIFT] += weight * shift - moved * before
     faded = math.exp(-min(max(moved * (1.0 - 2.0 * sigmoid(level)), -_FARTHEST), _FARTHEST))
     outcomes[row, CURVE] = faded * before + weight * curve
+    schedule[TOTAL] += weight
+    share = weight / schedule[TOTAL]
+    for j in range(reference.shape[1]):
+        step = coef[j] - reference[0, j]
+        reference[0, j] += share * step
+        reference[1, j] += share * ((1.0 - share) * step * step - reference[1, j])
 
 
 @compiled(reorder=False)
 def observe_outcome(
     context: Floats, reward: float, weight: float, row: int, arms: Floats, tails: Tails,
     coef: Floats, factor: Floats, scatter: Floats, numbers: Floats, outcomes: Floats,
-    schedule: Floats,
+    schedule: Floats, reference: Floats,
 ) -> bool:  # fmt: skip
     """Fold one outcome, 0 or 1, into the state; or return False and change nothing."""
     grown = numbers[WEIGHT_OF_NEW] * numbers[AGEING]
@@ -285,7 +292,19 @@ def observe_outcome(
         age(weight, grown, numbers)
         schedule[SEEN_YES if reward > 0.5 else SEEN_NO] += 1.0
         if row < outcomes.shape[0]:
-            _count(weight * grown, reward, mean, pull, apart, square, row, outcomes)
+            _count(
+                weight * grown,
+                reward,
+                mean,
+                pull,
+                apart,
+                square,
+                row,
+                outcomes,
+                coef,
+                reference,
+                schedule,
+            )
     return folded
 
 
@@ -293,13 +312,13 @@ def observe_outcome(
 def observe_outcomes(
     contexts: Floats, rewards: Floats, weights: Floats, rows: Rows, arms: Floats, tails: Tails,
     coef: Floats, factor: Floats, scatter: Floats, numbers: Floats, outcomes: Floats,
-    schedule: Floats,
+    schedule: Floats, reference: Floats,
 ) -> int:  # fmt: skip
     """Fold outcomes one by one, up to the first that is not finite; return the number folded."""
     for t in range(rows.shape[0]):
         if not observe_outcome(
             contexts[t], rewards[t], weights[t], rows[t],
-            arms, tails, coef, factor, scatter, numbers, outcomes, schedule,
+            arms, tails, coef, factor, scatter, numbers, outcomes, schedule, reference,
         ):  # fmt: skip
             return t
     return len(rows)
@@ -352,7 +371,7 @@ def refresh_sites(
         # The outcomes as those of one context, on the scale t = slope η + offset.
         p, q = sigmoid(mean), sigmoid(-mean)
         shift, curve = outcomes[row, SHIFT] / (yes + no), outcomes[row, CURVE] / (yes + no)
-        half = min(0.5 * uncertainty * outcomes[row, SPREAD] / (yes + no), 10.0)
+        half = min(0.5 * uncertainty * outcomes[row, SPREAD] / (yes + no), 3.0)
         shift += (q - p) * math.expm1(half) * curve
         curve *= math.exp(half * (1.0 - 6.0 * p * q))
         more, less = max(1.0 + q * shift, 1e-6), max(1.0 - p * shift, 1e-6)

@@ -34,6 +34,8 @@ Floats = NDArray[np.float64]
 _SHARE = 0.25
 # Passes over the arms: until no mean moves by more than _SETTLED standard deviations, and at most _PASSES.
 _PASSES, _SETTLED = 8, 0.01
+# Estimates of the scales: until none changes by more than the share _CLOSE, and at most _ROUNDS.
+_ROUNDS, _CLOSE = 10, 0.02
 
 
 class Site(NamedTuple):
@@ -252,6 +254,26 @@ class LogisticPosterior(Posterior):
 class AdaptiveLogistic(Adaptive, LogisticPosterior):
     """A logistic posterior that learns arm_std and coef_std, or forgets."""
 
+    def estimate_scales(self) -> Scales | None:
+        """Return the scales estimated from all evidence; `None`, with a warning, if that is not possible.
+
+        The sites depend on the scales, and the likelihood of the scales is that of the sites. So both are
+        computed in turn until they agree.
+        """
+        found = super().estimate_scales()
+        if not self._counted:
+            return found
+        trial = copy.copy(self)
+        for _ in range(_ROUNDS):
+            if found is None or _are_close(found, trial.scales):
+                break
+            with suppress(NotFiniteError):
+                trial.commit(**trial._refreshed(trial.renewed(found, 1.0 / trial._weight_of_new)))
+            if trial.scales is not found:  # it could not be computed
+                break
+            found = Adaptive.estimate_scales(trial)
+        return found
+
     def _adopted(self, scales: Scales) -> dict[str, Any]:
         return {
             **self._refreshed(super()._adopted(scales)),
@@ -264,6 +286,12 @@ def probability_of(mean: Floats, std: Floats) -> LogitPrediction:
     out = np.empty((2, len(mean)))
     kernels.sigmoid_moments(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
     return LogitPrediction(out[0], out[1], mean, std)
+
+
+def _are_close(a: Scales, b: Scales) -> bool:
+    """Return whether two estimates are nearly equal."""
+    pairs = ((a.arm_std, b.arm_std), (a.coef_std, b.coef_std))
+    return all(bool(np.allclose(x, y, rtol=_CLOSE, atol=0.0)) for x, y in pairs)
 
 
 def _rescale(scatter: Floats, numbers: Floats, coef: Floats, factor: float) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
@@ -36,6 +37,7 @@ _SHARE = 0.25
 _PASSES, _SETTLED = 8, 0.01
 # Estimates of the scales: until none changes by more than the share _CLOSE, and at most _ROUNDS.
 _ROUNDS, _CLOSE = 10, 0.02
+_STEP = 1.5  # the largest factor by which a scale changes between two of them
 
 
 class Site(NamedTuple):
@@ -261,18 +263,46 @@ class AdaptiveLogistic(Adaptive, LogisticPosterior):
         computed in turn until they agree.
         """
         found = super().estimate_scales()
-        if not self._counted:
+        if found is None or not self._counted:
             return found
         trial = copy.copy(self)
         for _ in range(_ROUNDS):
-            if found is None or _are_close(found, trial.scales):
-                break
+            current = trial.scales
+            found = trial._near(found)
             with suppress(NotFiniteError):
                 trial.commit(**trial._refreshed(trial.renewed(found, 1.0 / trial._weight_of_new)))
             if trial.scales is not found:  # it could not be computed
+                return current
+            if _are_close(found, current):
                 break
-            found = Adaptive.estimate_scales(trial)
-        return found
+            if (following := Adaptive.estimate_scales(trial)) is None:
+                break
+            found = following
+        return trial.scales
+
+    def _near(self, wanted: Scales) -> Scales:
+        """Return scales on the way to the wanted ones that are not too far from the current ones.
+
+        The likelihood of the sites is that of the outcomes only near the scales that the sites were computed with. Far
+        away it may grow without limit: an arm without clicks has a site with a very low reward. So a step is at most
+        a factor, and arm_std grows only if the likelihood of the outcomes does. Its derivative by log arm_std is
+        Σ (E[v_i²]/arm_std² - 1). If it is negative, arm_std takes two steps of the EM algorithm instead.
+        """
+        old, new = self.scales.arm_std, wanted.arm_std
+        if new > old >= self.guess.arm_std:
+            effects = self.arm_effects()
+            ratio = float(np.mean((effects.mean / old) ** 2 + (effects.std / old) ** 2))
+            new = new if ratio > 1.0 else old * ratio
+        arm_std = min(max(new, old / _STEP), old * _STEP)
+        coef_std: Any = np.clip(
+            wanted.coef_std,
+            np.asarray(self.scales.coef_std) / _STEP,
+            np.asarray(self.scales.coef_std) * _STEP,
+        )
+        coef_std = (
+            tuple(coef_std.tolist()) if isinstance(wanted.coef_std, tuple) else float(coef_std)
+        )
+        return replace(wanted, arm_std=arm_std, coef_std=coef_std)
 
     def _adopted(self, scales: Scales) -> dict[str, Any]:
         return {

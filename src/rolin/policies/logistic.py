@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rolin._support.arms import Name
 from rolin.model.draws import Sampling
+from rolin.model.estimation import Method
 from rolin.model.logistic import AdaptiveLogistic, LogisticPosterior, probability_of
 from rolin.model.posterior import Posterior
-from rolin.model.scales import Scales
+from rolin.model.scales import CoefScale, Numbers, Scale, Scales
 from rolin.model.summaries import LogitPrediction
 from rolin.policies.linear import LinearPolicy
-from rolin.policies.options import LogisticOptions, with_shared_options
+from rolin.policies.options import with_shared_options
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.rolin_ucb import RoLinUCB
 
 __all__ = ["LogisticRoLinTS", "LogisticRoLinUCB"]
+
+
+# The prior of a learned arm_std is highest at 0.38 times its guess. On the logit scale, 0.38 changes a small rate by half.
+_ARM_STD: Scale = ("learn", 1.0)
+
+
+class _Options(TypedDict, total=False):
+    """The options that have the same defaults as those of other linear policies."""
+
+    coef_mean: Numbers
+    intercept_mean: float
+    learn_by: Method
+    half_life: float | None
+    seed: int | None
 
 
 class _Logistic(LinearPolicy):
@@ -87,14 +102,18 @@ class LogisticRoLinTS(_Logistic, RoLinTS):
         self,
         *,
         n_features: int,
-        intercept_std: float | None = 2.0,
+        coef_std: CoefScale = "learn",
+        intercept_std: float | None = 4.0,
+        arm_std: Scale = _ARM_STD,
         sampling: Sampling = "marginal",
         exploration: float = 1.0,
-        **options: Unpack[LogisticOptions],
+        **options: Unpack[_Options],
     ) -> None:
         super().__init__(
             n_features=n_features,
+            coef_std=coef_std,
             intercept_std=intercept_std,
+            arm_std=arm_std,
             noise_std=1.0,
             sampling=sampling,
             exploration=exploration,
@@ -124,14 +143,18 @@ class LogisticRoLinUCB(_Logistic, RoLinUCB):
         self,
         *,
         n_features: int,
-        intercept_std: float | None = 2.0,
+        coef_std: CoefScale = "learn",
+        intercept_std: float | None = 4.0,
+        arm_std: Scale = _ARM_STD,
         horizon: int | None = None,
         width: float | None = None,
-        **options: Unpack[LogisticOptions],
+        **options: Unpack[_Options],
     ) -> None:
         super().__init__(
             n_features=n_features,
+            coef_std=coef_std,
             intercept_std=intercept_std,
+            arm_std=arm_std,
             noise_std=1.0,
             horizon=horizon,
             width=width,

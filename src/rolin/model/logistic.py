@@ -82,10 +82,12 @@ class LogisticPosterior(Posterior):
         self._counted = True
 
     def _fold(self, *arguments: Any) -> bool:
-        return kernels.observe_outcome(*arguments, self._outcomes, self._schedule, self._reference)
+        counts = (self._outcomes, self._schedule, self._reference)
+        return kernels.observe_outcome(*arguments, *counts)  # type: ignore[call-arg]  # mypy cannot count them
 
     def _fold_many(self, *arguments: Any) -> int:
-        return kernels.observe_outcomes(*arguments, self._outcomes, self._schedule, self._reference)
+        counts = (self._outcomes, self._schedule, self._reference)
+        return kernels.observe_outcomes(*arguments, *counts)  # type: ignore[call-arg]  # mypy cannot count them
 
     def observe(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
@@ -131,7 +133,7 @@ class LogisticPosterior(Posterior):
     def _is_stale(self) -> bool:
         """Whether the sites should be computed again."""
         yes, no, due_yes, due_no, _ = self._schedule.tolist()
-        return yes >= due_yes or no >= due_no
+        return bool(yes >= due_yes or no >= due_no)
 
     def _until_stale(self, outcomes: Floats) -> int:
         """Return how many of these outcomes to learn before the sites should be computed again, or all."""

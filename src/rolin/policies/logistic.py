@@ -19,6 +19,7 @@ from rolin.policies.linear import LinearPolicy
 from rolin.policies.options import with_shared_options
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.rolin_ucb import RoLinUCB
+from rolin.policies.stored import check_logistic
 
 __all__ = ["LogisticRoLinTS", "LogisticRoLinUCB"]
 
@@ -55,6 +56,8 @@ class _Logistic(LinearPolicy):
 
     binary = True
     exact = False
+
+    _check_stored = staticmethod(check_logistic)
 
     def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
         return LogisticPosterior(scales, n_features)

@@ -190,7 +190,8 @@ def test_predictions_are_calibrated(rate: float, seed: int) -> None:
 def test_the_same_outcomes_give_the_same_state(rng: np.random.Generator) -> None:
     """In the same order, bit for bit, one by one or in batches; in another order, nearly."""
     arms, x, y, _ = clicks(rng, 300, 0.2)
-    one, many, other = (rolin.LogisticRoLinTS(n_features=5, seed=0) for _ in range(3))
+    known: dict[str, Any] = {"coef_std": 1.0, "arm_std": 0.5, "intercept_std": 2.0}
+    one, many, other = (rolin.LogisticRoLinTS(n_features=5, seed=0, **known) for _ in range(3))
     for i in range(300):
         one.update(int(arms[i]), x[i], y[i])
     many.update_many(arms[:123].tolist(), x[:123], y[:123])

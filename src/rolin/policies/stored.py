@@ -42,7 +42,7 @@ def check_posterior(settings: Settings, n_names: int, arrays: Arrays) -> None:
 def check_logistic(settings: Settings, n_names: int, arrays: Arrays) -> None:
     """Raise unless these are the arrays of a `LogisticPosterior`. Earlier versions did not store the outcomes."""
     more: dict[str, tuple[int, ...]] = {}
-    if "outcomes" in arrays:
+    if arrays.keys() & {"outcomes", "schedule", "reference"}:
         more = {
             "outcomes": (1 + n_names, layout.N_OUTCOME), "schedule": (layout.N_SCHEDULE,),
             "reference": (2, _n_features(settings)),
@@ -154,7 +154,7 @@ def _check_posterior(
     """Raise unless these are the arrays of a `Posterior` or of an `Adaptive`, and more with these shapes."""
     d, shapes = _of_posterior(settings, n_names, arrays)
     shapes |= more
-    if "age" in arrays:
+    if arrays.keys() & {"age", "learned"}:
         learned = arrays.get("learned", np.empty(0)).shape
         # seen, noise_std, arm_std and one coef_std, or d of them
         width = learned[1] if len(learned) == 2 and learned[1] in (4, 3 + d) else 4

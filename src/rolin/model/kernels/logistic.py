@@ -105,10 +105,8 @@ def sigmoid(t: float) -> float:
 @compiled(reorder=True)
 def _mode(mean: float, variance: float, yes: float, no: float) -> float:
     """Return the maximum of the product, by Newton's method with bisection as a safeguard."""
-    low, high = (
-        mean - variance * no,
-        mean + variance * yes,
-    )  # the slope changes its sign between these
+    # The slope changes its sign between these.
+    low, high = mean - variance * no, mean + variance * yes
     eta = mean
     for _ in range(100):
         p, q = sigmoid(eta), sigmoid(-eta)

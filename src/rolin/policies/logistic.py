@@ -24,7 +24,8 @@ from rolin.policies.stored import check_logistic
 __all__ = ["LogisticRoLinTS", "LogisticRoLinUCB"]
 
 
-# The prior of a learned arm_std is highest at 0.38 times its guess. On the logit scale, 0.38 changes a small rate by half.
+# The guess is large, because estimates of arm_std from few clicks are too small more often than too large
+# (docs/how-to/clicks.md, "After few rounds").
 _ARM_STD: Scale = ("learn", 1.0)
 
 
@@ -48,6 +49,7 @@ class _Logistic(LinearPolicy):
         feature.
     intercept_std
         Prior standard deviation of the intercept; `None` for no intercept, which means a base rate of 50 %.
+        The default suits base rates from 1 in 10 000 to 50 %.
     intercept_mean
         Prior mean of the intercept: the logit of a usual rate, such as -3.9 for 2 %.
     arm_std
@@ -90,8 +92,10 @@ class LogisticRoLinTS(_Logistic, RoLinTS):
     Notes
     -----
     Each outcome counts as one normal observation of the logit. The observation is chosen so that mean and variance of
-    the logit match the mean and variance of the exact update. This is an approximation, as is merging two learners;
-    [Learn from clicks](../how-to/clicks.md) shows how close it is. A weight counts as that many outcomes.
+    the logit match the mean and variance of the exact update. Each time the clicks, or the views without a click, have
+    grown by a quarter, the observations of every arm are computed again from its counts. This is an approximation,
+    as is merging two learners; [Learn from clicks](../how-to/clicks.md) shows how close it is. A weight counts as that
+    many outcomes.
 
     Examples
     --------
@@ -139,7 +143,7 @@ class LogisticRoLinUCB(_Logistic, RoLinUCB):
     >>> policy = LogisticRoLinUCB(n_features=0, arm_std=1.0, seed=7)
     >>> policy.update("red", [], 1)
     >>> policy.predict({"red": [], "blue": []}).mean.round(2).tolist()
-    [0.72, 0.67]
+    [0.82, 0.79]
     """
 
     def __init__(

@@ -35,8 +35,9 @@ __all__ = [
     "observe_outcome",
     "observe_outcomes",
     "outcome_site",
-    "refresh_sites",
+    "sigmoid",
     "sigmoid_moments",
+    "site_of",
 ]
 
 # Nodes of an integral: at least _NODES, more if the steps would be longer than _STEP, at most _MAX_NODES.
@@ -320,77 +321,3 @@ def observe_outcomes(
         ):  # fmt: skip
             return t
     return len(rows)
-
-
-@compiled(reorder=True)
-def refresh_sites(
-    last_row: int, arms: Floats, tails: Tails, coef: Floats, covariance: Floats, numbers: Floats,
-    outcomes: Floats, uncertainty: float,
-) -> tuple[float, float, float]:  # fmt: skip
-    """Compute the site of every arm again, one arm after the other, from all its outcomes.
-
-    Return the sum of all weights before and after, and the largest change of an arm's mean in standard deviations.
-    """
-    size, d = coef.shape[0], arms.shape[1] - CONTEXT
-    arm_variance = numbers[ARM_VARIANCE]
-    x, gain = np.ones(size), np.empty(size)
-    before, after, largest = 0.0, 0.0, 0.0
-    spread_of_all, all_outcomes = 0.0, 0.0
-    for row in range(1, last_row + 1):
-        spread_of_all += outcomes[row, SPREAD]
-        all_outcomes += outcomes[row, YES] + outcomes[row, NO]
-    if spread_of_all > 0.0:
-        uncertainty *= all_outcomes / spread_of_all
-    for row in range(1, last_row + 1):
-        h, r = arms[row, WEIGHT], arms[row, REWARD]
-        before += h
-        after += h
-        yes, no = outcomes[row, YES], outcomes[row, NO]
-        if not yes + no > 0.0:
-            continue
-        for j in range(d):
-            x[j] = arms[row, CONTEXT + j]
-        dot, spread = 0.0, 0.0
-        for i in range(size):
-            total = 0.0
-            for j in range(size):
-                total += covariance[i, j] * x[j]
-            gain[i] = total
-            dot += coef[i] * x[i]
-            spread += total * x[i]
-        unshrunk = 1.0 / (1.0 + h * arm_variance)
-        mean = (1.0 - unshrunk) * r + unshrunk * dot
-        variance = unshrunk * (arm_variance + unshrunk * spread)
-        # Without the arm's own site.
-        left = 1.0 - variance * h
-        if not left > 1e-12:
-            continue
-        cavity_mean, cavity_variance = (mean - variance * h * r) / left, variance / left
-        # The outcomes as those of one context, on the scale t = slope η + offset.
-        p, q = sigmoid(mean), sigmoid(-mean)
-        shift, curve = outcomes[row, SHIFT] / (yes + no), outcomes[row, CURVE] / (yes + no)
-        half = min(0.5 * uncertainty * outcomes[row, SPREAD] / (yes + no), 3.0)
-        shift += (q - p) * math.expm1(half) * curve
-        curve *= math.exp(half * (1.0 - 6.0 * p * q))
-        more, less = max(1.0 + q * shift, 1e-6), max(1.0 - p * shift, 1e-6)
-        slope = min(max(curve / (more * less), 0.05), 2.0)
-        offset = mean + math.log(more / less) - slope * mean
-        new_r, new_h = site_of(
-            slope * cavity_mean + offset, slope * slope * cavity_variance, yes / slope, no / slope
-        )
-        new_r, new_h = (new_r - offset) / slope, slope * slope * new_h
-        part, new_part = h * unshrunk, new_h / (1.0 + new_h * arm_variance)
-        change = new_part - part
-        scale = 1.0 + change * spread
-        if not (abs(new_r) < np.inf and 0.0 < new_h < np.inf and scale > 1e-12):
-            continue
-        push = (new_part * new_r - part * r - change * dot) / scale
-        for i in range(size):
-            coef[i] += gain[i] * push
-            for j in range(size):
-                covariance[i, j] -= change / scale * gain[i] * gain[j]
-        new_mean = (cavity_mean / cavity_variance + new_h * new_r) / (1.0 / cavity_variance + new_h)
-        largest = max(largest, abs(new_mean - mean) / math.sqrt(variance))
-        arms[row, WEIGHT], arms[row, REWARD], tails[row, 0] = new_h, new_r, 0.0
-        after += new_h - h
-    return before, after, largest

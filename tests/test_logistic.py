@@ -206,7 +206,8 @@ def test_the_same_outcomes_give_the_same_state(rng: np.random.Generator) -> None
 def test_merging_says_that_it_is_an_approximation(rng: np.random.Generator) -> None:
     """It warns, and the result is near what one learner would have been."""
     arms, x, y, _ = clicks(rng, 1000, 0.3)
-    a, b, one = (rolin.LogisticRoLinTS(n_features=5, seed=0) for _ in range(3))
+    known: dict[str, Any] = {"coef_std": 1.0, "arm_std": 0.5, "intercept_std": 2.0}
+    a, b, one = (rolin.LogisticRoLinTS(n_features=5, seed=0, **known) for _ in range(3))
     a.update_many(arms[:500].tolist(), x[:500], y[:500])
     b.update_many(arms[500:].tolist(), x[500:], y[500:])
     one.update_many(arms.tolist(), x, y)

@@ -120,15 +120,13 @@ def newton(arms: Any, x: Any, y: Any, scales: rolin.Scales) -> tuple[Any, Any]:
     return b, np.linalg.inv(curvature)
 
 
-@pytest.mark.parametrize(("rate", "inside"), [(0.02, 0.7), (0.12, 0.93), (0.5, 1.0)])
+@pytest.mark.parametrize(("rate", "inside"), [(0.02, 0.95), (0.12, 0.98), (0.5, 0.98)])
 def test_the_posterior_is_near_a_converged_one(rate: float, inside: float, seed: int) -> None:
     """Three batches of 3000 outcomes: one pass against Newton's method on all of them.
 
     Of coefficients, level and arm effects, the widths are within 0.95 and 1.05 on average, the given
-    share of them within 0.9 and 1.1, all within 0.8 and 1.25; all means are within one posterior standard
-    deviation. (Over seeds 0 to 19: on average 95, 99 and 100 % within 0.9 and 1.1.) The widths that are
-    too small belong to arms that turned out much worse than expected: their first outcomes were taken
-    to be worth more than they were.
+    share of them within 0.9 and 1.1, all within 0.85 and 1.2; all means are within one posterior standard
+    deviation. (Over seeds 0 to 19, all but a few were within 0.9 and 1.1.)
     """
     widths, means = [], []
     for i in range(3):
@@ -144,8 +142,8 @@ def test_the_posterior_is_near_a_converged_one(rate: float, inside: float, seed:
         means += ((np.concatenate([c.mean, v.mean]) - mode) / std).tolist()
     assert 0.95 < np.exp(np.mean(np.log(widths))) < 1.05
     assert np.mean([0.9 < width < 1.1 for width in widths]) >= inside
-    assert min(widths) > 0.8
-    assert max(widths) < 1.25
+    assert min(widths) > 0.85
+    assert max(widths) < 1.2
     assert max(map(abs, means)) < 1.0
 
 

@@ -202,3 +202,29 @@ def test_a_state_without_counts_goes_on_as_before(rng: np.random.Generator) -> N
     assert old.moments.weight[0] == pytest.approx(before + site.weight, rel=1e-12)
     old.update_many([0] * 50, x, y)
     assert set(old.posterior.arrays()) == set(kept)
+
+
+def test_forgetting_does_not_compute_sites_after_every_outcome() -> None:
+    """With a half-life, sites are computed again when a quarter of what is remembered is new."""
+    policy = rolin.LogisticRoLinTS(n_features=0, coef_std=1.0, arm_std=0.5, half_life=40.0, seed=0)
+    policy.update_many(["a"] * 400, np.empty((400, 0)), np.arange(400) % 2.0)
+    before, renewals = policy.posterior.arrays()["schedule"].copy(), 0
+    for i in range(40):
+        policy.update("a", [], float(i % 2))
+        now = policy.posterior.arrays()["schedule"]
+        renewals += bool((now[2:4] != before[2:4]).any())
+        before = now.copy()
+    assert 1 <= renewals <= 6
+    # the weights 1 + f + f² + … of all outcomes, where f halves in 40
+    assert before[4] == pytest.approx(1 / (1 - 2 ** (-1 / 40)), rel=0.02)
+
+
+def test_features_may_be_appended(rng: np.random.Generator) -> None:
+    """New features start from the prior, and sites are computed again with them."""
+    posterior = LogisticPosterior(rolin.Scales(arm_std=0.5, intercept_std=2.0), 1)
+    posterior.observe_many([0] * 20, rng.normal(size=(20, 1)), np.arange(20) % 2.0)
+    before = posterior.predict([[0.3]], [0])
+    posterior.extend(3)
+    assert posterior.predict([[0.3, 0.0, 0.0]], [0]).mean == before.mean
+    posterior.observe_many([0] * 20, rng.normal(size=(20, 3)), np.arange(20) % 2.0)
+    assert posterior.arrays()["reference"].shape == (2, 3)

@@ -145,20 +145,22 @@ class LogisticPosterior(Posterior):
 
     def _refresh(self) -> None:
         """Compute the sites again, with what is known now."""
-        changes: dict[str, Any] = {"_schedule": self._next_schedule()}
+        changes: dict[str, Any] = {}
         if self._counted:
             age = 1.0 / float(self._numbers[layout.WEIGHT_OF_NEW])
             with suppress(NotFiniteError):  # then the sites stay
-                changes |= self._refreshed(self.renewed(self.scales, age))
-        self.commit(**changes)
+                changes = self._refreshed(self.renewed(self.scales, age))
+        self.commit(**self._scheduled(changes))
 
-    def _next_schedule(self) -> Floats:
-        """Return the numbers of both outcomes, and the numbers at which sites are computed next."""
-        seen = self._schedule[: layout.DUE_YES]
-        total = seen.sum()
-        remembered = self.count / float(self._numbers[layout.WEIGHT_OF_NEW]) / max(total, 1.0)
-        more = np.maximum(1.0, np.floor(_SHARE * min(remembered, 1.0) * seen))
-        return np.concatenate([seen, seen + more, self._schedule[layout.TOTAL :]])
+    def _scheduled(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """Return changes for `commit` with the numbers of outcomes at which sites are computed next."""
+        schedule = changes.get("_schedule", self._schedule).copy()
+        seen = schedule[: layout.DUE_YES]
+        remembered = self.count / float(self._numbers[layout.WEIGHT_OF_NEW])
+        share = _SHARE * min(remembered / max(float(seen.sum()), 1.0), 1.0)
+        due = seen + np.maximum(1.0, np.floor(share * seen))
+        schedule[layout.DUE_YES : layout.TOTAL] = due
+        return {**changes, "_schedule": schedule}
 
     def _refreshed(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Return changes for `commit`, after which the sites of all arms are computed again.
@@ -198,7 +200,8 @@ class LogisticPosterior(Posterior):
         apart = self._coef[:d] - self._reference[0]
         doubt = (matrix * covariance[:d, :d]).sum() + apart @ matrix @ apart
         doubt += np.diag(matrix) @ self._reference[1]
-        return float(doubt / self._arms[:, layout.WEIGHT].sum()) if d else 0.0
+        weight = float(self._arms[:, layout.WEIGHT].sum())
+        return float(doubt / weight) if weight > 0.0 else 0.0
 
     def renewed(self, scales: Scales, age: float) -> dict[str, Any]:
         """Return the changes to these scales and to all evidence multiplied by `age`, for `commit`."""
@@ -214,6 +217,16 @@ class LogisticPosterior(Posterior):
         changes = super().filled(moments, removed)
         outcomes = np.zeros((len(changes["_arms"]), layout.N_OUTCOME))
         return {**changes, "_outcomes": outcomes, "_counted": False}
+
+    def extend(self, n_features: int) -> None:
+        """Append features, initialized from the prior."""
+        more = ((0, 0), (0, n_features - self.n_features))
+
+        def apply() -> None:
+            super(LogisticPosterior, self).extend(n_features)
+            self.commit(_reference=np.pad(self._reference, more))
+
+        self.change(apply)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays (views, not copies)."""
@@ -283,10 +296,7 @@ class AdaptiveLogistic(Adaptive, LogisticPosterior):
         )
 
     def _adopted(self, scales: Scales) -> dict[str, Any]:
-        return {
-            **self._refreshed(super()._adopted(scales)),
-            "_schedule": self._next_schedule(),
-        }
+        return self._scheduled(self._refreshed(super()._adopted(scales)))
 
 
 def probability_of(mean: Floats, std: Floats) -> LogitPrediction:

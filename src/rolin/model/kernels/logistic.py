@@ -48,6 +48,7 @@ _DROP = 32.0  # densities smaller than the maximum by a factor e^-32 are cut off
 # still move the mean.
 _LEAST = 1e-9
 _FARTHEST = 50.0  # logits farther apart are treated as this far apart
+_MOST_SPREAD = 1e300  # sums of squares are limited to this, because a state must be finite
 
 
 @compiled(reorder=False)
@@ -253,7 +254,8 @@ def _count(
     shift, curve = _relative(level, beside)
     before = outcomes[row, CURVE]
     moved_before = pull * pull * (outcomes[row, YES] + outcomes[row, NO])
-    outcomes[row, SPREAD] += square * (weight * (1.0 - pull) * (1.0 - pull) + moved_before)
+    spread = square * (weight * (1.0 - pull) * (1.0 - pull) + moved_before)
+    outcomes[row, SPREAD] = min(outcomes[row, SPREAD] + spread, _MOST_SPREAD)
     outcomes[row, YES] += weight if reward > 0.5 else 0.0
     outcomes[row, NO] += 0.0 if reward > 0.5 else weight
     outcomes[row, SHIFT] += weight * shift - moved * before

@@ -177,11 +177,12 @@ def test_a_saved_state_goes_on_to_the_bit(tmp_path: Any, rng: np.random.Generato
     """Also across the times at which sites are computed again."""
     arms, x = rng.integers(5, size=400).tolist(), rng.normal(size=(400, 3))
     y = (rng.random(400) < 0.1).astype(float)
-    for options in ({}, {"coef_std": 1.0, "arm_std": 0.5}, {"half_life": 50.0}):
+    choices: list[dict[str, Any]] = [{}, {"coef_std": 1.0, "arm_std": 0.5}, {"half_life": 50.0}]
+    for options in choices:
         whole = rolin.LogisticRoLinTS(n_features=3, seed=0, **options)
         whole.update_many(arms[:157], x[:157], y[:157])
         whole.save(tmp_path / "state.rolin")
-        loaded = rolin.load(tmp_path / "state.rolin")
+        loaded: Any = rolin.load(tmp_path / "state.rolin")
         for policy in (whole, loaded):
             policy.update_many(arms[157:], x[157:], y[157:])
         for name, array in whole.posterior.arrays().items():
@@ -196,6 +197,7 @@ def test_a_state_without_counts_goes_on_as_before(rng: np.random.Generator) -> N
     state = policy.state()
     kept = {k: v for k, v in state.arrays.items() if k not in ("outcomes", "schedule", "reference")}
     old = rolin.LogisticRoLinTS.from_state(state._replace(arrays=kept))
+    assert isinstance(old.posterior, LogisticPosterior)
     site = old.posterior.site(0, x[0], 1)
     before = old.moments.weight[0]
     old.update(0, x[0], 1)

@@ -46,6 +46,8 @@ class Study:
     runs: int = 100
     covered: tuple[str, ...] = field(default=())
     """Policies for which the coverage of 90 % intervals is measured after the last round."""
+    early: float | None = None
+    """Share of the rounds after which the regret is shown as well."""
 
 
 def noise_policies(world: Synthetic) -> Policies:
@@ -96,10 +98,32 @@ def click_policies(world: Clicks) -> Policies:
             n_features=d, arm_std=world.arm_std, coef_std=world.coef_std, intercept_std=0.5,
             intercept_mean=world.level, seed=seed,
         ),
-        "logistic, learned": lambda seed: rolin.LogisticRoLinTS(
-            n_features=d, arm_std=learn, coef_std=learn, seed=seed
-        ),
+        "logistic, learned": lambda seed: rolin.LogisticRoLinTS(n_features=d, seed=seed),
     }  # fmt: skip
+
+
+FACTORS = (1.0, 0.5, 0.25, 0.1)
+
+
+def exploring_policies(world: Clicks) -> Policies:
+    """Learned scales, with several factors on the standard deviations, and upper bounds."""
+    d = world.n_features
+    learn: Any = "learn"
+    policies: Policies = {}
+    for factor in FACTORS:
+        policies[f"Gaussian, exploration={factor:g}"] = lambda seed, f=factor: rolin.RoLinTS(
+            n_features=d, noise_std=learn, arm_std=learn, coef_std=learn, intercept_std=1.0,
+            exploration=f, seed=seed,
+        )  # fmt: skip
+    for factor in FACTORS:
+        policies[f"logistic, exploration={factor:g}"] = lambda seed, f=factor: (
+            rolin.LogisticRoLinTS(n_features=d, exploration=f, seed=seed)
+        )
+    for width in (1.0, 0.5):
+        policies[f"logistic UCB, width={width:g}"] = lambda seed, w=width: rolin.LogisticRoLinUCB(
+            n_features=d, width=w, seed=seed
+        )
+    return policies
 
 
 def drift_policies(world: Drifting) -> Policies:
@@ -141,6 +165,14 @@ STUDIES = {
         rounds=300,
         covered=("Gaussian, chosen", "Gaussian, learned", "logistic, chosen", "logistic, learned"),
     ),
+    "clicks-exploration": Study(
+        {f"rate {r:.0%}": Clicks(click_rate=r) for r in (0.02, 0.1, 0.5)},
+        exploring_policies,
+        "Gaussian, exploration=1",
+        rounds=5000,
+        runs=25,
+        early=0.2,
+    ),
     "drift": Study(
         {f"half-life {h}": Drifting(half_life=float(h)) for h in (300, 1000)}
         | {"no drift": Synthetic()},
@@ -172,6 +204,9 @@ def play(name: str, study: Study, runs: int, rounds: int, n_jobs: int, out: Path
     lines += ["|---|---|---:|---:|"]
     if study.covered:
         lines = [lines[0] + " 90 % intervals hold |", lines[1] + "---:|"]
+    if study.early is not None:
+        rest = f" after {study.early * rounds:g} rounds | of “{study.reference}” |"
+        lines = [lines[0] + rest, lines[1] + "---:|---:|"]
     with plt.rc_context(STYLE):
         figure, panels = plt.subplots(
             1,
@@ -197,6 +232,11 @@ def play(name: str, study: Study, runs: int, rounds: int, n_jobs: int, out: Path
                     held = [coverage(world, policies[policy], rounds, run) for run in range(runs)]
                     error = np.std(held, ddof=1) / runs**0.5
                     cells.append(f"{100 * np.mean(held):.1f} ± {100 * error:.1f} %")
+                if study.early is not None:
+                    at = int(np.abs(result.recorded_rounds - study.early * rounds).argmin())
+                    then = regret[:, at].mean()
+                    ratio_then = then / result.regret[study.reference][:, at].mean()
+                    cells += [f"{then:.1f}", f"{ratio_then:.3f}"]
                 lines.append(f"| {' | '.join(cells)} |")
         handles, labels = panels[0, 0].get_legend_handles_labels()
         figure.legend(

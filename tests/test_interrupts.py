@@ -147,8 +147,8 @@ def test_an_interrupted_call_has_changed_everything_or_nothing(
 ) -> None:
     """Wherever it is interrupted, a call leaves the state from before it or after it.
 
-    Scales are learned, and old evidence is scaled back, after a reward. These are changes of their own: a signal may
-    come between, and the next reward then makes them.
+    Scales are learned, sites of binary rewards are computed again, and old evidence is scaled back, after a reward.
+    These are changes of their own: a signal may come between, and the next reward then makes them.
     """
     start, call = played(POLICIES[kind], n), CALLS[what]
     if what == "decay" and not hasattr(start, "decay"):
@@ -160,7 +160,7 @@ def test_an_interrupted_call_has_changed_everything_or_nothing(
     except rolin.errors.Unsupported:
         return
     after = state_of(done)
-    has_steps = kind in ("forgetting", "learned", "defaults")
+    has_steps = kind in ("forgetting", "learned", "defaults", "LogisticRoLinTS")
     # Every point of what is fast; the points of the others take turns.
     stride = {"BayesRoLinTS": 5, "learned": 2, "defaults": 3}.get(kind, 1)
     at, was = int(rng.integers(stride)) - stride + 1, True

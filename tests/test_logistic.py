@@ -120,15 +120,13 @@ def newton(arms: Any, x: Any, y: Any, scales: rolin.Scales) -> tuple[Any, Any]:
     return b, np.linalg.inv(curvature)
 
 
-@pytest.mark.parametrize(("rate", "inside"), [(0.02, 0.7), (0.12, 0.93), (0.5, 1.0)])
+@pytest.mark.parametrize(("rate", "inside"), [(0.02, 0.95), (0.12, 0.98), (0.5, 0.98)])
 def test_the_posterior_is_near_a_converged_one(rate: float, inside: float, seed: int) -> None:
     """Three batches of 3000 outcomes: one pass against Newton's method on all of them.
 
     Of coefficients, level and arm effects, the widths are within 0.95 and 1.05 on average, the given
-    share of them within 0.9 and 1.1, all within 0.8 and 1.25; all means are within one posterior standard
-    deviation. (Over seeds 0 to 19: on average 95, 99 and 100 % within 0.9 and 1.1.) The widths that are
-    too small belong to arms that turned out much worse than expected: their first outcomes were taken
-    to be worth more than they were.
+    share of them within 0.9 and 1.1, all within 0.85 and 1.2; all means are within one posterior standard
+    deviation. (Over seeds 0 to 19, all but a few were within 0.9 and 1.1.)
     """
     widths, means = [], []
     for i in range(3):
@@ -144,8 +142,8 @@ def test_the_posterior_is_near_a_converged_one(rate: float, inside: float, seed:
         means += ((np.concatenate([c.mean, v.mean]) - mode) / std).tolist()
     assert 0.95 < np.exp(np.mean(np.log(widths))) < 1.05
     assert np.mean([0.9 < width < 1.1 for width in widths]) >= inside
-    assert min(widths) > 0.8
-    assert max(widths) < 1.25
+    assert min(widths) > 0.85
+    assert max(widths) < 1.2
     assert max(map(abs, means)) < 1.0
 
 
@@ -190,7 +188,8 @@ def test_predictions_are_calibrated(rate: float, seed: int) -> None:
 def test_the_same_outcomes_give_the_same_state(rng: np.random.Generator) -> None:
     """In the same order, bit for bit, one by one or in batches; in another order, nearly."""
     arms, x, y, _ = clicks(rng, 300, 0.2)
-    one, many, other = (rolin.LogisticRoLinTS(n_features=5, seed=0) for _ in range(3))
+    known: dict[str, Any] = {"coef_std": 1.0, "arm_std": 0.5, "intercept_std": 2.0}
+    one, many, other = (rolin.LogisticRoLinTS(n_features=5, seed=0, **known) for _ in range(3))
     for i in range(300):
         one.update(int(arms[i]), x[i], y[i])
     many.update_many(arms[:123].tolist(), x[:123], y[:123])
@@ -205,7 +204,8 @@ def test_the_same_outcomes_give_the_same_state(rng: np.random.Generator) -> None
 def test_merging_says_that_it_is_an_approximation(rng: np.random.Generator) -> None:
     """It warns, and the result is near what one learner would have been."""
     arms, x, y, _ = clicks(rng, 1000, 0.3)
-    a, b, one = (rolin.LogisticRoLinTS(n_features=5, seed=0) for _ in range(3))
+    known: dict[str, Any] = {"coef_std": 1.0, "arm_std": 0.5, "intercept_std": 2.0}
+    a, b, one = (rolin.LogisticRoLinTS(n_features=5, seed=0, **known) for _ in range(3))
     a.update_many(arms[:500].tolist(), x[:500], y[:500])
     b.update_many(arms[500:].tolist(), x[500:], y[500:])
     one.update_many(arms.tolist(), x, y)
@@ -254,6 +254,7 @@ def test_an_outcome_that_was_certain_teaches_nothing() -> None:
     policy.update("a", [10.0], 1)
     before = policy.posterior.coefficients.mean
     policy.update("a", [10.0], 1)
-    np.testing.assert_allclose(policy.posterior.coefficients.mean, before, rtol=1e-9)
+    # the level is 3e-26, a rounding error of the coefficient 50
+    np.testing.assert_allclose(policy.posterior.coefficients.mean, before, rtol=1e-9, atol=1e-15)
     with pytest.raises(rolin.RolinError):
         policy.update("a", [1e200], 1)

@@ -29,7 +29,7 @@ from rolin.model import kernels
 from rolin.model.kernels.mixture import weigh
 from rolin.model.learner import Learner
 from rolin.model.moments import Moments, check_factor
-from rolin.model.posterior import Posterior
+from rolin.model.posterior import Posterior, add_up_weights
 from rolin.model.scales import Scales
 from rolin.model.solve import solve_coefficients
 from rolin.model.summaries import Prediction
@@ -255,7 +255,5 @@ class Mixture(Learner):
     def restore(self, names: Iterable[Name], removed: Iterable[Name], arrays: Any) -> None:
         """Restore the state of a mixture that had these names and arrays."""
         super().restore(names, removed, arrays)
-        weights = self._arms[:, kernels.WEIGHT]
-        self._numbers[0, kernels.TOTAL_WEIGHT] = weights.sum()
-        self._numbers[0, kernels.SQUARED_WEIGHTS] = np.sum(weights**2)
+        add_up_weights(self._arms, self._numbers[0])
         self.commit()

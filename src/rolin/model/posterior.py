@@ -42,7 +42,7 @@ from rolin.model.sparse import SparseContexts
 from rolin.model.summaries import ArmEffects, Coefficients, Prediction
 from rolin.model.view import PosteriorView
 
-__all__ = ["Posterior"]
+__all__ = ["Posterior", "add_up_weights"]
 
 Floats = NDArray[np.float64]
 # D and K D² up to which one fused loop is faster than two loops around a BLAS product (measured).
@@ -76,6 +76,9 @@ class Posterior(Learner):
     # The kernels that fold one reward, and many.
     _fold = staticmethod(kernels.observe)
     _fold_many = staticmethod(kernels.observe_many)
+    # The arrays that they write to: those with a row per arm, and all others.
+    _by_arm: tuple[str, ...] = ("_arms", "_tails")
+    _whole: tuple[str, ...] = ("_coef", "_factor", "_scatter", "_numbers")
 
     def __init__(self, scales: Scales, n_features: int) -> None:
         super().__init__(n_features)
@@ -133,8 +136,7 @@ class Posterior(Learner):
         numbers[kernels.QUADRATIC] = solved.quadratic
         numbers[kernels.SEEN] = moments.count
         numbers[kernels.WEIGHT_OF_NEW] = 1.0
-        numbers[kernels.TOTAL_WEIGHT] = moments.weight.sum()
-        numbers[kernels.SQUARED_WEIGHTS] = np.sum(moments.weight**2)
+        add_up_weights(arms, numbers)
         return {
             "_index": index,
             "_arms": arms,
@@ -291,8 +293,8 @@ class Posterior(Learner):
             )
         self._reserve(len(self._index) + len(new))
         touched = np.unique(rows)
-        before = [a.copy() for a in (self._coef, self._factor, self._scatter, self._numbers)]
-        arms_before, tails_before = self._arms[touched], self._tails[touched]
+        before = {name: getattr(self, name).copy() for name in self._whole}
+        rows_before = {name: getattr(self, name)[touched] for name in self._by_arm}
         known = len(self._index)
         try:
             done = self._fold_many(
@@ -305,21 +307,22 @@ class Posterior(Learner):
                 self._index.add(name)
         except BaseException:  # also Ctrl-C, which Python raises after the kernel returns
             self._index.drop(known)
-            self._coef, self._factor, self._scatter, self._numbers = before
-            self._arms[touched], self._tails[touched] = arms_before, tails_before
+            vars(self).update(before)
+            for array, earlier in rows_before.items():
+                getattr(self, array)[touched] = earlier
             raise
 
     def _reserve(self, last_row: int) -> int:
         """Allocate rows up to `last_row`, at least doubling their number, so that growth is amortized."""
         if last_row >= len(self._arms):
             more = max(last_row + 1 - len(self._arms), len(self._arms))
-            self.commit(
-                _arms=np.pad(self._arms, ((0, more), (0, 0))),
-                _tails=np.pad(self._tails, ((0, more), (0, 0))),
-            )
+            grown = {
+                name: np.pad(getattr(self, name), ((0, more), (0, 0))) for name in self._by_arm
+            }
+            self.commit(**grown)
         # An interrupted update may have left something here.
-        self._arms[1 + len(self._index) : 1 + last_row] = 0.0
-        self._tails[1 + len(self._index) : 1 + last_row] = 0.0
+        for name in self._by_arm:
+            getattr(self, name)[1 + len(self._index) : 1 + last_row] = 0.0
         return last_row
 
     # -- reading -----------------------------------------------------------------------------
@@ -550,9 +553,14 @@ class Posterior(Learner):
     ) -> None:
         """Restore the state of a posterior that had these names and arrays."""
         super().restore(names, removed, arrays)
-        weights = self._arms[:, kernels.WEIGHT]
-        self._numbers[kernels.TOTAL_WEIGHT] = weights.sum()
-        self._numbers[kernels.SQUARED_WEIGHTS] = np.sum(weights**2)
+        add_up_weights(self._arms, self._numbers)
+
+
+def add_up_weights(arms: Floats, numbers: Floats) -> None:
+    """Write the sums of the arms' weights and of their squares, which `concentration` uses."""
+    weights = arms[:, kernels.WEIGHT]
+    numbers[kernels.TOTAL_WEIGHT] = weights.sum()
+    numbers[kernels.SQUARED_WEIGHTS] = np.sum(weights**2)
 
 
 def _not_finite(contexts: ArrayLike, rewards: ArrayLike, weights: ArrayLike) -> NotFiniteError:

@@ -28,7 +28,6 @@ from rolin.model.scales import CoefScale, InterceptScale, Numbers, Scale
 __all__ = [
     "LearningOptions",
     "LinOptions",
-    "LogisticOptions",
     "PriorOptions",
     "RoLinOptions",
     "SharedOptions",
@@ -73,12 +72,6 @@ class LinOptions(SharedOptions, total=False):
 
 class RoLinOptions(LinOptions, total=False):
     """The options of policies with arm effects."""
-
-    arm_std: Scale
-
-
-class LogisticOptions(SharedOptions, total=False):
-    """The options of policies for binary rewards: they have no `noise_std`, and an intercept by default."""
 
     arm_std: Scale
 

@@ -23,6 +23,7 @@ __all__ = [
     "check_epochs",
     "check_hidden",
     "check_hybrid",
+    "check_logistic",
     "check_mixture",
     "check_posterior",
 ]
@@ -35,20 +36,22 @@ _LAST_EPOCH = 64  # each epoch is as long as all before it
 
 def check_posterior(settings: Settings, n_names: int, arrays: Arrays) -> None:
     """Raise unless these are the arrays of a `Posterior` or of an `Adaptive`."""
-    d, shapes = _of_posterior(settings, n_names, arrays)
-    if {"age", "learned", "coef_std"} & arrays.keys():
-        learned = arrays.get("learned", np.empty(0)).shape
-        # seen, noise_std, arm_std, one coef_std or d of them, and mean and std of a learned intercept
-        more = 2 * (settings.get("intercept_std") == "learn")
-        width = learned[1] if len(learned) == 2 and learned[1] in (4 + more, 3 + d + more) else 4
-        shapes |= {"age": (3,), "learned": (learned[0], width)}
-        if settings.get("coef_std") == "learn" and "coef_std" in arrays:
-            shapes["coef_std"] = (d,)
-    check_arrays(arrays, shapes, {"tails": np.float32})
-    _check_beliefs(arrays)
-    if "age" in shapes and not (0.0 <= arrays["age"][0] <= 2.0**53 and arrays["age"][2] > 0.0):
-        raise ValueError(
-            "age has an impossible number of rewards, or a weight that is not positive"
+    _check_posterior(settings, n_names, arrays, {})
+
+
+def check_logistic(settings: Settings, n_names: int, arrays: Arrays) -> None:
+    """Raise unless these are the arrays of a `LogisticPosterior`. Earlier versions did not store the outcomes."""
+    more: dict[str, tuple[int, ...]] = {}
+    if arrays.keys() & {"outcomes", "schedule", "reference"}:
+        more = {
+            "outcomes": (1 + n_names, layout.N_OUTCOME), "schedule": (layout.N_SCHEDULE,),
+            "reference": (2, _n_features(settings)),
+        }  # fmt: skip
+    _check_posterior(settings, n_names, arrays, more)
+    if more:
+        counts = arrays["outcomes"][:, [layout.YES, layout.NO, layout.CURVE, layout.SPREAD]]
+        _check_positive(
+            outcomes=counts, schedule=arrays["schedule"], reference=arrays["reference"][1]
         )
 
 
@@ -143,6 +146,28 @@ def _of_posterior(
         "arms": (rows, layout.CONTEXT + d), "tails": (rows, 1 + d), "coef": (size,),
         "factor": (size, size), "scatter": (3, 1 + d, 1 + d), "numbers": (layout.N_STORED,),
     }  # fmt: skip
+
+
+def _check_posterior(
+    settings: Settings, n_names: int, arrays: Arrays, more: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Raise unless these are the arrays of a `Posterior` or of an `Adaptive`, and more with these shapes."""
+    d, shapes = _of_posterior(settings, n_names, arrays)
+    shapes |= more
+    if arrays.keys() & {"age", "learned", "coef_std"}:
+        learned = arrays.get("learned", np.empty(0)).shape
+        # seen, noise_std, arm_std, one coef_std or d of them, and mean and std of a learned intercept
+        level = 2 * (settings.get("intercept_std") == "learn")
+        width = learned[1] if len(learned) == 2 and learned[1] in (4 + level, 3 + d + level) else 4
+        shapes |= {"age": (3,), "learned": (learned[0], width)}
+        if settings.get("coef_std") == "learn" and "coef_std" in arrays:
+            shapes["coef_std"] = (d,)
+    check_arrays(arrays, shapes, {"tails": np.float32})
+    _check_beliefs(arrays)
+    if "age" in arrays and not (0.0 <= arrays["age"][0] <= 2.0**53 and arrays["age"][2] > 0.0):
+        raise ValueError(
+            "age has an impossible number of rewards, or a weight that is not positive"
+        )
 
 
 def _check_beliefs(arrays: Arrays) -> None:

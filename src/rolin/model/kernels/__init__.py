@@ -18,6 +18,17 @@ numbers  (10,)                σ², s₀², N, Σ log h; Σ log variance of all 
                               number of rewards; growth of their weight, and the weight of the latest
 ======== ==================== ================================================================
 
+Models of binary rewards have three more:
+
+========= ============== =====================================================================
+outcomes  (rows, 5)      one row per arm: weight of its clicks and of its views without a click;
+                         SHIFT and CURVE: how the contexts of the arm change its rate and the slope
+                         of its rate; SPREAD: sum of squares of the contexts around their mean
+schedule  (5,)           number of clicks and of views without a click, the numbers at which sites
+                         are computed next, and the weight of all outcomes
+reference (2, d)         mean and variance of the coefficients at the times of the outcomes
+========= ============== =====================================================================
+
 D is d, or d + 1 with an intercept; its column of ones is not stored.
 
 Means and scatter are stored in more than double precision. With plain sums, 10⁶ observations of collinear features led

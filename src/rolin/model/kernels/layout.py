@@ -14,19 +14,31 @@ __all__ = [
     "BLOCK",
     "CONTEXT",
     "COUNT",
+    "CURVE",
+    "DUE_NO",
+    "DUE_YES",
     "LATEST",
     "LOG_DETERMINANTS",
+    "NO",
     "NOISE_VARIANCE",
     "N_NUMBERS",
+    "N_OUTCOME",
+    "N_SCHEDULE",
     "N_STORED",
     "QUADRATIC",
     "REWARD",
     "SEEN",
+    "SEEN_NO",
+    "SEEN_YES",
+    "SHIFT",
+    "SPREAD",
     "SQUARED_WEIGHTS",
     "SUM_LOG_WEIGHT",
+    "TOTAL",
     "TOTAL_WEIGHT",
     "WEIGHT",
     "WEIGHT_OF_NEW",
+    "YES",
     "Tails",
 ]
 
@@ -42,5 +54,8 @@ SEEN, AGEING, WEIGHT_OF_NEW = 7, 8, 9
 # The sums of the arms' weights and of their squares; they follow from `arms`.
 TOTAL_WEIGHT, SQUARED_WEIGHTS = 10, 11
 N_STORED, N_NUMBERS = 7, 12  # how many entries are in state files, and in all
+# Columns of `outcomes` of binary rewards, and entries of `schedule`.
+YES, NO, SHIFT, CURVE, SPREAD, N_OUTCOME = range(6)
+SEEN_YES, SEEN_NO, DUE_YES, DUE_NO, TOTAL, N_SCHEDULE = range(6)
 # Arms per block of the fused prediction loop: the residuals of a block fit into the first-level cache.
 BLOCK = 64

@@ -1,0 +1,65 @@
+"""The interface of contenders of the bake-off."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from bakeoff.worlds.questions import Floats, Probe, Shape
+from peers.base import Player
+
+__all__ = ["Contender", "Group", "Scored"]
+
+Group = Literal["rolin", "study", "reference", "peer"]
+
+
+class Contender(Player):
+    """A player that knows the shape of its world. Its questions are `Question`s.
+
+    Parameters
+    ----------
+    shape
+        What is known of the world before the first round.
+    rng
+        Source of the seed, and of random numbers that a library leaves to its caller.
+    """
+
+    group: ClassVar[Group] = "peer"
+    """"rolin" is as a user gets it; "study" are its other settings; "reference" are plain formulas."""
+
+    def __init__(self, shape: Shape, rng: np.random.Generator) -> None:
+        self.shape, self.rng = shape, rng
+        self.build(int(rng.integers(2**31)))
+
+    @classmethod
+    def refuses(cls, shape: Shape) -> str | None:
+        """Return why the library cannot play this world, or `None` if it can."""
+        return None
+
+    @abstractmethod
+    def build(self, seed: int) -> None:
+        """Make the policy."""
+
+    def coverage(self, probes: list[Probe]) -> float | None:
+        """Return the share of 90 % intervals that contain the mean reward; `None` without intervals."""
+        return None
+
+
+class Scored(Contender):
+    """A contender that scores all arms of the page; the highest score is chosen, ties at random."""
+
+    @abstractmethod
+    def scores(self, prepared: Any) -> Floats:
+        """Return the K scores; timed."""
+
+    def decide(self, prepared: Any) -> int:
+        """Choose the highest score."""
+        found = self.scores(prepared)
+        best = np.flatnonzero(found == found.max())
+        return int(best[0] if len(best) == 1 else self.rng.choice(best))
+
+    def index(self, prepared: Any, answer: int) -> int:
+        """Return the answer, which is the index."""
+        return answer

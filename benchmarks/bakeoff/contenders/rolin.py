@@ -1,0 +1,84 @@
+"""`rolin` with nothing tuned, and for the study with other settings."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+import rolin
+from bakeoff.contenders.base import Contender, Group
+from bakeoff.worlds.questions import Probe, Question
+
+__all__ = ["CONTENDERS", "Policy"]
+
+_NINETY = 1.6448536269514722  # a normal number is within ± this with probability 0.9
+
+
+class Policy(Contender):
+    """A policy of `rolin`, with every option at its default."""
+
+    name = "rolin"
+    models = "shared linear + arm effects"
+    group: ClassVar[Group] = "rolin"
+    policy: type[rolin.LinearPolicy] = rolin.RoLinTS
+    options: ClassVar[dict[str, Any]] = {}
+
+    def build(self, seed: int) -> None:
+        """Make the policy."""
+        self._policy = self.policy(n_features=self.shape.n_features, seed=seed, **self.options)
+
+    def decide(self, prepared: Question) -> rolin.Decision:
+        """Decide."""
+        return self._policy.decide(prepared.contexts, prepared.arms)
+
+    def index(self, prepared: Question, answer: rolin.Decision) -> int:
+        """Return the place of the arm on the page."""
+        return prepared.arms.index(answer.arm)  # type: ignore[arg-type]  # names are numbers here
+
+    def update(self, prepared: Question, answer: rolin.Decision, reward: float) -> None:
+        """Learn from the decision."""
+        self._policy.update(answer.arm, answer.context, reward)
+
+    def coverage(self, probes: list[Probe]) -> float | None:
+        """Return the share of 90 % intervals that contain the mean reward."""
+        inside = []
+        for probe in probes:
+            mean, std = self._policy.predict(probe.contexts, probe.arms)
+            inside.append(np.abs(mean - probe.means) <= _NINETY * std)
+        return float(np.mean(np.concatenate(inside)))
+
+
+# All scales and an intercept, whatever the defaults are.
+_LEARNED = {"coef_std": "learn", "arm_std": "learn", "noise_std": "learn", "intercept_std": 1.0}
+
+
+def _study(label: str, kind: type[rolin.LinearPolicy], **options: Any) -> type[Policy]:
+    """Return a contender of the study, with all scales learned."""
+    attributes = {
+        "name": f"rolin {label}",
+        "group": "study",
+        "policy": kind,
+        "options": {**_LEARNED, **options},
+        "__doc__": f"{kind.__name__} with all scales learned, {options or 'no other option'}.",
+    }
+    return type(label, (Policy,), attributes)
+
+
+class LearnedLinTS(Policy):
+    """Thompson sampling without arm effects, the other scales learned."""
+
+    name = "rolin LinTS"
+    models = "shared linear"
+    group = "study"
+    policy = rolin.LinTS
+    options: ClassVar[dict[str, Any]] = {k: v for k, v in _LEARNED.items() if k != "arm_std"}
+
+
+CONTENDERS = [
+    Policy,
+    *(_study(f"RoLinTS {e:g}", rolin.RoLinTS, exploration=e) for e in (1.0, 0.5, 0.25, 0.1)),
+    _study("RoLinUCB", rolin.RoLinUCB),
+    _study("Greedy", rolin.Greedy),
+    LearnedLinTS,
+]

@@ -1,0 +1,121 @@
+"""Compare the rewards of rolin, with nothing tuned, with those of other libraries.
+
+    python benchmarks/bakeoff/run.py [--data FOLDER] [--worlds NAME …] [--contenders NAME …]
+        [--runs N] [--rounds N] [--jobs N] [--budget SECONDS] [--again] [--out FOLDER] [--markdown PATH]
+
+Results are stored in the output folder, and an interrupted bake-off resumes. `--again` replays the
+contenders that are given, for example after a change of `rolin`. The report covers all that is stored
+for the worlds and runs that are asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+# One thread each. The libraries read these variables when they are imported, below.
+for _variable in ("OPENBLAS", "OMP", "MKL", "NUMBA"):
+    os.environ[f"{_variable}_NUM_THREADS"] = "1"
+# Packages are imported from the folder above: `bakeoff`, `peers`, and the modules beside them.
+sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from joblib import Parallel, delayed  # noqa: E402  (after the variables are set)
+
+from bakeoff.contenders import available  # noqa: E402  (the same)
+from bakeoff.play import play  # noqa: E402  (the same)
+from bakeoff.report import report  # noqa: E402  (the same)
+from bakeoff.results import Results  # noqa: E402  (the same)
+from bakeoff.worlds import DEVELOPMENT, NEED_DATA, REPORTED, world  # noqa: E402  (the same)
+from progress import progress  # noqa: E402  (the same)
+
+
+def main() -> None:
+    """Play what is missing, and report."""
+    kinds, missing = available()
+    options = _parser(list(kinds)).parse_args()
+    for library, error in missing.items():
+        print(f"not installed: {library} ({error})", file=sys.stderr)
+    names = _worlds(options.worlds, options.data)
+    results = Results(options.out, options.rounds)
+    tasks = [
+        (name, run, wanted)
+        for name in names
+        for run in range(options.runs)
+        if (
+            wanted := [
+                contender
+                for contender in options.contenders or kinds
+                if options.again or results.read(name, contender, run) is None
+            ]
+        )
+    ]
+    with progress(f"{len(tasks)} runs", len(tasks)) as step:
+        work = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
+            delayed(_play)(task, options.data, results, options.budget) for task in tasks
+        )
+        for _ in work:
+            step()
+    text = report(results, names, kinds, options.runs)
+    print(text)
+    if options.markdown is not None:
+        options.markdown.parent.mkdir(parents=True, exist_ok=True)
+        options.markdown.write_text(text + "\n", encoding="utf-8")
+
+
+def _play(
+    task: tuple[str, int, list[str]], data: Path | None, results: Results, budget: float
+) -> None:
+    """Play the contenders of one run of one world, and store each outcome."""
+    name, run, contenders = task
+    kinds, _ = available()
+    questions = world(name, data).draw(results.rounds, run)
+    for contender in contenders:
+        if kinds[contender].refuses(questions.shape) is None:
+            outcome = play(kinds[contender], questions, world=name, run=run, budget=budget)
+            results.write(name, contender, run, outcome)
+
+
+def _worlds(asked: list[str] | None, data: Path | None) -> list[str]:
+    """Return the names of worlds; without data, those that need none."""
+    groups = {"development": DEVELOPMENT, "reported": REPORTED}
+    names = [n for a in asked or groups for n in groups.get(a, (a,))]
+    if data is None and not asked:
+        print(f"without --data, left out: {', '.join(NEED_DATA)}", file=sys.stderr)
+        names = [name for name in names if name not in NEED_DATA]
+    return list(dict.fromkeys(names))
+
+
+def _parser(contenders: list[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Compare the rewards of rolin and other libraries."
+    )
+    worlds = ["development", "reported", *DEVELOPMENT, *REPORTED]
+    parser.add_argument("--data", type=Path, help="folder that contains ml-1m and obd")
+    parser.add_argument(
+        "--worlds", nargs="+", choices=worlds, metavar="NAME", help=f"from: {', '.join(worlds)}"
+    )
+    parser.add_argument(
+        "--contenders",
+        nargs="+",
+        choices=contenders,
+        metavar="NAME",
+        help=f"from: {'; '.join(contenders)}",
+    )
+    parser.add_argument("--runs", type=int, default=20, help="runs per world (20)")
+    parser.add_argument("--rounds", type=int, default=5000, help="rounds per run (5000)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    parser.add_argument(
+        "--budget", type=float, default=120.0, help="seconds of CPU per run of a contender (120)"
+    )
+    parser.add_argument("--again", action="store_true", help="replay what is stored")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/bakeoff"), help="folder of the results"
+    )
+    parser.add_argument("--markdown", type=Path, help="also write the report to this file")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from report import number, table
 
 from bakeoff.contenders import Contender
 from bakeoff.play import HORIZONS, Outcome
 from bakeoff.results import Results
 from bakeoff.worlds.questions import Floats
-from report import number, table
 
 __all__ = ["report"]
 

@@ -22,13 +22,13 @@ for _variable in ("OPENBLAS", "OMP", "MKL", "NUMBA"):
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from joblib import Parallel, delayed  # noqa: E402  (after the variables are set)
+from progress import progress  # noqa: E402  (the same)
 
 from bakeoff.contenders import available  # noqa: E402  (the same)
 from bakeoff.play import play  # noqa: E402  (the same)
 from bakeoff.report import report  # noqa: E402  (the same)
 from bakeoff.results import Results  # noqa: E402  (the same)
 from bakeoff.worlds import DEVELOPMENT, NEED_DATA, REPORTED, world  # noqa: E402  (the same)
-from progress import progress  # noqa: E402  (the same)
 
 
 def main() -> None:

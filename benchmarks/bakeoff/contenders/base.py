@@ -6,9 +6,9 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from peers.base import Player
 
 from bakeoff.worlds.questions import Floats, Probe, Shape
-from peers.base import Player
 
 __all__ = ["Contender", "Group", "Scored"]
 

@@ -5,7 +5,7 @@ Defaults of `rolin` may be chosen on `DEVELOPMENT`. `REPORTED` is only for the f
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
@@ -36,7 +36,7 @@ REPORTED = (
 NEED_DATA = ("ml-stars", "ml-clicks", "ml-few-arms", "ml-shared")
 
 
-@lru_cache(maxsize=None)
+@cache
 def world(name: str, data: Path | None = None) -> World:
     """Return a world by its name.
 

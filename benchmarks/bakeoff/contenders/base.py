@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from peers.base import Player
 
-from bakeoff.worlds.questions import Floats, Probe, Shape
+from bakeoff.worlds.questions import Floats, Ints, Probe, Question, Shape
 
-__all__ = ["Contender", "Group", "Scored"]
+__all__ = ["Contender", "Group", "PerArm", "Scored"]
 
 Group = Literal["rolin", "study", "reference", "peer"]
 
@@ -63,3 +63,42 @@ class Scored(Contender):
     def index(self, prepared: Any, answer: int) -> int:
         """Return the answer, which is the index."""
         return answer
+
+
+class PerArm(Scored):
+    """A library with one model per arm and one context for all arms.
+
+    The context is the situation and a constant. Where candidates share no situation, the library scores all
+    contexts of the page with all arms, and the scores of each arm at its own context count.
+    """
+
+    models = "per arm"
+    constant = True
+    """Whether the library needs a constant among the features."""
+
+    @abstractmethod
+    def score_rows(self, rows: Floats) -> Floats:
+        """Return the (n, n_arms) scores of all arms at n contexts; timed."""
+
+    @abstractmethod
+    def learn(self, arm: int, row: Floats, reward: float) -> None:
+        """Learn the reward of an arm at a context of shape (1, s); timed."""
+
+    def prepare(self, question: Question) -> tuple[Ints, Floats]:
+        """Return the arms and their contexts: one row for all, or one each."""
+        x = question.contexts if question.situation is None else question.situation[None]
+        if self.constant:
+            x = np.hstack([np.ones((len(x), 1)), x])
+        return np.array(question.arms), np.ascontiguousarray(x)
+
+    def scores(self, prepared: tuple[Ints, Floats]) -> Floats:
+        """Return the scores of the arms of the page."""
+        arms, rows = prepared
+        found = self.score_rows(rows)
+        return found[0, arms] if len(rows) == 1 else found[np.arange(len(rows)), arms]
+
+    def update(self, prepared: tuple[Ints, Floats], answer: int, reward: float) -> None:
+        """Learn from the chosen arm."""
+        arms, rows = prepared
+        row = rows if len(rows) == 1 else rows[answer : answer + 1]
+        self.learn(int(arms[answer]), row, reward)

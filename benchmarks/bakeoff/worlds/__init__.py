@@ -5,7 +5,7 @@ Defaults of `rolin` may be chosen on `DEVELOPMENT`. `REPORTED` is only for the f
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine

@@ -35,6 +35,10 @@ class Shape(NamedTuple):
     """Whether the situation is all that is known, so that contexts are only its copies per arm."""
     binary: bool
     """Whether rewards are 0 or 1."""
+    low: float = 0.0
+    """A lower bound of nearly all rewards, as a user would state it."""
+    high: float = 1.0
+    """An upper bound of nearly all rewards."""
 
 
 class Question(NamedTuple):

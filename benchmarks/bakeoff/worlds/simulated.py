@@ -19,6 +19,8 @@ class Simulated(World):
     def __init__(self, name: str, about: str, environment: Environment, *, binary: bool) -> None:
         self.name, self.about = name, about
         self._environment, self._binary = environment, binary
+        # Mean rewards of the other environments have a standard deviation of about 2, with noise of 1.
+        self._range = (0.0, 1.0) if binary else (-6.0, 6.0)
 
     def draw(self, rounds: int, run: int) -> Questions:
         """Return the rounds of one problem."""
@@ -27,7 +29,7 @@ class Simulated(World):
         contexts, means, rewards = (np.concatenate(part) for part in zip(*blocks, strict=True))
         arms = np.arange(world.n_arms)
         return Questions(
-            shape=Shape(world.n_arms, world.n_features, 0, None, False, self._binary),
+            shape=Shape(world.n_arms, world.n_features, 0, None, False, self._binary, *self._range),
             arms=np.broadcast_to(arms, (rounds, world.n_arms)),
             contexts=contexts[:rounds],
             rewards=rewards[:rounds],

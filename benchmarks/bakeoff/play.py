@@ -32,6 +32,8 @@ class Outcome:
     """Median CPU time of decide and update."""
     coverage: float | None
     """Share of 90 % intervals that contain the mean reward, where both exist."""
+    refused: str | None = None
+    """Why the library cannot play the world."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for a JSON file."""
@@ -52,8 +54,11 @@ def play(
     world, run
         Name of the world and number of the run, from which the contender's seed follows.
     budget
-        Seconds of CPU time. A contender that needs more stops at the last horizon before.
+        Seconds of CPU time after which a contender stops; only the horizons that it reached count.
     """
+    reason = kind.refuses(questions.shape)
+    if reason is not None:
+        return Outcome(0, len(questions), {}, float("nan"), None, reason)
     seed = [zlib.crc32(f"{world}/{kind.name}".encode()), run]
     contender = kind(questions.shape, np.random.default_rng(seed))
     asked = len(questions)

@@ -24,11 +24,14 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 from joblib import Parallel, delayed  # noqa: E402  (after the variables are set)
 from progress import progress  # noqa: E402  (the same)
 
+from bakeoff import openbandit  # noqa: E402  (the same)
 from bakeoff.contenders import available  # noqa: E402  (the same)
 from bakeoff.play import play  # noqa: E402  (the same)
-from bakeoff.report import report  # noqa: E402  (the same)
+from bakeoff.report import offline_report, report  # noqa: E402  (the same)
 from bakeoff.results import Results  # noqa: E402  (the same)
+from bakeoff.standings import Standings  # noqa: E402  (the same)
 from bakeoff.worlds import DEVELOPMENT, NEED_DATA, REPORTED, world  # noqa: E402  (the same)
+from rolin.offline import Evaluation  # noqa: E402  (the same)
 
 
 def main() -> None:
@@ -38,6 +41,8 @@ def main() -> None:
     for library, error in missing.items():
         print(f"not installed: {library} ({error})", file=sys.stderr)
     names = _worlds(options.worlds, options.data)
+    if offline := openbandit.NAME in names:
+        names.remove(openbandit.NAME)
     results = Results(options.out, options.rounds)
     tasks = [
         (name, run, wanted)
@@ -57,7 +62,13 @@ def main() -> None:
         )
         for _ in work:
             step()
-    text = report(results, names, kinds, options.runs)
+    parts = []
+    if names:
+        parts.append(report(Standings(results, names, kinds, options.runs), kinds))
+    if offline:
+        evaluations = _evaluate(options.contenders or list(kinds), options.data, options.jobs)
+        parts.append(offline_report(evaluations))
+    text = "\n\n".join(parts)
     print(text)
     if options.markdown is not None:
         options.markdown.parent.mkdir(parents=True, exist_ok=True)
@@ -72,18 +83,40 @@ def _play(
     kinds, _ = available()
     questions = world(name, data).draw(results.rounds, run)
     for contender in contenders:
-        if kinds[contender].refuses(questions.shape) is None:
-            outcome = play(kinds[contender], questions, world=name, run=run, budget=budget)
-            results.write(name, contender, run, outcome)
+        outcome = play(kinds[contender], questions, world=name, run=run, budget=budget)
+        results.write(name, contender, run, outcome)
+
+
+def _evaluate(contenders: list[str], data: Path | None, jobs: int) -> dict[str, Evaluation]:
+    """Estimate the value of contenders on the Open Bandit Dataset; leave out those without probabilities."""
+    if data is None:
+        raise SystemExit(
+            f"{openbandit.NAME} needs a folder: pass --data FOLDER, which contains obd"
+        )
+    found: dict[str, Evaluation] = {}
+    with progress(openbandit.NAME, len(contenders)) as step:
+        work = Parallel(n_jobs=jobs, return_as="generator")(
+            delayed(_evaluate_one)(name, data) for name in contenders
+        )
+        for name, evaluation in zip(contenders, work, strict=True):
+            if evaluation is not None:
+                found[name] = evaluation
+            step()
+    return found
+
+
+def _evaluate_one(name: str, data: Path) -> Evaluation | None:
+    return openbandit.evaluate(available()[0][name], data)
 
 
 def _worlds(asked: list[str] | None, data: Path | None) -> list[str]:
     """Return the names of worlds; without data, those that need none."""
-    groups = {"development": DEVELOPMENT, "reported": REPORTED}
+    groups = {"development": DEVELOPMENT, "reported": (*REPORTED, openbandit.NAME)}
     names = [n for a in asked or groups for n in groups.get(a, (a,))]
     if data is None and not asked:
-        print(f"without --data, left out: {', '.join(NEED_DATA)}", file=sys.stderr)
-        names = [name for name in names if name not in NEED_DATA]
+        needy = (*NEED_DATA, openbandit.NAME)
+        print(f"without --data, left out: {', '.join(needy)}", file=sys.stderr)
+        names = [name for name in names if name not in needy]
     return list(dict.fromkeys(names))
 
 
@@ -91,7 +124,7 @@ def _parser(contenders: list[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="Compare the rewards of rolin and other libraries."
     )
-    worlds = ["development", "reported", *DEVELOPMENT, *REPORTED]
+    worlds = ["development", "reported", *DEVELOPMENT, *REPORTED, openbandit.NAME]
     parser.add_argument("--data", type=Path, help="folder that contains ml-1m and obd")
     parser.add_argument(
         "--worlds", nargs="+", choices=worlds, metavar="NAME", help=f"from: {', '.join(worlds)}"
@@ -107,7 +140,7 @@ def _parser(contenders: list[str]) -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=5000, help="rounds per run (5000)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument(
-        "--budget", type=float, default=120.0, help="seconds of CPU per run of a contender (120)"
+        "--budget", type=float, default=60.0, help="seconds of CPU per run of a contender (60)"
     )
     parser.add_argument("--again", action="store_true", help="replay what is stored")
     parser.add_argument(

@@ -30,17 +30,24 @@ class Engine(Player):
 
     def index(self, prepared: list[Example], answer: list[float]) -> int:
         """Sample the action."""
-        self._cumulated = np.cumsum(answer)
+        # With --elim, the engine sometimes returns a small negative number.
+        self._cumulated = np.cumsum(np.maximum(answer, 0.0))
         at = self.rng.random() * self._cumulated[-1]
         return min(int(np.searchsorted(self._cumulated, at, side="right")), len(answer) - 1)
 
     def label(self, prepared: list[Example], index: int, reward: float) -> None:
+        """Write the label of the sampled action."""
+        before = self._cumulated[index - 1] if index else 0.0
+        self.write_label(prepared, index, reward, self._cumulated[index] - before)
+
+    def write_label(
+        self, prepared: list[Example], index: int, reward: float, probability: float
+    ) -> None:
         """Write action:cost:probability on the chosen example."""
-        probability = self._cumulated[index] - (self._cumulated[index - 1] if index else 0.0)
         chosen = prepared[self.first_action + index]
         chosen.set_label_string(f"0:{-reward}:{max(probability, 1e-6)}")
 
-    def update(self, prepared: list[Example], answer: list[float], reward: float) -> None:
+    def update(self, prepared: list[Example], answer: list[float] | None, reward: float) -> None:
         """Learn from the labeled example."""
         self._vw.learn(prepared)
 

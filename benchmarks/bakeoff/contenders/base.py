@@ -42,6 +42,14 @@ class Contender(Player):
     def build(self, seed: int) -> None:
         """Make the policy."""
 
+    def probabilities(self, question: Question) -> Floats | None:
+        """Return the probability with which each candidate is chosen; `None` if the library cannot."""
+        return None
+
+    def observe(self, question: Question, index: int, reward: float, propensity: float) -> None:
+        """Learn the outcome of a decision that another policy has made."""
+        raise NotImplementedError
+
     def coverage(self, probes: list[Probe]) -> float | None:
         """Return the share of 90 % intervals that contain the mean reward; `None` without intervals."""
         return None

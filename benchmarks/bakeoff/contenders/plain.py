@@ -29,9 +29,16 @@ class Uniform(Scored):
     def update(self, prepared: Any, answer: int, reward: float) -> None:
         """Learn nothing."""
 
+    def probabilities(self, question: Question) -> Floats | None:
+        """Return 1/K."""
+        return np.full(len(question.arms), 1.0 / len(question.arms))
+
+    def observe(self, question: Question, index: int, reward: float, propensity: float) -> None:
+        """Learn nothing."""
+
 
 class PerArm(Scored):
-    """LinUCB with disjoint models, Algorithm 1 of Li, Chu, Langford & Schapire (2010), with α = 1.
+    """LinUCB with disjoint models, Algorithm 1 of Li, Chu, Langford & Schapire (2010), with a width of 1.
 
     A model gets the situation, or the arm's context where there is none, and a constant. Inverses are updated by the
     formula of Sherman and Morrison.
@@ -40,6 +47,7 @@ class PerArm(Scored):
     name = "per-arm LinUCB in NumPy"
     models = "per arm"
     group: ClassVar[Group] = "reference"
+    width = 1.0
 
     def build(self, seed: int) -> None:
         """Start every arm from a ridge of 1."""
@@ -59,8 +67,8 @@ class PerArm(Scored):
         """Return the upper bounds."""
         arms, x = prepared
         variance = np.einsum("ks,kst,kt->k", x, self._inverse[arms], x)
-        bounds: Floats = np.einsum("ks,ks->k", x, self._theta[arms]) + np.sqrt(variance)
-        return bounds
+        means: Floats = np.einsum("ks,ks->k", x, self._theta[arms])
+        return means + self.width * np.sqrt(variance)
 
     def update(self, prepared: tuple[Floats, Floats], answer: int, reward: float) -> None:
         """Update the arm's regression."""
@@ -71,4 +79,11 @@ class PerArm(Scored):
         self._theta[arm] = self._inverse[arm] @ self._pulled[arm]
 
 
-CONTENDERS = [Uniform, PerArm]
+class NarrowPerArm(PerArm):
+    """The same with a width of 0.25."""
+
+    name = "per-arm LinUCB in NumPy, 0.25"
+    width = 0.25
+
+
+CONTENDERS = [Uniform, PerArm, NarrowPerArm]

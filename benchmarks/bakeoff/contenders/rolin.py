@@ -8,7 +8,7 @@ import numpy as np
 
 import rolin
 from bakeoff.contenders.base import Contender, Group
-from bakeoff.worlds.questions import Probe, Question
+from bakeoff.worlds.questions import Floats, Probe, Question
 
 __all__ = ["CONTENDERS", "Policy"]
 
@@ -40,6 +40,14 @@ class Policy(Contender):
         """Learn from the decision."""
         self._policy.update(answer.arm, answer.context, reward)
 
+    def probabilities(self, question: Question) -> Floats | None:
+        """Return the exact probabilities."""
+        return self._policy.probabilities(question.contexts, question.arms)
+
+    def observe(self, question: Question, index: int, reward: float, propensity: float) -> None:
+        """Learn from a logged decision."""
+        self._policy.update(question.arms[index], question.contexts[index], reward)
+
     def coverage(self, probes: list[Probe]) -> float | None:
         """Return the share of 90 % intervals that contain the mean reward."""
         inside = []
@@ -55,12 +63,13 @@ _LEARNED = {"coef_std": "learn", "arm_std": "learn", "noise_std": "learn", "inte
 
 def _study(label: str, kind: type[rolin.LinearPolicy], **options: Any) -> type[Policy]:
     """Return a contender of the study, with all scales learned."""
+    chosen = "".join(f", {option} = {value:g}" for option, value in options.items())
     attributes = {
         "name": f"rolin {label}",
         "group": "study",
         "policy": kind,
         "options": {**_LEARNED, **options},
-        "__doc__": f"{kind.__name__} with all scales learned, {options or 'no other option'}.",
+        "__doc__": f"{kind.__name__} with an intercept and all scales learned{chosen}.",
     }
     return type(label, (Policy,), attributes)
 

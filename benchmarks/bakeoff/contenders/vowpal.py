@@ -12,7 +12,7 @@ from peers.vowpal import Engine
 from vowpalwabbit import Example, Workspace
 
 from bakeoff.contenders.base import Contender
-from bakeoff.worlds.questions import Question
+from bakeoff.worlds.questions import Floats, Question
 
 __all__ = ["CONTENDERS"]
 
@@ -25,6 +25,8 @@ class Vowpal(Engine, Contender):
     exploration = "--squarecb"
     bounded = False
     """Whether the exploration takes bounds of the costs."""
+    situation_alone = True
+    """Whether the situation has weights of its own, besides its products with the arm."""
 
     def build(self, seed: int) -> None:
         """Start the engine."""
@@ -33,6 +35,8 @@ class Vowpal(Engine, Contender):
         if shape.n_situation:
             self.first_action = 1
             crosses = "-q sa" if shape.items is None else "-q sa -q si"
+            if not self.situation_alone:
+                crosses += " --ignore_linear s"
         bounds = f"--cb_min_cost {-shape.high} --cb_max_cost {-shape.low}" if self.bounded else ""
         self._vw = Workspace(
             f"--cb_explore_adf {self.exploration} {crosses} {bounds} --quiet --random_seed {seed}"
@@ -54,12 +58,38 @@ class Vowpal(Engine, Contender):
         examples: list[Example] = self._vw.parse(lines)
         return examples
 
+    def probabilities(self, question: Question) -> Floats:
+        """Return the probabilities that the engine predicts."""
+        prepared = self.prepare(question)
+        found = np.maximum(self.decide(prepared), 0.0)  # as in `index`
+        self.finish(prepared)
+        return found / found.sum()
+
+    def observe(self, question: Question, index: int, reward: float, propensity: float) -> None:
+        """Learn from a labeled example."""
+        prepared = self.prepare(question)
+        self.write_label(prepared, index, reward, propensity)
+        self.update(prepared, None, reward)
+        self.finish(prepared)
+
 
 def _namespace(name: str, features: np.ndarray) -> str:
     """Return the features as text, without zeros."""
     kept = np.flatnonzero(features)
     values = zip(kept.tolist(), features[kept].tolist(), strict=True)
     return f"|{name} " + " ".join(f"{j}:{value:.9g}" for j, value in values)
+
+
+class Tuned(Vowpal):
+    """SquareCB among the arms that may be the best, with the settings that were best on the development worlds.
+
+    Of 29 settings. This is the only contender that is tuned.
+    """
+
+    name = "Vowpal Wabbit squarecb, tuned"
+    exploration = "--squarecb --elim --learning_rate 2"
+    bounded = True
+    situation_alone = False
 
 
 class Epsilon(Vowpal):
@@ -85,4 +115,4 @@ class RegCBOpt(Vowpal):
     bounded = True
 
 
-CONTENDERS = [Vowpal, Epsilon, RegCB, RegCBOpt]
+CONTENDERS = [Vowpal, Tuned, Epsilon, RegCB, RegCBOpt]

@@ -17,6 +17,7 @@ from bakeoff.worlds.simulated import Simulated
 from rolin.environments import Clicks, Drifting, Synthetic
 
 __all__ = [
+    "ABOUT",
     "DEVELOPMENT",
     "NEED_DATA",
     "REPORTED",
@@ -34,6 +35,21 @@ REPORTED = (
     *("clicks-2", "drifting", "synthetic-0"),
 )
 NEED_DATA = ("ml-stars", "ml-clicks", "ml-few-arms", "ml-shared")
+ABOUT = {
+    "ml-stars": "MovieLens 1M, even users: 20 rated movies of 500, genres × user; the reward is the rating",
+    "ml-clicks": "MovieLens 1M, odd users: 20 rated movies of 500, genres × user; the reward is 1 for 5 stars, else 0",
+    "ml-few-arms": "MovieLens 1M, odd users: 20 rated movies of 90, factors from few ratings × user; the reward is the rating",
+    "ml-shared": "MovieLens 1M, odd users: 8 rated movies of 20, only the user is known; the reward is the rating",
+    "digits": "classification: 10 digits, 20 principal components",
+    "wine": "classification: 3 wines, 13 features",
+    "breast-cancer": "classification: 2 diagnoses, 30 features",
+    "iris": "classification: 3 species, 4 features",
+    "clicks-10": "simulated: 50 arms, logistic, click rate of 10 %",
+    "clicks-2": "simulated: 50 arms, logistic, click rate of 2 %",
+    "drifting": "simulated: 50 arms, linear with arm effects that change, half-life of 1000 rounds",
+    "synthetic-0.5": "simulated: 50 arms, linear with arm effects",
+    "synthetic-0": "simulated: 50 arms, linear without arm effects",
+}
 
 
 @cache
@@ -58,28 +74,24 @@ def world(name: str, data: Path | None = None) -> World:
 
 def _movielens(name: str, folder: Path) -> World:
     if name == "ml-stars":
-        about = "MovieLens 1M, even users: 20 rated movies of 500, genres × user; the reward is the rating."
-        return movielens.pages(name, about, folder, odd=False, clicks=False)
+        return movielens.pages(name, folder, odd=False, clicks=False)
     if name == "ml-clicks":
-        about = "MovieLens 1M, odd users: 20 rated movies of 500, genres × user; the reward is 1 for 5 stars, else 0."
-        return movielens.pages(name, about, folder, odd=True, clicks=True)
+        return movielens.pages(name, folder, odd=True, clicks=True)
     if name == "ml-few-arms":
-        about = "MovieLens 1M, odd users: 20 rated movies of 90, factors from few ratings × user; the reward is the rating."
-        return movielens.few_arms(name, about, folder, odd=True)
-    about = "MovieLens 1M, odd users: 8 rated movies of 20, only the user is known; the reward is the rating."
-    return movielens.shared(name, about, folder, odd=True)
+        return movielens.few_arms(name, folder, odd=True)
+    return movielens.shared(name, folder, odd=True)
 
 
 def _others() -> dict[str, World]:
     made: list[World] = [
-        Classification("digits", "10 digits, 20 principal components.", load_digits, 20),
-        Classification("wine", "3 wines, 13 features.", load_wine),
-        Classification("breast-cancer", "2 diagnoses, 30 features.", load_breast_cancer),
-        Classification("iris", "3 species, 4 features.", load_iris),
-        Simulated("clicks-10", "Simulated clicks, rate 10 %.", Clicks(click_rate=0.1), binary=True),
-        Simulated("clicks-2", "Simulated clicks, rate 2 %.", Clicks(click_rate=0.02), binary=True),
-        Simulated("drifting", "Simulated, half-life of 1000 rounds.", Drifting(), binary=False),
-        Simulated("synthetic-0.5", "Simulated, arm_std = 0.5.", Synthetic(), binary=False),
-        Simulated("synthetic-0", "Simulated, linear.", Synthetic(arm_std=0.0), binary=False),
+        Classification("digits", load_digits, 20),
+        Classification("wine", load_wine),
+        Classification("breast-cancer", load_breast_cancer),
+        Classification("iris", load_iris),
+        Simulated("clicks-10", Clicks(click_rate=0.1), binary=True),
+        Simulated("clicks-2", Clicks(click_rate=0.02), binary=True),
+        Simulated("drifting", Drifting(), binary=False),
+        Simulated("synthetic-0.5", Synthetic(), binary=False),
+        Simulated("synthetic-0", Synthetic(arm_std=0.0), binary=False),
     ]
     return {found.name: found for found in made}

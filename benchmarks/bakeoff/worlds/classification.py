@@ -18,8 +18,8 @@ class Classification(World):
 
     Parameters
     ----------
-    name, about
-        As for `World`.
+    name
+        Name of the world.
     load
         Function of scikit-learn that returns the data set.
     components
@@ -27,10 +27,8 @@ class Classification(World):
         standardized, without the classes.
     """
 
-    def __init__(
-        self, name: str, about: str, load: Callable[[], Any], components: int | None = None
-    ) -> None:
-        self.name, self.about = name, about
+    def __init__(self, name: str, load: Callable[[], Any], components: int | None = None) -> None:
+        self.name = name
         self._load, self._components = load, components
 
     @cached_property

@@ -80,8 +80,8 @@ class MovieLens(World):
 
     Parameters
     ----------
-    name, about
-        As for `World`.
+    name
+        Name of the world.
     folder
         The folder `ml-1m`.
     odd
@@ -101,7 +101,6 @@ class MovieLens(World):
     def __init__(
         self,
         name: str,
-        about: str,
         folder: Path,
         *,
         odd: bool,
@@ -111,7 +110,7 @@ class MovieLens(World):
         items_of: Callable[[Tables, Ints, bool], Floats] | None,
         binary: bool = False,
     ) -> None:
-        self.name, self.about = name, about
+        self.name = name
         self._folder, self._odd, self._catalogue, self._page = folder, odd, catalogue, page
         self._reward, self._items_of, self._binary = reward, items_of, binary
 
@@ -221,11 +220,10 @@ def _loved(ratings: Floats) -> Floats:
     return (ratings == 5.0).astype(np.float64)
 
 
-def pages(name: str, about: str, folder: Path, *, odd: bool, clicks: bool) -> MovieLens:
+def pages(name: str, folder: Path, *, odd: bool, clicks: bool) -> MovieLens:
     """Return pages of 20 movies with genres and year; the reward is the rating, or whether it is 5."""
     return MovieLens(
         name,
-        about,
         folder,
         odd=odd,
         catalogue=500,
@@ -236,11 +234,10 @@ def pages(name: str, about: str, folder: Path, *, odd: bool, clicks: bool) -> Mo
     )
 
 
-def few_arms(name: str, about: str, folder: Path, *, odd: bool) -> MovieLens:
+def few_arms(name: str, folder: Path, *, odd: bool) -> MovieLens:
     """Return pages of 20 of 90 movies, with features that are estimated from few ratings."""
     return MovieLens(
         name,
-        about,
         folder,
         odd=odd,
         catalogue=90,
@@ -250,11 +247,10 @@ def few_arms(name: str, about: str, folder: Path, *, odd: bool) -> MovieLens:
     )
 
 
-def shared(name: str, about: str, folder: Path, *, odd: bool) -> MovieLens:
+def shared(name: str, folder: Path, *, odd: bool) -> MovieLens:
     """Return pages of 8 of 20 movies, of which nothing is known but their names."""
     return MovieLens(
         name,
-        about,
         folder,
         odd=odd,
         catalogue=20,

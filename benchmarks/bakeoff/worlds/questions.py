@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,9 +113,7 @@ class Questions:
 class World(ABC):
     """A problem, from which runs are drawn."""
 
-    name: ClassVar[str] | str
-    about: str
-    """One sentence for the report."""
+    name: str
 
     def generator(self, run: int) -> np.random.Generator:
         """Return the source of all randomness of a run."""

@@ -16,8 +16,8 @@ _PROBED = 16
 class Simulated(World):
     """The rounds of an environment: the same arms in every round, with contexts of their own."""
 
-    def __init__(self, name: str, about: str, environment: Environment, *, binary: bool) -> None:
-        self.name, self.about = name, about
+    def __init__(self, name: str, environment: Environment, *, binary: bool) -> None:
+        self.name = name
         self._environment, self._binary = environment, binary
         # Mean rewards of the other environments have a standard deviation of about 2, with noise of 1.
         self._range = (0.0, 1.0) if binary else (-6.0, 6.0)

@@ -32,6 +32,8 @@ class Outcome:
     """Median CPU time of decide and update."""
     coverage: float | None
     """Share of 90 % intervals that contain the mean reward, where both exist."""
+    budget: float
+    """Seconds of CPU time that it had."""
     refused: str | None = None
     """Why the library cannot play the world."""
 
@@ -58,7 +60,7 @@ def play(
     """
     reason = kind.refuses(questions.shape)
     if reason is not None:
-        return Outcome(0, len(questions), {}, float("nan"), None, reason)
+        return Outcome(0, len(questions), {}, float("nan"), None, budget, reason)
     seed = [zlib.crc32(f"{world}/{kind.name}".encode()), run]
     contender = kind(questions.shape, np.random.default_rng(seed))
     asked = len(questions)
@@ -89,4 +91,5 @@ def play(
         means={h: float(rewards[:h].mean()) for h in sorted(reached)},
         microseconds=float(np.median(times[:played])) * 1e-3,
         coverage=contender.coverage(questions.probes) if played == asked else None,
+        budget=budget,
     )

@@ -21,25 +21,29 @@ class Results:
         The folder; it is made if it does not exist.
     rounds
         Number of rounds of a run. Outcomes of runs of another length are ignored and replaced.
+    budget
+        Seconds of CPU time for a run. Outcomes that ended early with less are ignored and replaced.
     """
 
-    def __init__(self, folder: Path, rounds: int) -> None:
-        self.folder, self.rounds = folder, rounds
+    def __init__(self, folder: Path, rounds: int, budget: float) -> None:
+        self.folder, self.rounds, self.budget = folder, rounds, budget
 
     def _path(self, world: str, contender: str, run: int) -> Path:
         plain = re.sub(r"[^A-Za-z0-9.]+", "-", contender)
         return self.folder / world / plain / f"{run}.json"
 
     def read(self, world: str, contender: str, run: int) -> Outcome | None:
-        """Return a stored outcome, or `None` if there is none with this number of rounds."""
+        """Return a stored outcome, or `None` if there is none for these rounds and this budget."""
         path = self._path(world, contender, run)
         if not path.exists():
             return None
         stored = json.loads(path.read_text(encoding="utf-8"))
-        if stored["asked"] != self.rounds:
-            return None
         stored["means"] = {int(h): mean for h, mean in stored["means"].items()}
-        return Outcome(**stored)
+        outcome = Outcome(**stored)
+        ended_early = outcome.rounds < outcome.asked and outcome.refused is None
+        if outcome.asked != self.rounds or (ended_early and outcome.budget < self.budget):
+            return None
+        return outcome
 
     def write(self, world: str, contender: str, run: int, outcome: Outcome) -> None:
         """Store an outcome, completely or not at all."""

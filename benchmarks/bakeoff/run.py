@@ -43,7 +43,7 @@ def main() -> None:
     names = _worlds(options.worlds, options.data)
     if offline := openbandit.NAME in names:
         names.remove(openbandit.NAME)
-    results = Results(options.out, options.rounds)
+    results = Results(options.out, options.rounds, options.budget)
     tasks = [
         (name, run, wanted)
         for name in names
@@ -58,7 +58,7 @@ def main() -> None:
     ]
     with progress(f"{len(tasks)} runs", len(tasks)) as step:
         work = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
-            delayed(_play)(task, options.data, results, options.budget) for task in tasks
+            delayed(_play)(task, options.data, results) for task in tasks
         )
         for _ in work:
             step()
@@ -75,15 +75,13 @@ def main() -> None:
         options.markdown.write_text(text + "\n", encoding="utf-8")
 
 
-def _play(
-    task: tuple[str, int, list[str]], data: Path | None, results: Results, budget: float
-) -> None:
+def _play(task: tuple[str, int, list[str]], data: Path | None, results: Results) -> None:
     """Play the contenders of one run of one world, and store each outcome."""
     name, run, contenders = task
     kinds, _ = available()
     questions = world(name, data).draw(results.rounds, run)
     for contender in contenders:
-        outcome = play(kinds[contender], questions, world=name, run=run, budget=budget)
+        outcome = play(kinds[contender], questions, world=name, run=run, budget=results.budget)
         results.write(name, contender, run, outcome)
 
 

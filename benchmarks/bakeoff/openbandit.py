@@ -50,5 +50,5 @@ def evaluate(kind: type[Contender], data: Path) -> Evaluation | None:
 
 
 def _question(log: DecisionLog, i: int) -> Question:
-    """Return a logged decision as a question; arms are numbered by their place."""
+    """Return a logged decision as a question; arms are numbered by their index."""
     return Question(list(range(len(log.arms[i]))), log.contexts[i], None)

@@ -3,8 +3,8 @@
     python benchmarks/bakeoff/run.py [--data FOLDER] [--worlds NAME …] [--contenders NAME …]
         [--runs N] [--rounds N] [--jobs N] [--budget SECONDS] [--again] [--out FOLDER] [--markdown PATH]
 
-Results are stored in the output folder, and an interrupted bake-off resumes. `--again` replays the
-contenders that are given, for example after a change of `rolin`. The report covers all that is stored
+Results are stored in the output folder, and an interrupted bake-off resumes. `--again` plays the
+contenders that are given again, for example after a change of `rolin`. The report covers all that is stored
 for the worlds and runs that are asked for.
 """
 
@@ -140,7 +140,7 @@ def _parser(contenders: list[str]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--budget", type=float, default=60.0, help="seconds of CPU per run of a contender (60)"
     )
-    parser.add_argument("--again", action="store_true", help="replay what is stored")
+    parser.add_argument("--again", action="store_true", help="play again what is stored")
     parser.add_argument(
         "--out", type=Path, default=Path("out/bakeoff"), help="folder of the results"
     )

@@ -1,6 +1,6 @@
 """bayesianbandits: Thompson sampling in one regression for all arms, the model of `rolin` with one-hot arms.
 
-The actions are the places of the page. A featurizer turns them into the contexts and one-hot arms at these places.
+The actions are the slots of the page. A featurizer turns them into the contexts and one-hot arms in these slots.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ class _Page(NamedTuple):
     question: Question
 
 
-class _Places(ArmFeaturizer[int]):
-    """Rows (1, context, one-hot arm) of places of the page."""
+class _Slots(ArmFeaturizer[int]):
+    """Rows (1, context, one-hot arm) of slots of the page."""
 
     def __init__(self, shape: Shape) -> None:
         self._d, self._size = shape.n_features, 1 + shape.n_features + shape.n_arms
 
     def transform(self, X: Any, *, action_tokens: Sequence[int]) -> Floats:  # noqa: N803  (its name)
-        """Return the rows of these places."""
+        """Return the rows of these slots."""
         arms, contexts, _ = X.question
         rows = np.zeros((len(action_tokens), self._size))
         rows[:, 0] = 1.0
         rows[:, 1 : 1 + self._d] = contexts[list(action_tokens)]
-        for row, place in zip(rows, action_tokens, strict=True):
-            row[1 + self._d + arms[place]] = 1.0
+        for row, slot in zip(rows, action_tokens, strict=True):
+            row[1 + self._d + arms[slot]] = 1.0
         return rows
 
 
@@ -55,7 +55,7 @@ class Hybrid(Contender):
     models = "shared linear + one-hot arms"
 
     def build(self, seed: int) -> None:
-        """Make no agent yet: its actions are the places, whose number the first page tells."""
+        """Make no agent yet: its actions are the slots, whose number the first page tells."""
         self._seed = seed
         self._agent: LipschitzContextualAgent[int] | None = None
 
@@ -67,9 +67,9 @@ class Hybrid(Contender):
         """Return a batch of one question."""
         if self._agent is None:
             self._agent = LipschitzContextualAgent(
-                [Arm(place, learner=None) for place in range(len(question.arms))],
+                [Arm(slot, learner=None) for slot in range(len(question.arms))],
                 ThompsonSampling(),
-                _Places(self.shape),
+                _Slots(self.shape),
                 self.learner(),
                 random_seed=self._seed,
             )
@@ -81,11 +81,11 @@ class Hybrid(Contender):
         return self._agent.pull(prepared)[0]
 
     def index(self, prepared: _Page, answer: int) -> int:
-        """Return the answer, which is the place."""
+        """Return the answer, which is the slot."""
         return answer
 
     def update(self, prepared: _Page, answer: int, reward: float) -> None:
-        """Update the place that was pulled last."""
+        """Update the slot that was pulled last."""
         assert self._agent is not None
         self._agent.update(prepared, np.array([reward]))
 

@@ -37,7 +37,7 @@ class River(Contender):
         return self._policy.pull(*prepared)  # type: ignore[no-any-return]  # untyped
 
     def index(self, prepared: Prepared, answer: int) -> int:
-        """Return the place of the arm on the page."""
+        """Return the index of the arm on the page."""
         return prepared[0].index(answer)
 
     def update(self, prepared: Prepared, answer: int, reward: float) -> None:

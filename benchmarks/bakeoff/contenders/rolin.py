@@ -33,7 +33,7 @@ class Policy(Contender):
         return self._policy.decide(prepared.contexts, prepared.arms)
 
     def index(self, prepared: Question, answer: rolin.Decision) -> int:
-        """Return the place of the arm on the page."""
+        """Return the index of the arm on the page."""
         return prepared.arms.index(answer.arm)  # type: ignore[arg-type]  # names are numbers here
 
     def update(self, prepared: Question, answer: rolin.Decision, reward: float) -> None:

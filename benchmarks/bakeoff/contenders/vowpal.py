@@ -75,8 +75,8 @@ class Vowpal(Engine, Contender):
 
 def _namespace(name: str, features: np.ndarray) -> str:
     """Return the features as text, without zeros."""
-    kept = np.flatnonzero(features)
-    values = zip(kept.tolist(), features[kept].tolist(), strict=True)
+    present = np.flatnonzero(features)
+    values = zip(present.tolist(), features[present].tolist(), strict=True)
     return f"|{name} " + " ".join(f"{j}:{value:.9g}" for j, value in values)
 
 

@@ -123,9 +123,9 @@ class MovieLens(World):
         column = np.full(ratings.n_items, -1)
         column[popular] = np.arange(len(popular))
         rewards = np.full((ratings.n_users, len(popular)), np.nan)
-        kept = column[ratings.items] >= 0
-        rewards[ratings.users[kept], column[ratings.items[kept]]] = self._reward(
-            ratings.values[kept]
+        present = column[ratings.items] >= 0
+        rewards[ratings.users[present], column[ratings.items[present]]] = self._reward(
+            ratings.values[present]
         )
         enough = np.isfinite(rewards).sum(axis=1) >= self._page
         users = np.flatnonzero(enough & (ratings.user_names % 2 == self._odd))

@@ -65,7 +65,7 @@ class ContextualLinTS(ContextualLinUCB):
 
 
 class Bootstrapped(ContextualLinUCB):
-    """Bounds from bootstrapped logistic regressions, the method that its author recommends first."""
+    """Bounds from bootstrapped logistic regressions that learn online, with its defaults."""
 
     name = "contextualbandits BootstrappedUCB"
     models = "per arm, logistic; SGD"

@@ -18,7 +18,7 @@ __all__ = ["CONTENDERS"]
 
 
 class Vowpal(Engine, Contender):
-    """SquareCB, which its wiki recommends for general use."""
+    """SquareCB, with its defaults."""
 
     name = "Vowpal Wabbit squarecb"
     models = "shared linear + arm weights × situation; SGD"

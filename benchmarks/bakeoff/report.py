@@ -188,7 +188,7 @@ def offline_report(evaluations: Mapping[str, Evaluation]) -> str:
         clicks = "" if found.rare_rewards is None else number(found.rare_rewards.effective_n)
         rows.append([name, *values, number(found.effective_n), clicks])
     first = next(iter(evaluations.values()))
-    clicks = first.rare_rewards.n if first.rare_rewards is not None else 0
+    n_clicks = first.rare_rewards.n if first.rare_rewards is not None else 0
     doubtful = sum(bool(found.notes) for found in evaluations.values())
     return "\n\n".join(
         [
@@ -201,7 +201,7 @@ def offline_report(evaluations: Mapping[str, Evaluation]) -> str:
                 ["contender", "SNIPS", "DR", "effective decisions", "effective clicks"],
                 rows,
             ),
-            f"The second half has {first.n:,} decisions and {clicks} clicks, a rate of "
+            f"The second half has {first.n:,} decisions and {n_clicks} clicks, a rate of "
             f"{100 * first.logged.value:.3f} %. `rolin.offline` warns that {doubtful} of {len(evaluations)} estimates "
             "are inconclusive. This sample is too small to choose between policies.",
         ]

@@ -26,11 +26,11 @@ from progress import progress  # noqa: E402  (the same)
 
 from bakeoff import openbandit  # noqa: E402  (the same)
 from bakeoff.contenders import available  # noqa: E402  (the same)
-from bakeoff.play import play  # noqa: E402  (the same)
 from bakeoff.report import offline_report, report  # noqa: E402  (the same)
 from bakeoff.results import Results  # noqa: E402  (the same)
 from bakeoff.standings import Standings  # noqa: E402  (the same)
-from bakeoff.worlds import DEVELOPMENT, NEED_DATA, REPORTED, world  # noqa: E402  (the same)
+from bakeoff.tasks import evaluate_one, play_one  # noqa: E402  (the same)
+from bakeoff.worlds import DEVELOPMENT, NEED_DATA, REPORTED  # noqa: E402  (the same)
 from rolin.offline import Evaluation  # noqa: E402  (the same)
 
 
@@ -45,20 +45,15 @@ def main() -> None:
         names.remove(openbandit.NAME)
     results = Results(options.out, options.rounds, options.budget)
     tasks = [
-        (name, run, wanted)
+        (name, run, contender)
         for name in names
         for run in range(options.runs)
-        if (
-            wanted := [
-                contender
-                for contender in options.contenders or kinds
-                if options.again or results.read(name, contender, run) is None
-            ]
-        )
+        for contender in options.contenders or kinds
+        if options.again or results.read(name, contender, run) is None
     ]
     with progress(f"{len(tasks)} runs", len(tasks)) as step:
         work = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
-            delayed(_play)(task, options.data, results) for task in tasks
+            delayed(play_one)(*task, options.data, results) for task in tasks
         )
         for _ in work:
             step()
@@ -75,16 +70,6 @@ def main() -> None:
         options.markdown.write_text(text + "\n", encoding="utf-8")
 
 
-def _play(task: tuple[str, int, list[str]], data: Path | None, results: Results) -> None:
-    """Play the contenders of one run of one world, and store each outcome."""
-    name, run, contenders = task
-    kinds, _ = available()
-    questions = world(name, data).draw(results.rounds, run)
-    for contender in contenders:
-        outcome = play(kinds[contender], questions, world=name, run=run, budget=results.budget)
-        results.write(name, contender, run, outcome)
-
-
 def _evaluate(contenders: list[str], data: Path | None, jobs: int) -> dict[str, Evaluation]:
     """Estimate the value of contenders on the Open Bandit Dataset; leave out those without probabilities."""
     if data is None:
@@ -94,17 +79,13 @@ def _evaluate(contenders: list[str], data: Path | None, jobs: int) -> dict[str, 
     found: dict[str, Evaluation] = {}
     with progress(openbandit.NAME, len(contenders)) as step:
         work = Parallel(n_jobs=jobs, return_as="generator")(
-            delayed(_evaluate_one)(name, data) for name in contenders
+            delayed(evaluate_one)(name, data) for name in contenders
         )
         for name, evaluation in zip(contenders, work, strict=True):
             if evaluation is not None:
                 found[name] = evaluation
             step()
     return found
-
-
-def _evaluate_one(name: str, data: Path) -> Evaluation | None:
-    return openbandit.evaluate(available()[0][name], data)
 
 
 def _worlds(asked: list[str] | None, data: Path | None) -> list[str]:

@@ -34,7 +34,7 @@ class River(Contender):
 
     def decide(self, prepared: Prepared) -> int:
         """Pull."""
-        return self._policy.pull(*prepared)  # type: ignore[no-any-return]  # untyped
+        return int(self._policy.pull(*prepared))
 
     def index(self, prepared: Prepared, answer: int) -> int:
         """Return the index of the arm on the page."""

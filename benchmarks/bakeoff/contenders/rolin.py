@@ -34,7 +34,7 @@ class Policy(Contender):
 
     def index(self, prepared: Question, answer: rolin.Decision) -> int:
         """Return the index of the arm on the page."""
-        return prepared.arms.index(answer.arm)  # type: ignore[arg-type]  # names are numbers here
+        return prepared.arms.index(answer.arm)
 
     def update(self, prepared: Question, answer: rolin.Decision, reward: float) -> None:
         """Learn from the decision."""

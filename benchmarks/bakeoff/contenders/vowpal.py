@@ -61,7 +61,7 @@ class Vowpal(Engine, Contender):
     def probabilities(self, question: Question) -> Floats:
         """Return the probabilities that the engine predicts."""
         prepared = self.prepare(question)
-        found = np.maximum(self.decide(prepared), 0.0)  # as in `index`
+        found: Floats = np.maximum(self.decide(prepared), 0.0)  # as in `index`
         self.finish(prepared)
         return found / found.sum()
 
@@ -99,19 +99,24 @@ class Epsilon(Vowpal):
     exploration = "--epsilon 0.05"
 
 
+# The engine's default for these bounds in SquareCB. With that of RegCB itself, 0.1, nearly all arms may be the best
+# for thousands of rounds.
+_MELLOWNESS = "--mellowness 0.001"
+
+
 class RegCB(Vowpal):
-    """A random arm among those that may be the best, by confidence bounds."""
+    """A random arm among those that may be the best, by confidence bounds with a mellowness of 0.001."""
 
     name = "Vowpal Wabbit regcb"
-    exploration = "--regcb"
+    exploration = f"--regcb {_MELLOWNESS}"
     bounded = True
 
 
 class RegCBOpt(Vowpal):
-    """The arm with the highest upper confidence bound."""
+    """The arm with the highest upper confidence bound, with a mellowness of 0.001."""
 
     name = "Vowpal Wabbit regcbopt"
-    exploration = "--regcbopt"
+    exploration = f"--regcbopt {_MELLOWNESS}"
     bounded = True
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +122,3 @@ class World(ABC):
     @abstractmethod
     def draw(self, rounds: int, run: int) -> Questions:
         """Return the questions of a run; the first rounds do not depend on the number of rounds."""
-
-    def __getstate__(self) -> Any:
-        raise TypeError("worlds are made in each process from their names, not sent to it")

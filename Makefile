@@ -91,7 +91,7 @@ bench: $(BENCH)/.ready
 # Interrupted, it resumes. Without DATA, the worlds that need MovieLens or the Open Bandit Dataset are left out.
 DATA ?=
 bakeoff: $(BENCH)/.ready
-	$(BENCH)/bin/python benchmarks/bakeoff/run.py $(if $(DATA),--data $(DATA)) --markdown out/bakeoff.md
+	$(BENCH)/bin/python benchmarks/bakeoff/run.py $(if $(DATA),--data "$(DATA)") --markdown out/bakeoff.md
 
 accuracy: $(DEV)
 	$(RUN) benchmarks/accuracy.py

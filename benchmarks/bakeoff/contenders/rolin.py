@@ -8,11 +8,9 @@ import numpy as np
 
 import rolin
 from bakeoff.contenders.base import Contender, Group
-from bakeoff.worlds.questions import Floats, Probe, Question
+from bakeoff.worlds.questions import Floats, Probe, Question, Shape
 
 __all__ = ["CONTENDERS", "Policy"]
-
-_NINETY = 1.6448536269514722  # a normal number is within ± this with probability 0.9
 
 
 class Policy(Contender):
@@ -52,8 +50,8 @@ class Policy(Contender):
         """Return the share of 90 % intervals that contain the mean reward."""
         inside = []
         for probe in probes:
-            mean, std = self._policy.predict(probe.contexts, probe.arms)
-            inside.append(np.abs(mean - probe.means) <= _NINETY * std)
+            low, high = self._policy.predict(probe.contexts, probe.arms).interval(0.9)
+            inside.append((low <= probe.means) & (probe.means <= high))
         return float(np.mean(np.concatenate(inside)))
 
 
@@ -84,10 +82,29 @@ class LearnedLinTS(Policy):
     options: ClassVar[dict[str, Any]] = {k: v for k, v in _LEARNED.items() if k != "arm_std"}
 
 
+class Logistic(Policy):
+    """LogisticRoLinTS with every option at its default, for binary rewards."""
+
+    name = "rolin LogisticRoLinTS"
+    models = "shared linear + arm effects, logistic"
+    group = "study"
+    policy = rolin.LogisticRoLinTS
+
+    @classmethod
+    def refuses(cls, shape: Shape) -> str | None:
+        """Reject rewards that are not binary."""
+        return None if shape.binary else "rewards must be 0 or 1"
+
+    def coverage(self, probes: list[Probe]) -> float | None:
+        """Return the coverage in simulated worlds only: a logit at a mean context is not that of a mean."""
+        return None if self.shape.n_situation else super().coverage(probes)
+
+
 CONTENDERS = [
     Policy,
     *(_study(f"RoLinTS {e:g}", rolin.RoLinTS, exploration=e) for e in (1.0, 0.5, 0.25, 0.1)),
     _study("RoLinUCB", rolin.RoLinUCB),
     _study("Greedy", rolin.Greedy),
     LearnedLinTS,
+    Logistic,
 ]

@@ -83,7 +83,7 @@ def _namespace(name: str, features: np.ndarray) -> str:
 class Tuned(Vowpal):
     """SquareCB among the arms that may be the best, with the settings that were best on the development worlds.
 
-    Of 29 settings. This is the only contender that is tuned.
+    Of 29 settings, in two runs of 2000 rounds.
     """
 
     name = "Vowpal Wabbit squarecb, tuned"

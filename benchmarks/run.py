@@ -11,9 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 # One thread each. The libraries read these variables when they are imported, below.
@@ -30,14 +28,10 @@ import logs  # noqa: E402  (the same)
 import propensity  # noqa: E402  (the same)
 import scaling  # noqa: E402  (the same)
 import simulation  # noqa: E402  (the same)
+from machine import versions  # noqa: E402  (the same)
 from progress import progress  # noqa: E402  (the same)
 from report import Section, table, targets_table  # noqa: E402  (the same)
 from timing import Plan, clock_nanoseconds  # noqa: E402  (the same)
-
-_PACKAGES = (
-    *("rolin", "numpy", "scipy", "numba", "vowpalwabbit", "mabwiser"),
-    *("bayesianbandits", "river", "contextualbandits"),
-)
 
 
 def main() -> None:
@@ -107,12 +101,7 @@ def sections(quick: bool) -> list[tuple[str, str, int, Measure]]:
 
 def environment(quick: bool) -> str:
     """Return the heading of the report: versions, machine and method."""
-    rows = [["Python", platform.python_version()], ["machine", _processor()]]
-    for package in _PACKAGES:
-        try:
-            rows.append([package, version(package)])
-        except PackageNotFoundError:
-            rows.append([package, "from source" if package == "rolin" else "not installed"])
+    rows = versions()
     rows.append(
         ["reading the clock", f"{clock_nanoseconds():.0f} ns, included in every timed call"]
     )
@@ -121,15 +110,6 @@ def environment(quick: bool) -> str:
         "# Benchmarks\n\nMedians over blocks of rounds. Contenders take turns, block by block, in "
         f"one process with one thread.{rough}\n\n" + table(["what", "version"], rows)
     )
-
-
-def _processor() -> str:
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return f"{line.split(':')[1].strip()}, {os.cpu_count()} processors"
-    return platform.machine()
 
 
 if __name__ == "__main__":

@@ -13,10 +13,50 @@ from __future__ import annotations
 import numpy as np
 from vowpalwabbit import Example, Workspace
 
-from peers.base import Contender, Floats
+from peers.base import Contender, Floats, Player
 
 
-class VowpalWabbit(Contender):
+class Engine(Player):
+    """The calls of the engine on examples that were parsed before."""
+
+    rng: np.random.Generator
+    first_action = 0
+    """Index of the example of the first action: 1 if an example that all actions share is before it."""
+    _vw: Workspace
+
+    def decide(self, prepared: list[Example]) -> list[float]:
+        """Return the probability of each action."""
+        return self._vw.predict(prepared)  # type: ignore[no-any-return]  # untyped
+
+    def index(self, prepared: list[Example], answer: list[float]) -> int:
+        """Sample the action."""
+        # With --elim, the engine sometimes returns a small negative number.
+        self._cumulated = np.cumsum(np.maximum(answer, 0.0))
+        at = self.rng.random() * self._cumulated[-1]
+        return min(int(np.searchsorted(self._cumulated, at, side="right")), len(answer) - 1)
+
+    def label(self, prepared: list[Example], index: int, reward: float) -> None:
+        """Write the label of the sampled action."""
+        before = self._cumulated[index - 1] if index else 0.0
+        self.write_label(prepared, index, reward, self._cumulated[index] - before)
+
+    def write_label(
+        self, prepared: list[Example], index: int, reward: float, probability: float
+    ) -> None:
+        """Write action:cost:probability on the chosen example."""
+        chosen = prepared[self.first_action + index]
+        chosen.set_label_string(f"0:{-reward}:{max(probability, 1e-6)}")
+
+    def update(self, prepared: list[Example], answer: list[float] | None, reward: float) -> None:
+        """Learn from the labeled example."""
+        self._vw.learn(prepared)
+
+    def finish(self, prepared: list[Example]) -> None:
+        """Release the examples: a label cannot be removed again."""
+        self._vw.finish_example(prepared)
+
+
+class VowpalWabbit(Engine, Contender):
     """The same d features, without a constant and without arm names."""
 
     name = "Vowpal Wabbit engine, squarecb"
@@ -53,29 +93,6 @@ class VowpalWabbit(Contender):
             + (f" |a {name}" if self.arms_too else "")
             for name, row in zip(self.names, contexts.tolist(), strict=True)
         ]
-
-    def decide(self, prepared: list[Example]) -> list[float]:
-        """Return the probability of each action."""
-        return self._vw.predict(prepared)  # type: ignore[no-any-return]  # untyped
-
-    def index(self, prepared: list[Example], answer: list[float]) -> int:
-        """Sample the action."""
-        self._cumulated = np.cumsum(answer)
-        at = self.rng.random() * self._cumulated[-1]
-        return min(int(np.searchsorted(self._cumulated, at, side="right")), len(answer) - 1)
-
-    def label(self, prepared: list[Example], index: int, reward: float) -> None:
-        """Write action:cost:probability on the chosen example."""
-        probability = self._cumulated[index] - (self._cumulated[index - 1] if index else 0.0)
-        prepared[index].set_label_string(f"0:{-reward}:{max(probability, 1e-6)}")
-
-    def update(self, prepared: list[Example], answer: list[float], reward: float) -> None:
-        """Learn from the labeled example."""
-        self._vw.learn(prepared)
-
-    def finish(self, prepared: list[Example]) -> None:
-        """Release the examples: a label cannot be removed again."""
-        self._vw.finish_example(prepared)
 
 
 class VowpalWabbitArms(VowpalWabbit):

@@ -7,7 +7,7 @@ dimensions (Section 5.2 of the paper). It shares no formula with the fast poster
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, SupportsFloat
+from typing import Any, NamedTuple, SupportsFloat, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,16 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 from rolin._support.arms import ArmIndex, Name, canonical
 from rolin._support.checks import as_batch, as_floats, first_not_finite, number_of
 from rolin.errors import NotFiniteError, ParameterError
-from rolin.model.draws import Scores
+from rolin.model.draws import Sampling, Scores
 from rolin.model.learner import Learner
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
-from rolin.model.scales import Scales
+from rolin.model.scales import CoefScale, InterceptScale, Scale, Scales
 from rolin.model.sparse import SparseContexts
 from rolin.model.summaries import ArmEffects, Coefficients
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
-from rolin.policies.options import with_shared_options
+from rolin.policies.exploration import Exploration
+from rolin.policies.options import DenseOptions, with_shared_options
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.stored import check_dense
 
@@ -39,8 +40,8 @@ _UNRANKED = -1
 class NaiveRoLinTS(RoLinTS):
     """`RoLinTS` with dense matrices, in O((d + K)³) per decision; for checks and timings, not for production.
 
-    With marginal sampling it makes the same decisions as `RoLinTS`. It neither learns scales nor forgets: `"learn"`
-    as a scale and a number as `half_life` raise `ParameterError`.
+    With marginal sampling it makes the same decisions as `RoLinTS` with the same numbers. It neither learns scales nor
+    forgets: `"learn"` as a scale, `exploration="auto"` and a number as `half_life` raise `ParameterError`.
 
     Parameters
     ----------
@@ -56,6 +57,29 @@ class NaiveRoLinTS(RoLinTS):
     _unset_scales = "estimate"
     rule = "own"  # its posterior is dense, so the formulas of the other rules do not apply
 
+    def __init__(
+        self,
+        *,
+        n_features: int,
+        coef_std: CoefScale = 1.0,
+        intercept_std: InterceptScale = None,
+        arm_std: Scale = 0.5,
+        noise_std: Scale = 1.0,
+        sampling: Sampling = "marginal",
+        exploration: Exploration = 1.0,
+        **options: Unpack[DenseOptions],
+    ) -> None:
+        super().__init__(
+            n_features=n_features,
+            coef_std=coef_std,
+            intercept_std=intercept_std,
+            arm_std=arm_std,
+            noise_std=noise_std,
+            sampling=sampling,
+            exploration=exploration,
+            **options,
+        )
+
     def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
         return DensePosterior(scales, n_features)
 
@@ -66,7 +90,8 @@ class NaiveRoLinTS(RoLinTS):
 
     def _new_adaptive(self, scales: Scales, n_features: int, **options: Any) -> Posterior:
         raise ParameterError(
-            "NaiveRoLinTS neither learns scales nor forgets, expected numbers as scales and no half_life"
+            "NaiveRoLinTS neither learns scales nor forgets, expected numbers as scales and as exploration, and no "
+            "half_life"
         )
 
 

@@ -26,6 +26,7 @@ from rolin.model.estimation import Method
 from rolin.model.scales import CoefScale, InterceptScale, Numbers, Scale
 
 __all__ = [
+    "DenseOptions",
     "LinOptions",
     "LogisticOptions",
     "PriorOptions",
@@ -50,15 +51,20 @@ class PriorOptions(TypedDict, total=False):
     intercept_mean: float
 
 
-class SharedOptions(TypedDict, total=False):
-    """What every linear policy takes, beside `n_features`; see `LinearPolicy` for their meaning."""
+class DenseOptions(TypedDict, total=False):
+    """The options of `NaiveRoLinTS` that have the defaults of `LinearPolicy`."""
 
-    coef_std: CoefScale
     coef_mean: Numbers
     intercept_mean: float
     learn_by: Method
     half_life: float | None
     seed: int | None
+
+
+class SharedOptions(DenseOptions, total=False):
+    """What every linear policy takes, beside `n_features`; see `LinearPolicy` for their meaning."""
+
+    coef_std: CoefScale
 
 
 class LinOptions(SharedOptions, total=False):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
-from rolin._support.checks import as_batch, number_of
+from rolin._support.checks import as_batch, as_floats, number_of
 from rolin.errors import NotFiniteError, ParameterError, ScaleWarning
 from rolin.model import kernels
 from rolin.model.estimation import Method, check_method, mode
@@ -133,8 +133,7 @@ class Adaptive(Posterior):
         up for what is missing.
         """
         if self.unknown and not self.history:
-            _, x, r, _ = self.checked_observation(arm, context, reward, weight)
-            check_size(x, r)
+            check_size(as_floats("context", context), number_of("reward", reward))
         super().observe(arm, context, reward, weight)
         if self.half_life is not None:
             # The kernel makes new evidence heavier, instead of making all old evidence lighter.

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 from rolin.errors import NotFiniteError, ParameterError
 from rolin.model.moments import Moments
@@ -27,6 +27,7 @@ __all__ = [
     "with_learned_intercept",
 ]
 
+Floats = NDArray[np.float64]
 LearnedScale = Literal["noise_std", "arm_std", "coef_std", "intercept_std"]
 
 # The guess of arm_std, relative to the noise. The weak prior of the estimate is centered on it.
@@ -52,14 +53,19 @@ def placeholders(unknown: Set[str]) -> dict[str, float]:
     return {name: value for name, value in values.items() if name in unknown}
 
 
-def check_size(contexts: ArrayLike, rewards: ArrayLike) -> None:
+def check_size(contexts: Floats, rewards: Floats | float) -> None:
     """Reject numbers that no scales could be guessed from.
 
     Scales reject them because the posterior overflows. The placeholders do not, and one such number would be in the
     evidence for good.
     """
-    if np.abs(contexts).max(initial=0.0) > _LARGEST or np.abs(rewards).max(initial=0.0) > _LARGEST:
-        raise NotFiniteError("context or reward is too large or too small to compute with")
+    for values in (contexts, rewards):
+        # The sum of squares is fast. If it is small, so is every number.
+        if (
+            not np.vdot(values, values) <= _LARGEST
+            and _LARGEST < np.abs(values).max(initial=0.0) < np.inf
+        ):
+            raise NotFiniteError("context or reward is too large or too small to compute with")
 
 
 @contextmanager

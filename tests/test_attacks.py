@@ -30,6 +30,7 @@ from support import hostile
 from support.attack_programs import FORKS, KILLS, LOADING, THREADS
 from support.attacks import HANGS, TIMES, delay, signals, until_interrupted
 from support.hostile import CALLS, HOSTILE, targets
+from support.policies import fixed
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,13 +43,13 @@ pytestmark = [
 # -- signals in plain policies ---------------------------------------------------------------------
 
 POLICIES: dict[str, Callable[[], Policy[Any]]] = {
-    "RoLinTS": lambda: rolin.RoLinTS(n_features=3, seed=0),
-    "intercept": lambda: rolin.RoLinTS(n_features=3, seed=0, intercept_std=1.0),
-    "half-life": lambda: rolin.RoLinTS(n_features=3, seed=0, half_life=50.0),
+    "RoLinTS": lambda: fixed(rolin.RoLinTS, n_features=3, seed=0),
+    "intercept": lambda: fixed(rolin.RoLinTS, n_features=3, seed=0, intercept_std=1.0),
+    "half-life": lambda: fixed(rolin.RoLinTS, n_features=3, seed=0, half_life=50.0),
     "learned": lambda: rolin.RoLinTS(
         n_features=3, seed=0, noise_std="learn", arm_std="learn", coef_std="learn"
     ),
-    "LogisticRoLinTS": lambda: rolin.LogisticRoLinTS(n_features=3, seed=0),
+    "LogisticRoLinTS": lambda: fixed(rolin.LogisticRoLinTS, n_features=3, seed=0),
     "BayesRoLinTS": lambda: rolin.BayesRoLinTS(n_features=3, seed=0),
     "HLinUCB": lambda: rolin.HLinUCB(n_features=3, seed=0),
     "HybridLinUCB": lambda: rolin.HybridLinUCB(n_features=3, seed=0),

@@ -25,6 +25,7 @@ from rolin.journal import Journal
 from rolin.journal.folding import state_bytes
 from rolin.policies.base import Policy
 from support.bandits import QUESTION, play
+from support.policies import fixed
 
 
 def test_the_loop(bandit: Bandit) -> None:
@@ -101,7 +102,7 @@ def test_trials_in_memory_are_repeatable() -> None:
 
 def test_the_floor_is_part_of_the_draw(seed: int) -> None:
     """Propensities are those of the mixture, and arms are chosen that often, within 5 s.e."""
-    policy = rolin.RoLinTS(n_features=2, noise_std=0.1, seed=seed)
+    policy = fixed(rolin.RoLinTS, n_features=2, noise_std=0.1, seed=seed)
     for _ in range(50):
         policy.update("red", [1.0, 0.2], 5.0)
     bandit = Bandit(policy, floor=0.04)
@@ -123,7 +124,7 @@ def test_the_floor_is_part_of_the_draw(seed: int) -> None:
 
 def test_greedy_with_a_floor_explores() -> None:
     """A rule that draws nothing has propensities away from zero too."""
-    bandit = Bandit(rolin.Greedy(n_features=0, seed=1), floor=0.1)
+    bandit = Bandit(fixed(rolin.Greedy, n_features=0, seed=1), floor=0.1)
     bandit.reward(bandit.decide({"a": []}).id, 1.0)
     decisions = bandit.decide_many([{"a": [], "b": [], "c": []}] * 300)
     assert decisions[0].propensities is not None
@@ -134,7 +135,7 @@ def test_greedy_with_a_floor_explores() -> None:
 @pytest.mark.parametrize("n", [300, pytest.param(1500, marks=pytest.mark.slow)])
 def test_joint_sampling_draws_from_what_it_logs(seed: int, n: int) -> None:
     """Its probabilities are averages over draws, and exactly those the arms are drawn with: 5 s.e. of n."""
-    policy = rolin.RoLinTS(n_features=2, arm_std=1e-3, sampling="joint", seed=seed)
+    policy = fixed(rolin.RoLinTS, n_features=2, arm_std=1e-3, sampling="joint", seed=seed)
     bandit = Bandit(policy)
     x = np.random.default_rng(seed).normal(size=(12, 2))
     decisions = bandit.decide_many([x] * n, top_k=2)
@@ -174,7 +175,7 @@ def test_an_arm_that_is_too_unlikely_to_be_logged_is_not_chosen() -> None:
         def first_probabilities(self, candidates: Any) -> Any:
             return rolin.policies.Probabilities(np.array([0.0, 0.25, 0.75]), np.zeros(3))
 
-    policy = Odd(n_features=1, seed=1)
+    policy = fixed(Odd, n_features=1, seed=1)
     policy.update(0, [1.0], 1.0)  # so that it prefers the largest context
     bandit = Bandit(policy)
     decisions = bandit.decide_many([np.array([[3.0], [2.0], [1.0]])] * 400, top_k=2)

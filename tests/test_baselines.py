@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import rolin
 from rolin.errors import ParameterError
 from rolin.policies.epoch_regression import inverse_gap_weights
+from support.policies import fixed
 
 # -- hLinUCB ---------------------------------------------------------------------------------
 
@@ -56,7 +57,7 @@ def test_hidden_features_that_start_at_zero_are_linucb(
     hidden = rolin.HLinUCB(
         n_features=4, n_hidden=n_hidden, initial="zero", width=0.7, ridge=ridge, seed=seed
     )
-    linear = rolin.LinUCB(n_features=4, width=0.7, coef_std=ridge**-0.5, seed=seed)
+    linear = fixed(rolin.LinUCB, n_features=4, width=0.7, coef_std=ridge**-0.5, seed=seed)
     rng = np.random.default_rng(seed)
     for _ in range(500):
         x = rng.uniform(-1, 1, (12, 4))

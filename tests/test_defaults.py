@@ -129,10 +129,11 @@ def test_guesses_by_hand() -> None:
     )
 
 
+MILLIONTHS = st.floats(-9, 9).map(lambda value: round(value, 6))
+
+
 @given(
-    st.lists(
-        st.tuples(st.integers(0, 3), st.floats(-9, 9), st.floats(-9, 9)), min_size=3, max_size=20
-    ),
+    st.lists(st.tuples(st.integers(0, 3), MILLIONTHS, MILLIONTHS), min_size=3, max_size=20),
     st.floats(1e-3, 1e3),
     st.floats(1e-3, 1e3),
 )

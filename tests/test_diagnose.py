@@ -19,6 +19,7 @@ from rolin.features import Category, Number
 from rolin.logs.frames import read_log
 from rolin.model.diagnosis import Diagnosis, diagnose
 from rolin.model.moments import Moments
+from support.policies import fixed
 
 
 def log(
@@ -153,7 +154,7 @@ def test_a_level_is_no_arm_effect(offset: float, rng: np.random.Generator) -> No
     """Of a policy without intercept too: what all arms share does not tell them apart."""
     for arm_std, answer in ((0.0, "no"), (0.5, "yes")):
         arms, x, r = log(rng, n=4000, arm_std=arm_std)
-        policy = rolin.RoLinTS(n_features=3, seed=0)
+        policy = fixed(rolin.RoLinTS, n_features=3, seed=0)
         policy.update_many(arms.tolist(), x, r + offset)
         found = policy.diagnose()
         assert found.answer == answer
@@ -231,7 +232,7 @@ def test_a_policy_diagnoses_itself(rng: np.random.Generator) -> None:
     """From what it has seen, learned scales or not, also of clicks, and with names of features."""
     arms, x, r = log(rng)
     for policy in (
-        rolin.RoLinTS(n_features=3, intercept_std=3.0, seed=0),
+        fixed(rolin.RoLinTS, n_features=3, intercept_std=3.0, seed=0),
         rolin.LinUCB(n_features=3, noise_std="learn", intercept_std=3.0, seed=0),
     ):
         policy.update_many(arms.tolist(), x, r)

@@ -16,6 +16,7 @@ from rolin.features import HashedFeatures
 from rolin.journal import Journal
 from rolin.logs.record import read_journal
 from support.oracles import Dense, History
+from support.policies import fixed
 from support.raw_features import FEATURES, MORE, POLICIES, D, play, question
 
 
@@ -57,7 +58,9 @@ def test_contributions_add_up_to_what_is_predicted(name: str) -> None:
 
 def test_uncertainty_against_a_dense_oracle() -> None:
     """Of a mean, an effect, a coefficient and a difference: what one big Gaussian says."""
-    policy = rolin.RoLinTS(n_features=D, arm_std=0.7, noise_std=0.9, intercept_std=1.3, seed=7)
+    policy = fixed(
+        rolin.RoLinTS, n_features=D, arm_std=0.7, noise_std=0.9, intercept_std=1.3, seed=7
+    )
     bandit = Bandit(policy, feature_map=FEATURES)
     play(bandit, 40)
     arms, situation = question(np.random.default_rng(10))
@@ -182,9 +185,13 @@ def test_explanations_as_text_and_frame() -> None:
     assert frame["contribution"].sum() == pytest.approx(told.mean)
     assert frame["name"].tolist()[-1] == "arm effect"
     assert json.loads(json.dumps(told.to_dict()))["mean"] == told.mean
-    vectors = Bandit(rolin.RoLinTS(n_features=2, seed=7))
-    plain = vectors.explain(vectors.decide({"a": [1.0, 0.0], "b": [0.0, 1.0]}), "a")
-    assert [c.name for c in plain.contributions] == ["x0"]
+    for policy, expected in (
+        (fixed(rolin.RoLinTS, n_features=2, seed=7), ["x0"]),
+        (rolin.RoLinTS(n_features=2, seed=7), ["intercept of the policy", "x0"]),
+    ):
+        vectors = Bandit(policy)
+        plain = vectors.explain(vectors.decide({"a": [1.0, 0.0], "b": [0.0, 1.0]}), "a")
+        assert [c.name for c in plain.contributions] == expected
 
 
 def test_reasons_of_hashed_features() -> None:

@@ -16,6 +16,7 @@ from rolin.journal import Journal
 from rolin.journal.folding import load_policy, state_bytes
 from rolin.testing.problems import reward_for
 from support.journals import forged
+from support.policies import fixed
 from support.raw_features import FEATURES, MORE, POLICIES, D, play, question
 
 
@@ -120,10 +121,10 @@ def test_maps_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         rolin.SafeFALCON,
         rolin.NaiveRoLinTS,
     ):
-        fixed = Bandit(kind(n_features=D, seed=7), feature_map=FEATURES)
+        bandit = Bandit(kind(n_features=D, seed=7), feature_map=FEATURES)
         with pytest.raises(Unsupported, match="cannot add features after it was created"):
-            fixed.change_feature_map(MORE)
-        assert fixed.feature_map == FEATURES
+            bandit.change_feature_map(MORE)
+        assert bandit.feature_map == FEATURES
     each = rolin.RoLinTS(n_features=D, coef_std=[1.0] * D, seed=7)
     with pytest.raises(ParameterError, match="one number per feature"):
         Bandit(each, feature_map=FEATURES).change_feature_map(MORE)
@@ -148,7 +149,7 @@ def test_transformers_are_given_again(tmp_path: Path) -> None:
     """Vectors are recorded beside the raw features; whoever opens the journal brings the transformer."""
     path = tmp_path / "j.db"
     vectorizer = DictVectorizer().fit([{"price": 1.0, "kind": "a", "hour": 1.0}, {"kind": "b"}])
-    policy = rolin.RoLinTS(n_features=4, seed=7)
+    policy = fixed(rolin.RoLinTS, n_features=4, seed=7)
     with Bandit(policy, feature_map=vectorizer, journal=path) as bandit:
         assert isinstance(bandit.feature_map, SklearnFeatureMap)
         decision = bandit.decide(

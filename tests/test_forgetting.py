@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -13,15 +14,23 @@ import pytest
 import rolin
 from rolin.errors import MergeError, ParameterError
 from rolin.model.moments import Moments
+from support.policies import fixed
 
 MAKERS: dict[str, Any] = {
-    "RoLinTS": lambda **o: rolin.RoLinTS(n_features=3, seed=0, **o),
-    "RoLinTS, intercept": lambda **o: rolin.RoLinTS(n_features=3, seed=0, intercept_std=1.0, **o),
-    "RoLinTS, learned": lambda **o: rolin.RoLinTS(n_features=3, seed=0, arm_std="learn", **o),
-    "RoLinTS, forgetting": lambda **o: rolin.RoLinTS(n_features=3, seed=0, half_life=30.0, **o),
-    "NaiveRoLinTS": lambda **o: rolin.NaiveRoLinTS(n_features=3, seed=0, **o),
+    "RoLinTS": lambda **o: fixed(rolin.RoLinTS, n_features=3, seed=0, **o),
+    "RoLinTS, intercept": lambda **o: fixed(
+        rolin.RoLinTS, n_features=3, seed=0, intercept_std=1.0, **o
+    ),
+    "RoLinTS, learned": lambda **o: fixed(
+        rolin.RoLinTS, n_features=3, seed=0, arm_std=("learn", 0.5), **o
+    ),
+    "RoLinTS, forgetting": lambda **o: fixed(
+        rolin.RoLinTS, n_features=3, seed=0, half_life=30.0, **o
+    ),
+    "RoLinTS, defaults": lambda **o: rolin.RoLinTS(n_features=3, seed=0, **o),
+    "NaiveRoLinTS": lambda **o: fixed(rolin.NaiveRoLinTS, n_features=3, seed=0, **o),
     "BayesRoLinTS": lambda **o: rolin.BayesRoLinTS(n_features=3, seed=0, **o),
-    "LogisticRoLinTS": lambda **o: rolin.LogisticRoLinTS(n_features=3, seed=0, **o),
+    "LogisticRoLinTS": lambda **o: fixed(rolin.LogisticRoLinTS, n_features=3, seed=0, **o),
 }
 
 
@@ -78,7 +87,7 @@ def test_the_evidence_decays_too(rng: np.random.Generator) -> None:
 def test_a_half_life_is_a_weight_that_halves(half_life: float, rng: np.random.Generator) -> None:
     """N rewards later a reward weighs 2^(-n/half_life), whenever the rebuilds come."""
     arms, x, r, h = history(rng, 200)
-    policy = rolin.RoLinTS(n_features=3, half_life=half_life, seed=0)
+    policy = fixed(rolin.RoLinTS, n_features=3, half_life=half_life, seed=0)
     for i in range(200):
         policy.update(arms[i], x[i], float(r[i]), float(h[i]))
     age = 2.0 ** (-np.arange(199, -1, -1) / half_life)
@@ -119,10 +128,10 @@ def test_an_arm_that_nobody_pulls_drifts_back(name: str, rng: np.random.Generato
 
 def test_evidence_that_is_all_but_gone_can_be_merged(rng: np.random.Generator) -> None:
     """Two learners, or one and a new one, after so many decays that weights are zero."""
-    for other in (MAKERS["RoLinTS"](), None):
-        a = MAKERS["RoLinTS"]()
+    for name, other in itertools.product(("RoLinTS", "RoLinTS, defaults"), (True, False)):
+        a = MAKERS[name]()
         a.update_many(*history(rng))
-        b = copy.deepcopy(a) if other is None else other
+        b = MAKERS[name]() if other else copy.deepcopy(a)
         for policy in {id(a): a, id(b): b}.values():
             for _ in range(5):
                 policy.decay(1e-300)
@@ -133,7 +142,7 @@ def test_evidence_that_is_all_but_gone_can_be_merged(rng: np.random.Generator) -
 def test_updates_that_cannot_be_carried_out_are_refused_whole() -> None:
     """What is too large to rebuild from is learned or refused, never both."""
     scales = dict.fromkeys(("noise_std", "arm_std", "coef_std"), 1e-100)
-    policy = rolin.RoLinTS(n_features=1, half_life=2.0, seed=0, **scales)  # type: ignore[arg-type]
+    policy = fixed(rolin.RoLinTS, n_features=1, half_life=2.0, seed=0, **scales)  # type: ignore[arg-type]
     policy.update("a", [1e-150], 1e-50)
     for arm, x, r in (("a", 1e150, 1e-150), ("b", 1e-150, 1.0)):
         before = policy.moments.weight.tolist(), list(policy.arms)
@@ -191,8 +200,8 @@ def test_forgetting_pays_where_tastes_change(seed: int) -> None:
     """
     result = rolin.simulate(
         {
-            "remembers": lambda seed: rolin.RoLinTS(n_features=10, seed=seed),
-            "forgets": lambda seed: rolin.RoLinTS(n_features=10, half_life=500.0, seed=seed),
+            "remembers": lambda seed: fixed(rolin.RoLinTS, n_features=10, seed=seed),
+            "forgets": lambda seed: fixed(rolin.RoLinTS, n_features=10, half_life=500.0, seed=seed),
         },
         rolin.environments.Drifting(half_life=500.0),
         rounds=3000, runs=12, seed=seed, progress=False,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import rolin
 from rolin.errors import NotFiniteError, ParameterError
 from rolin.paper.alternatives import ReUCB
+from support.policies import fixed
 
 D, K = 4, 6
 
@@ -111,7 +112,7 @@ def test_the_papers_model_is_a_hybrid_one(seed: int, width: float) -> None:
     """With only an intercept of its own, every arm has the mean and standard deviation of RoLinUCB."""
     rng = np.random.default_rng(seed)
     hybrid = rolin.HybridLinUCB(n_features=D, own=(), width=width, seed=1)
-    robust = rolin.RoLinUCB(n_features=D, arm_std=1.0, width=width, seed=1)
+    robust = fixed(rolin.RoLinUCB, n_features=D, arm_std=1.0, width=width, seed=1)
     arms, x, r = rng.integers(0, K, 40).tolist(), rng.normal(size=(40, D)), rng.normal(size=40)
     for policy in (hybrid, robust):
         policy.update_many(arms, x, r)
@@ -181,8 +182,8 @@ def test_re_ucb_is_rolin_ucb_without_features(seed: int, scale: float) -> None:
     rng = np.random.default_rng(seed)
     arms = np.concatenate([np.arange(K), rng.integers(0, K, 50)])
     rewards = 2.0 + rng.normal(size=len(arms))
-    policy = rolin.RoLinUCB(
-        n_features=0, intercept_std=1e8 * scale, arm_std=scale, width=1.0, seed=1
+    policy = fixed(
+        rolin.RoLinUCB, n_features=0, intercept_std=1e8 * scale, arm_std=scale, width=1.0, seed=1
     )
     policy.update_many(arms.tolist(), np.empty((len(arms), 0)), rewards)
     counts = np.bincount(arms).astype(float)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import rolin
 from rolin import errors
+from support.policies import fixed
 
 
 @pytest.mark.parametrize(
@@ -35,10 +37,12 @@ from rolin import errors
         ({"coef_mean": np.inf}, "coef_mean=inf, expected a finite number"),
         ({"intercept_std": 0.0}, "intercept_std=0.0, expected a positive number"),
         ({"intercept_mean": None}, "intercept_mean=None, expected a number"),
-        ({"intercept_mean": 1.0}, "intercept_mean=1.0 without intercept_std, expected both"),
+        ({"intercept_mean": 1.0, "intercept_std": None}, "intercept_mean=1.0 without intercept_std, expected both"),
+        ({"intercept_mean": 1.0}, "intercept_mean=1.0 with intercept_std='learn', expected a number for both"),
         ({"sampling": "both"}, "sampling='both', expected one of ('marginal', 'joint')"),
+        ({"exploration": "much"}, "exploration='much', expected a number of at least 0 or 'auto'"),
     ],
-)
+)  # fmt: skip
 def test_bad_options(options: dict[str, Any], message: str) -> None:
     """Every option says what was wrong with it."""
     with pytest.raises(errors.RolinError, match=re.escape(message)):
@@ -136,7 +140,7 @@ def test_errors_are_ordinary_ones_too() -> None:
 
 def test_inputs_are_not_kept_or_changed(rng: np.random.Generator) -> None:
     """What the caller does with its arrays afterwards changes neither decision nor state."""
-    policy = rolin.RoLinTS(n_features=2, seed=0)
+    policy = fixed(rolin.RoLinTS, n_features=2, seed=0)
     x = rng.normal(size=(3, 2))
     given = x.copy()
     decision = policy.decide(x)
@@ -154,10 +158,10 @@ def test_inputs_are_not_kept_or_changed(rng: np.random.Generator) -> None:
 def test_any_array_of_numbers_will_do(dtype: Any, order: Any) -> None:
     """Other types, byte orders and memory layouts give the same decision."""
     x = np.array([[1, 0], [0, 1], [2, 2]])
-    expected = rolin.RoLinTS(n_features=2, seed=0).decide(x.astype(float)).arm
+    expected = fixed(rolin.RoLinTS, n_features=2, seed=0).decide(x.astype(float)).arm
     given = np.asarray(x, dtype=dtype, order=order)
     given.flags.writeable = False  # as pandas hands out
-    policy = rolin.RoLinTS(n_features=2, seed=0)
+    policy = fixed(rolin.RoLinTS, n_features=2, seed=0)
     assert policy.decide(given).arm == expected
     policy.update("a", given[0], 1.0)
     policy.update("a", given[:, 0][:2], 1.0)
@@ -167,7 +171,7 @@ def test_any_array_of_numbers_will_do(dtype: Any, order: Any) -> None:
 @pytest.mark.parametrize("d", [3, 30])
 def test_extremes_are_refused_before_they_do_harm(d: int) -> None:
     """What is accepted leaves a state that can still decide, be saved and be rebuilt."""
-    policy = rolin.RoLinTS(n_features=d, arm_std=1e5, seed=0)
+    policy = fixed(rolin.RoLinTS, n_features=d, arm_std=1e5, seed=0)
     x = np.ones((2, d))
     with pytest.raises(errors.NotFiniteError):
         policy.update("a", x[0], 1.0, weight=1e300)
@@ -181,6 +185,35 @@ def test_extremes_are_refused_before_they_do_harm(d: int) -> None:
     x[1, 0] = np.inf  # refused without a warning from BLAS, too
     with pytest.raises(errors.NotFiniteError, match=r"contexts\[1, 0\] is inf"):
         policy.decide(x, ["a", "b"])
+
+
+def test_numbers_that_no_scale_fits_are_refused_at_once() -> None:
+    """Until the first rewards have given the scales, nothing is accepted that none could be computed from."""
+    for x, r in ((1e160, 1.0), (1.0, 1e160)):
+        policy = rolin.RoLinTS(n_features=2, seed=0)
+        policy.update("a", [1.0, 2.0], 1.0)
+        before = {name: array.tobytes() for name, array in policy.posterior.arrays().items()}
+        with pytest.raises(errors.NotFiniteError, match="is too large or too small to compute"):
+            policy.update("b", [x, 1.0], r)
+        with pytest.raises(errors.NotFiniteError, match="is too large or too small to compute"):
+            policy.update_many(["b", "b"], [[1.0, 1.0], [x, 1.0]], [1.0, r])
+        assert policy.arms == ["a"]
+        assert {n: a.tobytes() for n, a in policy.posterior.arrays().items()} == before
+        policy.update_many(range(20), np.eye(20)[:, :2], np.arange(20.0))
+        assert len(policy.scale_history) > 0
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-160, 1e-120, 1e-80, 1e80, 1e99])
+def test_no_unit_makes_an_update_fail(size: float, rng: np.random.Generator) -> None:
+    """Where scales in the unit of the data cannot be computed, a warning says so, and rewards are still accepted."""
+    for unit, scale in ((size, 1.0), (1.0, size), (size, size)):
+        policy = rolin.RoLinTS(n_features=2, seed=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", errors.ScaleWarning)
+            for t in range(40):
+                policy.update(t % 3, unit * rng.uniform(-1, 1, 2), scale * rng.uniform(-1, 1))
+        assert policy.moments.count == 40
+        assert np.isfinite(policy.predict(unit * np.eye(2)).std).all()
 
 
 def test_a_bad_number_among_many_questions_is_named() -> None:

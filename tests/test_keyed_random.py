@@ -10,6 +10,7 @@ import pytest
 import rolin
 from rolin import errors
 from rolin.policies.keyed_random import KeyedGenerator
+from support.policies import fixed
 
 
 def test_draws_depend_on_the_key_alone() -> None:
@@ -59,7 +60,7 @@ def test_without_a_seed_policies_differ_and_can_be_repeated() -> None:
 
 def test_threads_do_not_mix_up_keyed_decisions() -> None:
     """Keyed decisions made by four threads at once are those that one thread makes."""
-    policy = rolin.RoLinTS(n_features=5, seed=1)
+    policy = fixed(rolin.RoLinTS, n_features=5, seed=1)
     x = np.random.default_rng(0).normal(size=(50, 5))
     keys = [f"event {i}" for i in range(2000)]
     expected = [policy.decide(x, key=key).arm for key in keys]

@@ -9,6 +9,7 @@ import pytest
 
 import rolin
 from rolin import Moments, Posterior, Scales
+from support.policies import fixed
 
 
 def test_one_pull() -> None:
@@ -156,7 +157,7 @@ def test_ucb_by_hand() -> None:
     √(5/3) - √(2/3) = 0.4745, so the unseen arm wins from width 1/0.4745 = 2.107 on.
     """
     for width, expected in ((2.0, "a"), (2.2, "unseen")):
-        policy = rolin.RoLinUCB(n_features=1, arm_std=1.0, width=width)
+        policy = fixed(rolin.RoLinUCB, n_features=1, arm_std=1.0, width=width)
         policy.update("a", [1.0], 3.0)
         assert policy.decide({"a": [1.0], "unseen": [1.0]}).arm == expected
 

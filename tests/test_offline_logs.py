@@ -20,6 +20,7 @@ from rolin.logs.export import export, to_frame
 from rolin.offline import DecisionLog
 from support.bandits import Clock, play
 from support.files import open_bandit_files
+from support.policies import fixed
 
 # -- reading ---------------------------------------------------------------------------------
 
@@ -260,7 +261,9 @@ def test_the_command_line_evaluates(
     assert run.returncode == 0, run.stderr
     assert "Value of uniform, estimated from 119 logged decisions" in run.stdout
     assert "LinUCB, learning from the log: replay used" in run.stdout
-    with Bandit(rolin.Greedy(n_features=1, seed=1), journal=tmp_path / "greedy.db") as greedy:
+    with Bandit(
+        fixed(rolin.Greedy, n_features=1, seed=1), journal=tmp_path / "greedy.db"
+    ) as greedy:
         for _ in range(60):
             greedy.reward(greedy.decide([[0.0], [1.0]]).id, 1.0)
     run = cli(

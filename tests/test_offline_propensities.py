@@ -17,6 +17,7 @@ from rolin.errors import DataError, OverlapWarning, RolinError
 from rolin.logs.record import PastDecision
 from rolin.offline import DecisionLog
 from support.offline_logs import Floats, K, simulated, target
+from support.policies import fixed
 
 
 def test_too_little_overlap_is_said(rng: np.random.Generator) -> None:
@@ -106,7 +107,7 @@ def test_wrong_propensities_of_chosen_arms_are_found(rng: np.random.Generator) -
 def test_a_bandits_own_propensities_are_true(seed: int) -> None:
     """Of 1500 decisions while it learns, with a floor and a control group."""
     bandit = Bandit(
-        rolin.RoLinTS(n_features=2, noise_std=0.5, seed=seed), floor=0.02, control_share=0.1
+        fixed(rolin.RoLinTS, n_features=2, noise_std=0.5, seed=seed), floor=0.02, control_share=0.1
     )
     rng = np.random.default_rng(seed)
     for i in range(1500):

@@ -14,6 +14,7 @@ from rolin.errors import DataError, OverlapWarning, ParameterError
 from rolin.model.draws import Scores
 from rolin.offline import DecisionLog
 from support.offline_logs import EFFECT, THETA, D, K, logging_policy, simulated
+from support.policies import fixed
 
 
 @pytest.mark.parametrize("uniform", [True, False])
@@ -36,14 +37,14 @@ def test_replay_is_the_policys_own_play(uniform: bool, runs: int) -> None:
         log = DecisionLog(
             list(range(K)), x, chosen, mean[np.arange(n), chosen] + 0.1 * rng.normal(size=n), p
         )
-        policy = rolin.RoLinTS(n_features=D, noise_std=0.1, seed=i)
+        policy = fixed(rolin.RoLinTS, n_features=D, noise_std=0.1, seed=i)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)
             result = offline.replay(log, policy, seed=i)
         assert policy.arms == []
         got.append(result.rewards[:20].mean())
         kept.append(len(result.rows) / n)
-        alone = rolin.RoLinTS(n_features=D, noise_std=0.1, seed=1000 + i)
+        alone = fixed(rolin.RoLinTS, n_features=D, noise_std=0.1, seed=1000 + i)
         rewards = []
         for _ in range(20):
             x = rng.uniform(-1, 1, (K, D))

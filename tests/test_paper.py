@@ -24,6 +24,7 @@ from rolin.paper.readings import readings
 from rolin.paper.reproduce import reproduce
 from rolin.paper.runtime import PAPER, runtime
 from rolin.paper.scales import scales
+from rolin.paper.setting import THOMPSON
 from rolin.paper.synthetic import synthetic
 from rolin.paper.ucb import ucb
 
@@ -110,7 +111,7 @@ def small(**settings: Any) -> Experiment:
             f"σ₀ = {s:g}": Synthetic(n_arms=3, n_features=2, arm_std=s) for s in (0.0, 0.5)
         },
         policies={
-            "LinTS": functools.partial(rolin.LinTS, n_features=2),
+            "LinTS": functools.partial(rolin.LinTS, n_features=2, **THOMPSON),
             "Uniform": functools.partial(rolin.Uniform, n_features=2),
         },
         rounds=200,

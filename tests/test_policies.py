@@ -15,13 +15,21 @@ from rolin.errors import Unsupported
 from rolin.model.draws import Scores
 from rolin.policies.candidates import Candidates
 from rolin.policies.keyed_random import Key
+from support.policies import fixed
 
 MAKERS: dict[str, testing.MakePolicy] = dict(policies.find())
 # Options that take other paths through the code.
 MAKERS["RoLinTS, joint"] = functools.partial(policies.find()["RoLinTS"], sampling="joint")
 MAKERS["NaiveRoLinTS, joint"] = functools.partial(policies.find()["NaiveRoLinTS"], sampling="joint")
 MAKERS["RoLinTS, intercept"] = functools.partial(
-    policies.find()["RoLinTS"], intercept_std=2.0, intercept_mean=0.5, coef_std=[0.5, 1.0, 2.0]
+    fixed, rolin.RoLinTS, intercept_std=2.0, intercept_mean=0.5, coef_std=[0.5, 1.0, 2.0]
+)
+for name, policy in policies.find().items():
+    if issubclass(policy, rolin.LinearPolicy) and policy is not rolin.NaiveRoLinTS:
+        MAKERS[f"{name}, known scales"] = functools.partial(fixed, policy)
+MAKERS["RoLinTS, joint, known scales"] = functools.partial(fixed, rolin.RoLinTS, sampling="joint")
+MAKERS["RoLinTS, forgetting, known scales"] = functools.partial(
+    fixed, rolin.RoLinTS, half_life=50.0
 )
 for initial in ("zero", "one-hot", "normal"):
     MAKERS[f"HLinUCB, {initial}"] = functools.partial(policies.find()["HLinUCB"], initial=initial)
@@ -87,9 +95,10 @@ def test_rules_describe_the_scores(make: Any, rule: str) -> None:
     x, rows, size = candidates.contexts, candidates.rows, policy.posterior.size
     mean, std, _ = policy.posterior.score(x, rows, np.zeros(6)).table
     if rule == "joint":
-        expected = policy.posterior.score_joint(x, rows, policy.normals(5, size + 6)).values
+        draws = policy.exploration * policy.normals(5, size + 6)
+        expected = policy.posterior.score_joint(x, rows, draws).values
     elif rule == "marginal":
-        expected = mean + policy.normals(5, 6) * std
+        expected = mean + policy.exploration * policy.normals(5, 6) * std
     else:
         width = policy.width if rule == "bound" else 0.0
         expected = mean + width * std
@@ -179,7 +188,7 @@ def test_a_rule_of_ones_own_is_used_everywhere(kind: type[rolin.LinearPolicy]) -
 def test_inverted_draws_change_decisions() -> None:
     """`RoLinTS` draws by `draws` once it is overridden."""
     x = np.random.default_rng(5).normal(size=(30, 4, 2))
-    usual, inverted = rolin.RoLinTS(n_features=2, seed=1), _Inverted(n_features=2, seed=1)
+    usual, inverted = (fixed(kind, n_features=2, seed=1) for kind in (rolin.RoLinTS, _Inverted))
     assert [usual.decide(r).arm for r in x] != [inverted.decide(r).arm for r in x]
 
 

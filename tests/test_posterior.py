@@ -16,6 +16,7 @@ from rolin.errors import ApproximationWarning
 from rolin.model import posterior as posterior_module
 from rolin.policies.naive import DensePosterior
 from support.oracles import Dense, History, random_history
+from support.policies import fixed
 
 positive = st.floats(0.05, 20.0)
 
@@ -162,8 +163,8 @@ def test_efficient_is_naive(block: int, seed: int) -> None:
 
 def test_naive_and_efficient_play_the_same_game(rng: np.random.Generator) -> None:
     """With the same seed, the two implementations pull the same arms for 300 rounds."""
-    fast = rolin.RoLinTS(n_features=4, seed=3)
-    naive = rolin.NaiveRoLinTS(n_features=4, seed=3)
+    fast = fixed(rolin.RoLinTS, n_features=4, seed=3)
+    naive = fixed(rolin.NaiveRoLinTS, n_features=4, seed=3)
     for _ in range(300):
         x = rng.uniform(-1, 1, (20, 4))
         decision = fast.decide(x)

@@ -16,11 +16,12 @@ import rolin
 from rolin.policies.naive import DensePosterior
 from rolin.policies.propensity import highest_of_normals, noise_nodes
 from support.oracles import random_history
+from support.policies import fixed
 
 
 def trained(kind: Any, rng: np.random.Generator, **options: Any) -> Any:
     """A policy that has seen 40 rewards of 6 arms."""
-    policy = kind(n_features=2, seed=0, **options)
+    policy = fixed(kind, n_features=2, seed=0, **options)
     history = random_history(rng, 40, 6, 2)
     r = (history.r > 0) * 1.0 if policy.binary else history.r
     policy.update_many(history.arms.tolist(), history.x, r)
@@ -70,11 +71,11 @@ def test_rules_that_draw_nothing_share_ties() -> None:
     """Of UCB and greedy, the best have it all; equal ones share."""
     hidden = functools.partial(rolin.HLinUCB, initial="zero")
     for kind in (rolin.RoLinUCB, rolin.LinUCB, rolin.Greedy, hidden):
-        policy = kind(n_features=1, seed=0)
+        policy = fixed(kind, n_features=1, seed=0)
         policy.update("a", [1.0], 5.0)
         x = np.array([[1.0], [-1.0], [-1.0]])
         assert policy.probabilities(x, ["a", "b", "c"]).tolist() == [1.0, 0.0, 0.0]
-        new = kind(n_features=1, seed=0)
+        new = fixed(kind, n_features=1, seed=0)
         assert new.probabilities(np.ones((4, 1))).tolist() == [0.25] * 4
     assert rolin.Uniform(n_features=1).probabilities(np.ones((3, 1))).tolist() == [1 / 3] * 3
 
@@ -174,7 +175,7 @@ def test_stated_errors_of_joint_sampling_hold_for_rare_arms(seed: int) -> None:
     worst, never = 0.0, 0
     for state in range(40):
         rng = np.random.default_rng([seed, state])
-        policy = rolin.LinTS(n_features=3, sampling="joint", seed=state)
+        policy = fixed(rolin.LinTS, n_features=3, sampling="joint", seed=state)
         policy.update_many(
             rng.integers(0, 6, 20).tolist(), rng.normal(size=(20, 3)), rng.normal(size=20)
         )
@@ -198,9 +199,9 @@ def test_the_stated_error_of_joint_probabilities_is_honest(p: float, seed: int) 
     """
     x, n = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, math.tan(math.pi * p)]]), 200
     found = [
-        rolin.LinTS(n_features=2, sampling="joint", seed=1000 * seed + i).probabilities_with_error(
-            x
-        )
+        fixed(
+            rolin.LinTS, n_features=2, sampling="joint", seed=1000 * seed + i
+        ).probabilities_with_error(x)
         for i in range(n)
     ]
     values, errors = (np.array([getattr(f, name)[2] for f in found]) for name in found[0]._fields)

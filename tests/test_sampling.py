@@ -19,6 +19,7 @@ from rolin.errors import NotFiniteError, ShapeError
 from rolin.model.draws import Sampling
 from rolin.model.sparse import SparseContexts
 from support.oracles import Dense, random_history
+from support.policies import fixed
 
 SE = 6.0
 N = 40_000
@@ -54,7 +55,9 @@ def test_draws_have_the_right_moments(sampling: Sampling, rng: np.random.Generat
 @pytest.mark.parametrize("sampling", ["marginal", "joint"])
 def test_choices_have_the_right_frequencies(sampling: Sampling, rng: np.random.Generator) -> None:
     """Of two arms, one is chosen with probability Φ(Δμ / sd of the difference)."""
-    policy = rolin.RoLinTS(n_features=3, arm_std=0.7, noise_std=1.0, sampling=sampling, seed=1)
+    policy = fixed(
+        rolin.RoLinTS, n_features=3, arm_std=0.7, noise_std=1.0, sampling=sampling, seed=1
+    )
     history = random_history(rng, 30, 2, 3)
     policy.update_many(history.arms.tolist(), history.x, history.r, history.h)
     dense = Dense(policy.scales, history, 2)
@@ -94,7 +97,7 @@ def test_the_posterior_is_calibrated(arm_std: float, worlds: int, seed: int) -> 
     covered = []
     for world in range(worlds):
         theta, v = rng.normal(size=d), arm_std * rng.normal(size=k)
-        policy = rolin.RoLinTS(n_features=d, arm_std=arm_std, noise_std=0.5, seed=world)
+        policy = fixed(rolin.RoLinTS, n_features=d, arm_std=arm_std, noise_std=0.5, seed=world)
         contexts = rng.uniform(-1, 1, (rounds, k, d))
         noise = 0.5 * rng.normal(size=rounds)
         for t in range(rounds):

@@ -16,11 +16,12 @@ from safetensors.numpy import save_file
 import rolin
 from rolin import errors
 from rolin.model import state_file
+from support.policies import fixed
 
 
 def trained(**options: object) -> rolin.RoLinTS:
     """A policy with some history."""
-    policy = rolin.RoLinTS(n_features=2, seed=5, **options)
+    policy: rolin.RoLinTS = fixed(rolin.RoLinTS, n_features=2, seed=5, **options)
     for t in range(20):
         decision = policy.decide(np.random.default_rng(t).normal(size=(3, 2)), ["a", 1, "1"])
         policy.update(decision.arm, decision.context, float(t % 3))
@@ -178,7 +179,7 @@ def test_a_loaded_policy_can_get_a_seed_of_its_own(tmp_path: Path) -> None:
 
 def test_merging_fresh_learners() -> None:
     """Without a base, two learners that started empty are added up."""
-    left, right, both = (rolin.RoLinTS(n_features=1, seed=0) for _ in range(3))
+    left, right, both = (fixed(rolin.RoLinTS, n_features=1, seed=0) for _ in range(3))
     for policy in (left, both):
         policy.update("a", [1.0], 2.0)
     for policy in (right, both):
@@ -219,7 +220,7 @@ def test_what_cannot_be_merged() -> None:
         rolin.merge(policy, rolin.Greedy(n_features=2))
     with pytest.raises(errors.MergeError, match=r"arm_std differs: 0.5 and 0.1"):
         rolin.merge(policy, trained(arm_std=0.1))
-    other = rolin.RoLinTS(n_features=2, seed=5)
+    other = fixed(rolin.RoLinTS, n_features=2, seed=5)
     with pytest.raises(errors.MergeError, match="is in the subtracted moments, but not in"):
         rolin.merge(policy, other, base=policy)
     with pytest.raises(errors.MergeError, match="is in the subtracted moments, but not in"):
@@ -248,7 +249,7 @@ def test_a_new_life_cannot_be_merged_with_an_old_one() -> None:
 
 def test_little_news_is_not_lost_beside_much() -> None:
     """One reward more on an arm of weight 1e13 counts, to the digits that its means have left."""
-    base, other, one = (rolin.RoLinTS(n_features=1, seed=0) for _ in range(3))
+    base, other, one = (fixed(rolin.RoLinTS, n_features=1, seed=0) for _ in range(3))
     for policy in (base, other, one):
         policy.update("a", [0.0], 1.0, weight=1e13)
     for policy in (other, one):

@@ -30,6 +30,7 @@ from rolin.logs.record import COLUMNS, read_journal
 from rolin.logs.tables import read_decisions
 from support.bandits import POLICIES, Clock, play
 from support.journals import same
+from support.policies import fixed
 
 
 @pytest.fixture
@@ -65,11 +66,11 @@ def test_what_is_exported_is_imported(ending: str, bandit: Bandit, tmp_path: Pat
             )  # fmt: skip
             assert same(outcome.context, was.context)
     assert kinds == {False, True}
-    other = Bandit(rolin.RoLinTS(n_features=2, seed=7), journal=tmp_path / "j.db")
+    other = Bandit(fixed(rolin.RoLinTS, n_features=2, seed=7), journal=tmp_path / "j.db")
     assert other.import_log(source) == 41
     assert other.import_log(source) == 0
     rewards = [o for past in before for o in past.outcomes.values() if o.value is not None]
-    plain = rolin.RoLinTS(n_features=2, seed=7)
+    plain = fixed(rolin.RoLinTS, n_features=2, seed=7)
     for outcome in rewards:
         assert outcome.value is not None
         arm = getattr(outcome.arm, "name", outcome.arm)
@@ -103,14 +104,14 @@ def test_a_table_of_past_rewards_warms_up(tmp_path: Path) -> None:
     frame["reward"] = rng.normal(size=50)
     frame["note"] = "x"
     frame.to_csv(tmp_path / "past.csv", index=False)
-    alone = rolin.RoLinTS(n_features=2, seed=1)
+    alone = fixed(rolin.RoLinTS, n_features=2, seed=1)
     alone.update_many(frame["arm"].tolist(), frame[["price", "age"]].to_numpy(), frame["reward"])
-    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1))
+    bandit = Bandit(fixed(rolin.RoLinTS, n_features=2, seed=1))
     assert bandit.import_log(frame, features=["price", "age"]) == 50
     assert bandit.import_log(frame, features=["price", "age"]) == 0  # the same table again
     assert bandit.import_log(frame, features=["price", "age"], person="note") == 0  # nor so
     assert bandit.import_log(frame.iloc[::-1], features=["price", "age"]) == 50  # another one
-    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1))
+    bandit = Bandit(fixed(rolin.RoLinTS, n_features=2, seed=1))
     renamed = frame.rename(columns={"arm": "item", "reward": "spend"}).assign(
         when=100.0, who="ann", no=range(50)
     )
@@ -133,7 +134,7 @@ def test_a_table_of_past_rewards_warms_up(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no column 'whom'"):
         bandit.import_log(frame, features=["price"], person="whom")
     assert state_bytes(bandit.policy) == state_bytes(alone)
-    texts = Bandit(rolin.RoLinTS(n_features=2, seed=1))
+    texts = Bandit(fixed(rolin.RoLinTS, n_features=2, seed=1))
     texts.import_log(tmp_path / "past.csv", features=["price", "age"])
     assert texts.policy.arms == [str(arm) for arm in bandit.policy.arms]
     decision = bandit.decide(np.eye(2))

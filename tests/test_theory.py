@@ -19,6 +19,7 @@ from rolin.model.theory import RegretBound, bayes_regret_bound, linear_bandit_re
 from rolin.paper.bounds import Setting, bounds, trivial
 from rolin.paper.claims import verdict
 from support.oracles import Dense, History
+from support.policies import fixed
 
 
 def test_by_hand() -> None:
@@ -163,7 +164,7 @@ def test_marginal_sampling_falls_outside_the_proof() -> None:
     x = np.array([[1.0], [1.0], [-1.0]])
     n = 20_000
     for sampling, expected in (("joint", 1 / 2), ("marginal", 2 / 3)):
-        policy = rolin.LinTS(n_features=1, sampling=sampling, seed=1)
+        policy = fixed(rolin.LinTS, n_features=1, sampling=sampling, seed=1)
         share = np.mean([policy.decide(x, key=key).arm != 2 for key in range(n)])
         assert abs(share - expected) < 6 * math.sqrt(expected * (1 - expected) / n)
 
@@ -178,9 +179,9 @@ def test_measured_regret_is_below_the_bound(make: str, seed: int) -> None:
         rng = np.random.default_rng([seed, run])
         theta, v = rng.normal(size=d), 0.5 * rng.normal(size=k)
         policy = (
-            rolin.RoLinTS(n_features=d, sampling="joint", seed=run)
+            fixed(rolin.RoLinTS, n_features=d, sampling="joint", seed=run)
             if make == "joint"
-            else rolin.RoLinUCB(n_features=d, horizon=n, seed=run)
+            else fixed(rolin.RoLinUCB, n_features=d, horizon=n, seed=run)
         )
         regret = 0.0
         for _ in range(n):
@@ -264,8 +265,8 @@ def test_regret_with_many_contexts_is_below_theorem_2(seed: int) -> None:
     bound = linear_bandit_regret_bound(rounds=rounds, n_features=d, max_std=1.0).total
     width = math.sqrt(2 * d * math.log(rounds))
     for make in (
-        lambda s: rolin.LinTS(n_features=d, sampling="joint", seed=s),
-        lambda s: rolin.LinUCB(n_features=d, width=width, seed=s),
+        lambda s: fixed(rolin.LinTS, n_features=d, sampling="joint", seed=s),
+        lambda s: fixed(rolin.LinUCB, n_features=d, width=width, seed=s),
     ):
         regrets = []
         for run in range(runs):

@@ -12,6 +12,7 @@ from rolin import Bandit, policies
 from rolin.journal import LoggedDecision
 from rolin.policies.base import Policy
 from rolin.testing.problems import reward_for
+from support.policies import fixed
 
 QUESTION = {"red": [1.0, 0.2], "blue": [0.3, 0.9], 3: [0.0, -1.0]}
 
@@ -19,6 +20,7 @@ POLICIES: dict[str, Callable[[], Policy[Any]]] = {
     name: lambda kind=kind: kind(n_features=2, seed=7)  # type: ignore[misc]  # bound now
     for name, kind in policies.find().items()
 } | {
+    "known scales": lambda: fixed(rolin.RoLinTS, n_features=2, seed=7),
     "learned scales": lambda: rolin.RoLinTS(
         n_features=2, noise_std="learn", arm_std="learn", coef_std="learn", seed=7
     ),

@@ -10,6 +10,7 @@ import rolin
 from rolin import Bandit, FeatureMap, policies
 from rolin.features import Boolean, Category, Number, Tags
 from rolin.testing.problems import reward_for
+from support.policies import fixed
 
 FEATURES = FeatureMap(
     {"device": Category(["phone", "desktop"]), "hour": Number(center=12.0, scale=6.0)},
@@ -24,7 +25,8 @@ POLICIES = {
         for name, kind in policies.find().items()
         if name not in ("HLinUCB", "HybridLinUCB", "DisjointLinUCB", "SafeFALCON", "NaiveRoLinTS")
     },
-    "intercept": lambda d: rolin.RoLinTS(n_features=d, intercept_std=2.0, seed=7),
+    "known scales": lambda d: fixed(rolin.RoLinTS, n_features=d, seed=7),
+    "intercept": lambda d: fixed(rolin.RoLinTS, n_features=d, intercept_std=2.0, seed=7),
     "learned": lambda d: rolin.RoLinTS(n_features=d, arm_std="learn", noise_std="learn", seed=7),
     "half-life": lambda d: rolin.RoLinTS(n_features=d, half_life=9.0, seed=7),
     "joint": lambda d: rolin.RoLinTS(n_features=d, sampling="joint", seed=7),

@@ -8,7 +8,6 @@ from typing import Any
 from rolin.errors import DataError
 from rolin.features import BaseFeatureMap, load
 from rolin.policies import Policy, find
-from rolin.policies.options import options_of
 
 __all__ = ["missing_of", "new_policy", "read_map"]
 
@@ -21,7 +20,7 @@ def read_map(path: Path) -> BaseFeatureMap:
 
 
 def new_policy(name: str, n_features: int, **options: Any) -> Policy[Any]:
-    """Return a new policy with default settings, except that it learns the scales that it can learn.
+    """Return a new policy with default settings, so it learns its scales if it can.
 
     Parameters
     ----------
@@ -37,9 +36,6 @@ def new_policy(name: str, n_features: int, **options: Any) -> Policy[Any]:
         raise DataError(
             f"there is no policy {name!r}, expected one of {', '.join(sorted(policies))}"
         )
-    known = options_of(policies[name]) or []
-    if "learn_by" in known:
-        options |= {scale: "learn" for scale in ("noise_std", "arm_std") if scale in known}
     policy: Policy[Any] = policies[name](n_features=n_features, **options)
     return policy
 

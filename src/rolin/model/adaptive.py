@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
-from rolin._support.checks import as_batch, number_of
+from rolin._support.checks import as_batch, as_floats, number_of
 from rolin.errors import NotFiniteError, ParameterError, ScaleWarning
 from rolin.model import kernels
 from rolin.model.estimation import Method, check_method, mode
 from rolin.model.first_guess import (
     LearnedScale,
+    check_size,
     guess_scales,
     typical_of,
     with_learned_intercept,
@@ -122,6 +123,8 @@ class Adaptive(Posterior):
         Each of these changes is made completely or not at all. If a signal comes between them, the next reward makes
         up for what is missing.
         """
+        if self.unknown and not self.history:
+            check_size(as_floats("context", context), number_of("reward", reward))
         super().observe(arm, context, reward, weight)
         if self.half_life is not None:
             # The kernel makes new evidence heavier, instead of making all old evidence lighter.
@@ -155,6 +158,8 @@ class Adaptive(Posterior):
             Learner.observe_many(self, arms, contexts, rewards, weights)
             return
         batch = as_batch(arms, contexts, rewards, weights, self.n_features)
+        if self.unknown and not self.history:
+            check_size(batch.contexts, batch.rewards)
         n = len(batch.arms)
         if self._seen + n < self._due or not self._learns_when_due:
             super().observe_many(*batch)
@@ -244,9 +249,8 @@ class Adaptive(Posterior):
 
     def _adopted(self, scales: Scales) -> dict[str, Any]:
         noted = scales
-        if (
-            "coef_std" in self.unknown
-        ):  # one number per feature: the history holds their geometric mean
+        if "coef_std" in self.unknown:
+            # One number per feature: the history holds their geometric mean.
             noted = replace(scales, coef_std=typical_of(scales.coef_std))
         history = [*self.history[1 - _MAX_HISTORY :], ScaleEvent(self._seen, noted)]
         return {**self.renewed(scales, 1.0 / self._weight_of_new), "history": history}

@@ -6,23 +6,36 @@ All guesses are in the units of the data. So rewards in cents lead to the same d
 from __future__ import annotations
 
 import math
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rolin.errors import NotFiniteError, ParameterError
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 
-__all__ = ["LearnedScale", "guess_scales", "placeholders", "typical_of", "with_learned_intercept"]
+__all__ = [
+    "LearnedScale",
+    "check_size",
+    "guess_scales",
+    "placeholders",
+    "typical_of",
+    "with_learned_intercept",
+]
 
+Floats = NDArray[np.float64]
 LearnedScale = Literal["noise_std", "arm_std", "coef_std", "intercept_std"]
 
 # The guess of arm_std, relative to the noise. The weak prior of the estimate is centered on it.
 _ARM_SHARE = 0.5
 # Rewards that differ by less, relative to their size, are equal up to rounding.
 _ROUNDING = 1e-10
+# Scales in the unit of larger numbers could not be computed with.
+_LARGEST = 1e100
 
 # With these scales nothing is learned: arms have no effects of their own, coefficients are far below the rounding error
 # of the level, and the noise drowns every reward. All arms have the same mean and the same width, to the last bit, so
@@ -41,6 +54,34 @@ def placeholders(unknown: Set[str]) -> dict[str, float]:
     return {name: value for name, value in values.items() if name in unknown}
 
 
+def check_size(contexts: Floats, rewards: Floats | float) -> None:
+    """Reject numbers that no scales could be guessed from.
+
+    Scales reject them because the posterior overflows. The placeholders do not, and one such number would be in the
+    evidence for good.
+    """
+    for values in (contexts, rewards):
+        # The sum of squares is fast. If it is small, so is every number.
+        if (
+            not np.vdot(values, values) <= _LARGEST
+            and _LARGEST < np.abs(values).max(initial=0.0) < np.inf
+        ):
+            raise NotFiniteError("context or reward is too large or too small to compute with")
+
+
+@contextmanager
+def _in_range() -> Iterator[None]:
+    """Raise `NotFiniteError` for what overflows or is out of the range of scales."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except (ArithmeticError, ParameterError):
+        raise NotFiniteError(
+            "no scales can be guessed: rewards, features or weights are too large or too small to compute with"
+        ) from None
+
+
+@_in_range()
 def guess_scales(moments: Moments, scales: Scales, unknown: Set[str]) -> Scales | None:
     """Return the scales with guesses for the unknown ones; `None` as long as all rewards are equal.
 
@@ -61,6 +102,7 @@ def guess_scales(moments: Moments, scales: Scales, unknown: Set[str]) -> Scales 
     return replace(scales, **guesses)
 
 
+@_in_range()
 def with_learned_intercept(moments: Moments, scales: Scales) -> Scales:
     """Return the scales with a prior of the intercept that is worth about one reward.
 

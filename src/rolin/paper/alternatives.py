@@ -17,6 +17,7 @@ from rolin.paper.experiment import Experiment
 from rolin.paper.setting import (
     LIN_TS,
     MISSPECIFIED,
+    MODEL,
     N_FEATURES,
     PANELS,
     ROLIN_TS,
@@ -59,7 +60,13 @@ class ReUCB:
     def __init__(self, *, arm_std: float, seed: int) -> None:
         self._arm_std = arm_std
         self._policy = rolin.RoLinUCB(
-            n_features=0, intercept_std=1000.0, arm_std=arm_std, width=1.0, seed=seed
+            n_features=0,
+            coef_std=1.0,
+            intercept_std=1000.0,
+            arm_std=arm_std,
+            noise_std=1.0,
+            width=1.0,
+            seed=seed,
         )
 
     def __repr__(self) -> str:
@@ -80,8 +87,8 @@ def alternatives(
     """Figure 1 with a model per arm, a hybrid model, a bandit without context, and hLinUCB with one hidden feature."""
     options: dict[str, Any] = {"n_features": N_FEATURES}
     others: dict[str, MakePolicy] = {
-        ROLIN_UCB: partial(rolin.RoLinUCB, arm_std=0.5, width=1.0, **options),
-        LIN_UCB: partial(rolin.LinUCB, width=1.0, **options),
+        ROLIN_UCB: partial(rolin.RoLinUCB, arm_std=0.5, width=1.0, **MODEL, **options),
+        LIN_UCB: partial(rolin.LinUCB, width=1.0, **MODEL, **options),
         **{
             name: partial(rolin.HLinUCB, n_hidden=1, **exploration, **options)
             for name, exploration in ONE_HIDDEN.items()

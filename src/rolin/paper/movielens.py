@@ -24,6 +24,7 @@ from rolin.paper.setting import (
     N_ARMS,
     ROLIN_TS,
     SAFE_FALCON,
+    THOMPSON,
     baselines,
     rolin_ts,
 )
@@ -77,7 +78,12 @@ def movielens(
         "from about eighty settings, so that the first number agrees with the paper; the agreement is "
         "therefore no evidence.)"
     )
-    agent: dict[str, Any] = {"n_features": rank, "noise_std": NOISE_STD, "sampling": sampling}
+    agent: dict[str, Any] = {
+        **THOMPSON,
+        "n_features": rank,
+        "noise_std": NOISE_STD,
+        "sampling": sampling,
+    }
     return Experiment(
         name="movielens",
         title="Regret when movie features are estimated from few ratings",

@@ -23,6 +23,7 @@ from rolin.paper.setting import (
     N_ARMS,
     ROLIN_TS,
     SAFE_FALCON,
+    THOMPSON,
     baselines,
     rolin_ts,
 )
@@ -59,7 +60,12 @@ def movielens_readings(
 ) -> Experiment:
     """Figure 2 with seven factorizations of the ratings, and with hLinUCB that learns hidden features."""
     ratings = read_ratings(data)
-    agent: dict[str, Any] = {"n_features": RANK, "noise_std": NOISE_STD, "sampling": sampling}
+    agent: dict[str, Any] = {
+        **THOMPSON,
+        "n_features": RANK,
+        "noise_std": NOISE_STD,
+        "sampling": sampling,
+    }
     environments: dict[str, MovieLens] = {}
     for name, fit in FITS.items():
         made = movielens_environments(

@@ -17,7 +17,7 @@ from rolin.paper import claims
 from rolin.paper.claims import Check, Claim, Results
 from rolin.paper.experiment import Experiment
 from rolin.paper.movielens import NOISE_STD, PANELS, ROUNDS, SHARES, digest, without_features
-from rolin.paper.setting import AGENT_STDS, LIN_TS, N_ARMS, ROLIN_TS, rolin_ts
+from rolin.paper.setting import AGENT_STDS, LIN_TS, N_ARMS, ROLIN_TS, THOMPSON, rolin_ts
 from rolin.simulation.comparison import format_interval, ratio_over_runs
 
 __all__ = ["movielens_zeros"]
@@ -51,7 +51,12 @@ def movielens_zeros(
         known = environment.known_movies
         has_features = environment.features[known].any(axis=1)
         environments[title] = replace(environment, known_movies=known[has_features])
-    agent: dict[str, Any] = {"n_features": RANK, "noise_std": NOISE_STD, "sampling": sampling}
+    agent: dict[str, Any] = {
+        **THOMPSON,
+        "n_features": RANK,
+        "noise_std": NOISE_STD,
+        "sampling": sampling,
+    }
     plain: dict[str, Callable[..., Any]] = {
         **{rolin_ts(s): partial(rolin.RoLinTS, arm_std=s, **agent) for s in AGENT_STDS},
         LIN_TS: partial(rolin.LinTS, **agent),

@@ -55,7 +55,9 @@ class Perturbed:
             arm_std=self.arm_std,
             coef_std=float(precision**-0.5),  # λ = coef_std⁻²; the true λ is 1
             noise_std=float(noise),
+            intercept_std=None,
             sampling=self.sampling,
+            exploration=1.0,
             seed=seed,
         )
 

@@ -20,6 +20,7 @@ from rolin.paper import claims
 from rolin.paper.claims import Check, Claim
 from rolin.paper.folder import Folder
 from rolin.paper.reproduce import Report, claims_page, records
+from rolin.paper.setting import THOMPSON
 from rolin.simulation.comparison import ratio_over_runs
 from rolin.simulation.play import pull
 
@@ -113,7 +114,7 @@ def _time(
     environment = Synthetic(n_arms=n_arms, n_features=N_FEATURES, arm_std=0.5)
     per_round, timed = [], 0
     for run in range(runs):
-        policy = make(n_features=N_FEATURES, arm_std=0.5, seed=seed + run)
+        policy = make(n_features=N_FEATURES, arm_std=0.5, seed=seed + run, **THOMPSON)
         generator = np.random.default_rng([seed, run])
         # Update every arm, so that the naive model has its full size from the first round, and play one
         # round, so that everything is compiled.

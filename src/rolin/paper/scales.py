@@ -21,6 +21,7 @@ from rolin.paper.setting import (
     PANELS,
     ROUNDS,
     RUNS,
+    THOMPSON,
     TRUE_STDS,
     environments,
     panel,
@@ -61,19 +62,18 @@ def scales(
 ) -> Experiment:
     """Appendix D: RoLinTS with scales known, learned by five methods, and integrated out."""
     rounds = ROUNDS if rounds is None else rounds
-    options: dict[str, Any] = {"n_features": N_FEATURES, "sampling": sampling}
+    options: dict[str, Any] = {**THOMPSON, "n_features": N_FEATURES, "sampling": sampling}
     unknown: dict[str, Any] = {"arm_std": ("learn", ARM_STD), "noise_std": ("learn", NOISE_STD)}
+    vague = options | {"coef_std": COEF_STD}
     policies: dict[str, MakePolicy] = {
         **{known(s): partial(rolin.RoLinTS, arm_std=s, **options) for s in TRUE_STDS},
         **{
-            known(s, vague=True): partial(rolin.RoLinTS, arm_std=s, coef_std=COEF_STD, **options)
+            known(s, vague=True): partial(rolin.RoLinTS, arm_std=s, **vague)
             for s in TRUE_STDS
         },
-        GUESS: partial(
-            rolin.RoLinTS, arm_std=ARM_STD, noise_std=NOISE_STD, coef_std=COEF_STD, **options
-        ),
+        GUESS: partial(rolin.RoLinTS, **vague | {"arm_std": ARM_STD, "noise_std": NOISE_STD}),
         **{
-            name: partial(rolin.RoLinTS, coef_std=COEF_STD, learn_by=method, **unknown, **options)
+            name: partial(rolin.RoLinTS, learn_by=method, **vague | unknown)
             for name, method in METHODS.items()
         },
         **{
@@ -116,8 +116,8 @@ def _against_known(name: str, results: Results) -> list[Check]:
 def _costs(rounds: int, options: dict[str, Any], unknown: dict[str, Any]) -> Claim:
     """Return the claim about the cost of integrating the scales out; its check measures times."""
     makers: dict[str, MakePolicy] = {
-        FIXED: partial(rolin.RoLinTS, **options),
-        MAP: partial(rolin.RoLinTS, learn_by="map", **unknown, **options),
+        FIXED: partial(rolin.RoLinTS, arm_std=0.5, **options),
+        MAP: partial(rolin.RoLinTS, learn_by="map", **options | unknown),
         BAYES: partial(rolin.BayesRoLinTS, n_features=N_FEATURES),
     }
 

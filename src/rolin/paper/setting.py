@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import rolin
 from rolin.environments.synthetic import Contexts, Synthetic
@@ -15,6 +16,7 @@ __all__ = [
     "H_LIN_UCB",
     "LIN_TS",
     "MISSPECIFIED",
+    "MODEL",
     "MOST",
     "N_ARMS",
     "N_FEATURES",
@@ -24,6 +26,7 @@ __all__ = [
     "RUNS",
     "SAFE_FALCON",
     "SECTION",
+    "THOMPSON",
     "TRUE_STDS",
     "WELL",
     "baselines",
@@ -39,6 +42,9 @@ AGENT_STDS = (0.25, 0.5, 1.0)
 LIN_TS, H_LIN_UCB, SAFE_FALCON = "LinTS", "hLinUCB", "Safe-FALCON"
 SECTION = "Section 6.1"
 ABSTRACT = "Abstract, Introduction"
+# What the paper's agents know beside s₀: λ = 1 and σ = 1. They have no intercept.
+MODEL: dict[str, Any] = {"coef_std": 1.0, "noise_std": 1.0, "intercept_std": None}
+THOMPSON: dict[str, Any] = {**MODEL, "exploration": 1.0}
 
 
 def rolin_ts(arm_std: float) -> str:
@@ -80,8 +86,8 @@ def baselines(n_arms: int = N_ARMS, n_features: int = N_FEATURES) -> dict[str, M
 
 def thompson(sampling: Sampling) -> dict[str, MakePolicy]:
     """Return RoLinTS with three values of s₀, and LinTS."""
-    ours: dict[str, MakePolicy] = {
-        rolin_ts(s): partial(rolin.RoLinTS, n_features=N_FEATURES, arm_std=s, sampling=sampling)
-        for s in AGENT_STDS
+    options: dict[str, Any] = {**THOMPSON, "n_features": N_FEATURES, "sampling": sampling}
+    return {
+        **{rolin_ts(s): partial(rolin.RoLinTS, arm_std=s, **options) for s in AGENT_STDS},
+        LIN_TS: partial(rolin.LinTS, **options),
     }
-    return {**ours, LIN_TS: partial(rolin.LinTS, n_features=N_FEATURES, sampling=sampling)}

@@ -13,6 +13,7 @@ from rolin.paper.experiment import Experiment
 from rolin.paper.setting import (
     AGENT_STDS,
     LIN_TS,
+    MODEL,
     N_FEATURES,
     PANELS,
     ROLIN_TS,
@@ -42,7 +43,7 @@ def ucb(
     """Appendix C, second figure: RoLinUCB and LinUCB in the problems of Figure 1."""
     rounds = ROUNDS if rounds is None else rounds
     ours = [rolin_ucb(s) for s in AGENT_STDS]
-    make = partial(rolin.RoLinUCB, n_features=N_FEATURES, horizon=rounds)
+    make = partial(rolin.RoLinUCB, n_features=N_FEATURES, horizon=rounds, **MODEL)
     competitive = Claim(
         "as good as Thompson sampling", SOURCE,
         "Bayesian UCB algorithms are known to be competitive with Thompson sampling.",
@@ -59,7 +60,7 @@ def ucb(
         environments=environments(contexts),
         policies={
             **{rolin_ucb(s): partial(make, arm_std=s) for s in AGENT_STDS},
-            LIN_UCB: partial(rolin.LinUCB, n_features=N_FEATURES, horizon=rounds),
+            LIN_UCB: partial(rolin.LinUCB, n_features=N_FEATURES, horizon=rounds, **MODEL),
             **baselines(),
             **thompson(sampling),
         },

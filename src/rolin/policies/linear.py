@@ -133,16 +133,16 @@ class LinearPolicy(Policy[Posterior]):
         learn: set[Any] = {name for name, (_, learned) in found.items() if learned}
         unknown: set[Any] = {name for name in learn if found[name][0] is None}
         numbers = {name: number for name, (number, _) in found.items()} | placeholders(unknown)
-        if intercept_std == "learn" and intercept_mean != 0.0:
-            raise ParameterError(
-                f"intercept_mean={intercept_mean!r} with intercept_std='learn', expected a number for both: a learned "
-                "intercept is centered on the mean reward"
-            )
         scales = Scales(
             **numbers,
             coef_mean=coef_mean,  # type: ignore[arg-type]  # Scales makes lists into tuples
             intercept_mean=intercept_mean,
         )
+        if intercept_std == "learn" and intercept_mean != 0.0:
+            raise ParameterError(
+                f"intercept_mean={intercept_mean!r} with intercept_std='learn', expected a number for both: a learned "
+                "intercept is centered on the mean reward"
+            )
         check_method("learn_by", learn_by)
         if learn_by != "map" and not learn:
             raise ParameterError(

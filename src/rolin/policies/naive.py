@@ -39,8 +39,8 @@ _UNRANKED = -1
 class NaiveRoLinTS(RoLinTS):
     """`RoLinTS` with dense matrices, in O((d + K)³) per decision; for checks and timings, not for production.
 
-    With marginal sampling it makes the same decisions as `RoLinTS`. It neither learns scales nor forgets: `"learn"`
-    as a scale and a number as `half_life` raise `ParameterError`.
+    With marginal sampling it makes the same decisions as `RoLinTS` with the same numbers. It neither learns scales nor
+    forgets: `"learn"` as a scale, `exploration="auto"` and a number as `half_life` raise `ParameterError`.
 
     Parameters
     ----------
@@ -89,7 +89,8 @@ class NaiveRoLinTS(RoLinTS):
 
     def _new_adaptive(self, scales: Scales, n_features: int, **options: Any) -> Posterior:
         raise ParameterError(
-            "NaiveRoLinTS neither learns scales nor forgets, expected numbers as scales and no half_life"
+            "NaiveRoLinTS neither learns scales nor forgets, expected numbers as scales and as exploration, and no "
+            "half_life"
         )
 
 

@@ -41,7 +41,9 @@ class RoLinUCB(LinearPolicy):
 
     Examples
     --------
-    >>> policy = RoLinUCB(n_features=2, horizon=1000, seed=7)
+    >>> policy = RoLinUCB(
+    ...     n_features=2, coef_std=1.0, arm_std=0.5, noise_std=1.0, intercept_std=None, horizon=1000, seed=7
+    ... )
     >>> policy.decide({"red": [1.0, 0.2], "blue": [0.3, 0.3]}).arm
     'red'
     """

@@ -173,7 +173,9 @@ def plan_exploration(
     --------
     >>> import rolin
     >>> rng = np.random.default_rng(0)
-    >>> policy = rolin.RoLinTS(n_features=2, seed=7)
+    >>> policy = rolin.RoLinTS(
+    ...     n_features=2, coef_std=1.0, arm_std=0.5, noise_std=1.0, intercept_std=None, seed=7
+    ... )
     >>> plan = plan_exploration(policy, 30, rng.normal(size=(100, 40, 2)), runs=10)
     >>> plan.best < 1.0  # 30 rounds are too few to try 40 arms
     True

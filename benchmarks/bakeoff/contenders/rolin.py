@@ -56,7 +56,7 @@ class Policy(Contender):
 
 
 # All scales and an intercept, whatever the defaults are.
-_LEARNED = {"coef_std": "learn", "arm_std": "learn", "noise_std": "learn", "intercept_std": 1.0}
+_LEARNED = dict.fromkeys(("coef_std", "arm_std", "noise_std", "intercept_std"), "learn")
 
 
 def _study(label: str, kind: type[rolin.LinearPolicy], **options: Any) -> type[Policy]:

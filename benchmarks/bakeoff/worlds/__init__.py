@@ -29,10 +29,10 @@ __all__ = [
     "world",
 ]
 
-DEVELOPMENT = ("ml-stars", "digits", "clicks-10", "synthetic-0.5")
+DEVELOPMENT = ("ml-stars", "wine", "iris", "clicks-10", "clicks-2", "synthetic-0.5")
 REPORTED = (
-    *("ml-clicks", "ml-few-arms", "ml-shared", "wine", "breast-cancer", "iris"),
-    *("clicks-2", "drifting", "synthetic-0"),
+    *("ml-clicks", "ml-few-arms", "ml-shared", "digits", "breast-cancer"),
+    *("drifting", "synthetic-0"),
 )
 NEED_DATA = ("ml-stars", "ml-clicks", "ml-few-arms", "ml-shared")
 ABOUT = {

@@ -190,7 +190,11 @@ class Policy(ABC, Generic[Model]):
             The key of the random numbers; by default the number of this decision. The same key, state and candidates
             give the same decision.
         """
-        candidates = ask(self._model, contexts, arms, exclude, sparse=self._takes_sparse)
+        if type(contexts) is np.ndarray and type(exclude) is tuple and not exclude:
+            # What `ask` would do; the most frequent case saves a call.
+            candidates = self._model.candidates(contexts, arms)
+        else:
+            candidates = ask(self._model, contexts, arms, exclude, sparse=self._takes_sparse)
         if top_k is not None:
             check_top_k(top_k, candidates)
         if key is not None:
@@ -198,7 +202,7 @@ class Policy(ABC, Generic[Model]):
             return self._decision(candidates, self.score(candidates, key), key, top_k)
         key = self._decisions
         decision = self._decision(candidates, self.score(candidates, key), key, top_k)
-        self._decisions += 1
+        self._decisions = key + 1
         return decision
 
     def decide_many(
@@ -286,9 +290,9 @@ class Policy(ABC, Generic[Model]):
     ) -> Decision:
         contexts, names, best = candidates.contexts, candidates.names, scores.best
         if best >= 0 and (top_k is None or top_k == 1):
-            arm, chosen = names[best], contexts[best].copy()
+            arm, many = names[best], contexts[best : best + 1].copy()
             # what Decision(…) does, in half the time
-            return tuple.__new__(Decision, (arm, chosen, (arm,), chosen[None], key))
+            return tuple.__new__(Decision, (arm, many[0], (arm,), many, key))
         order = self.rank(scores, key, top_k or 1)
         many = contexts[order]
         ranked = tuple(names[i] for i in order)

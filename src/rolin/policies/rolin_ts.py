@@ -85,8 +85,9 @@ class RoLinTS(WithExploration, LinearPolicy):
 
     def draws(self, n_arms: int, key: Key) -> Floats:
         """Return independent normal numbers, with the factor `exploration` as their standard deviation."""
-        normals, factor = self._random.normals(key, n_arms), self.exploration
-        return normals if factor == 1.0 else factor * normals
+        normals = self._random.normals(key, n_arms)
+        # The property takes 0.1 µs.
+        return normals if self._exploration == 1.0 else self.exploration * normals
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
         """Draw the mean reward of every candidate."""

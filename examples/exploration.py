@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import joblib
 import numpy as np
@@ -37,13 +37,15 @@ class Cell(NamedTuple):
 
 def cells(data: Path | None) -> Iterator[Cell]:
     """Yield all problems."""
-    for contexts in ("fresh", "fixed"):
+    kinds: tuple[Literal["fresh", "fixed"], ...] = ("fresh", "fixed")
+    world: Synthetic | MovieLens
+    for contexts in kinds:
         for noise_std in (1.0, 3.0):
             world = Synthetic(n_arms=50, noise_std=noise_std, contexts=contexts)
             rounds = 50_000 if noise_std == 1.0 else 5000
             yield Cell(f"Figure 1, {contexts}, noise {noise_std:g}", world, rounds, 0.5)
     for n_arms, rounds, share in ((10, 50_000, 0.5), (500, 5000, 1.0), (5000, 5000, 0.25)):
-        for contexts in ("fresh", "fixed"):
+        for contexts in kinds:
             world = Synthetic(n_arms=n_arms, n_features=5, coef_std=0.5, contexts=contexts)
             yield Cell(f"{n_arms} arms, {contexts}", world, rounds, share)
     for n_arms in (10, 100):

@@ -223,3 +223,30 @@ def test_an_intercept_has_one_source() -> None:
         rolin.RoLinTS(n_features=1, intercept_mean=2.0)
     assert rolin.RoLinTS(n_features=1, intercept_std=None).posterior.size == 1
     assert rolin.RoLinTS(n_features=1).posterior.size == 2
+
+
+def test_before_there_are_scales_nothing_is_made_up(rng: np.random.Generator) -> None:
+    """A diagnosis cannot tell, a plan is refused, and equal rewards have no intervals to check."""
+    policy = rolin.RoLinTS(n_features=2, seed=0)
+    for i in range(5):
+        policy.update(i % 3, rng.normal(size=2), float(rng.normal()))
+    assert policy.diagnose().answer == "cannot tell"
+    with pytest.raises(
+        rolin.errors.Unsupported, match="5 rewards, expected at least 10 that differ"
+    ):
+        rolin.plan_exploration(policy, 10, rng.normal(size=(3, 4, 2)))
+    bandit = rolin.Bandit(rolin.RoLinTS(n_features=2, seed=0))
+    for _ in range(60):
+        bandit.reward(bandit.decide(rng.normal(size=(4, 2))).id, 0.7)
+    with pytest.raises(rolin.errors.DataError, match="all rewards of the log are equal"):
+        rolin.offline.check_intervals(bandit)
+
+
+def test_intervals_of_a_policy_with_defaults_can_be_checked(rng: np.random.Generator) -> None:
+    """All learned scales are kept, the intercept with its mean."""
+    bandit = rolin.Bandit(rolin.RoLinTS(n_features=1, seed=0))
+    for _ in range(120):
+        decision = bandit.decide(rng.normal(size=(4, 1)))
+        bandit.reward(decision.id, float(1000 + decision.context[0] + rng.normal()))
+    check = rolin.offline.check_intervals(bandit, bandit.policy)
+    assert 0.5 < check.width.noise_factor < 2.0

@@ -199,6 +199,11 @@ class Adaptive(Posterior):
         self._learns_when_due = True
 
     @property
+    def has_scales(self) -> bool:
+        """Whether there are numbers or guesses for all scales; without them nothing is learned yet."""
+        return not self.unknown or bool(self.history)
+
+    @property
     def is_due(self) -> bool:
         """Whether the scales should be estimated again."""
         return self._seen >= self._due

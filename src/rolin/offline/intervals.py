@@ -99,6 +99,8 @@ def check_intervals(
     n = len(rewards.arms)
     if n < _LEAST:
         raise DataError(f"the log has {n} rewards, expected at least {_LEAST} to check intervals")
+    if not np.ptp(rewards.rewards):
+        raise DataError("all rewards of the log are equal, so there are no intervals to check")
     ends = [round(share * n) for share in _ENDS]
     own = _fresh(_new_policy(rewards) if policy is None else policy, rewards)
     _learn(own, rewards, slice(0, ends[0]))
@@ -151,12 +153,15 @@ def _fresh(policy: object, log: RewardLog) -> LinearPolicy:
         return fresh
     _learn(fresh, log, slice(None))
     fresh.learn_scales()
+    scales = fresh.scales
     known = {**fresh.settings, "learn_by": "map"}
     learned = {
-        name: getattr(fresh.scales, name)
+        name: getattr(scales, name)
         for name, value in known.items()
-        if isinstance(value, tuple) and value[:1] == ("learn",)
+        if value == "learn" or (isinstance(value, tuple) and value[:1] == ("learn",))
     }
+    if "intercept_std" in learned:
+        learned["intercept_mean"] = scales.intercept_mean
     return type(policy)(**known | learned)
 
 

@@ -238,9 +238,12 @@ class LinearPolicy(Policy[Posterior]):
         """
         if contexts is None and arms is None:
             arms = self.arms or None
+        prior, model = self.scales, self._model
+        if isinstance(model, Adaptive) and not model.has_scales:  # then they are placeholders
+            prior = Scales(intercept_std=prior.intercept_std)
         return diagnose(
             self.moments,
-            prior=self.scales,
+            prior=prior,
             feature_names=self._names_of(feature_names),
             binary=self.binary,
             contexts=contexts,

@@ -21,6 +21,7 @@ from rolin._support.html import html_table
 from rolin._support.optional import needs
 from rolin._support.progress import Progress, check_progress, reporter
 from rolin.errors import ParameterError, Unsupported
+from rolin.model.adaptive import Adaptive
 from rolin.model.posterior import Posterior
 from rolin.policies import LinearPolicy
 from rolin.policies.exploration import AUTO, WithExploration, exploration_of
@@ -183,6 +184,12 @@ def plan_exploration(
     if not isinstance(policy, LinearPolicy) or not isinstance(policy, WithExploration):
         raise Unsupported(
             f"{type(policy).__name__} has no posterior or no option `exploration`, expected a policy such as RoLinTS"
+        )
+    model = policy.posterior
+    if isinstance(model, Adaptive) and not model.has_scales:
+        raise Unsupported(
+            f"the policy has not learned its scales yet, so there is nothing to plan from: {model.count:g} rewards, "
+            "expected at least 10 that differ, or numbers as scales"
         )
     rounds = count_of("rounds", rounds, least=1)
     runs, seed = count_of("runs", runs, least=2), count_of("seed", seed)

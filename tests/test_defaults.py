@@ -236,7 +236,7 @@ def test_before_there_are_scales_nothing_is_made_up(rng: np.random.Generator) ->
     ):
         rolin.plan_exploration(policy, 10, rng.normal(size=(3, 4, 2)))
     bandit = rolin.Bandit(rolin.RoLinTS(n_features=2, seed=0))
-    for _ in range(60):
+    for _ in range(90):
         bandit.reward(bandit.decide(rng.normal(size=(4, 2))).id, 0.7)
     with pytest.raises(rolin.errors.DataError, match="all rewards of the log are equal"):
         rolin.offline.check_intervals(bandit)

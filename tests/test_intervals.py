@@ -330,10 +330,12 @@ def test_what_cannot_be_checked_is_rejected(rng: np.random.Generator) -> None:
 
 
 def test_the_same_reward_every_time() -> None:
-    """Nothing varies, so nothing can be told, and nothing fails."""
+    """With known scales nothing fails; without, there is nothing to learn them from."""
     log = RewardLog(["a", "b"] * 60, np.ones((120, 1)), np.zeros(120), np.ones(120), ["x"])
     assert check_intervals(log, fixed(1)).one_step.spread == 0.0
-    assert check_intervals(log).verdict in ("hold", "cannot tell", "too wide")
+    for policy in (None, rolin.RoLinTS(n_features=1)):
+        with pytest.raises(DataError, match="all rewards of the log are equal"):
+            check_intervals(log, policy)
 
 
 def test_the_result_as_text_frame_json_and_figure(rng: np.random.Generator, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import rolin
 from rolin.errors import InputError, ParameterError, Unsupported
 from rolin.simulation.planning import draw_problem
+from support.policies import fixed
 
 
 def played(rng: np.random.Generator, n: int = 60, **options: Any) -> rolin.RoLinTS:
@@ -107,7 +108,7 @@ def test_what_cannot_be_planned_is_refused(rng: np.random.Generator) -> None:
     ):
         with pytest.raises(Unsupported, match="expected a policy such as RoLinTS"):
             rolin.plan_exploration(policy, 10, contexts)  # type: ignore[arg-type]  # what is tested
-    policy = rolin.RoLinTS(n_features=3)
+    policy = fixed(rolin.RoLinTS, n_features=3)
     for options, message in (
         ({"rounds": 0}, "rounds"),
         ({"runs": 1}, "runs"),

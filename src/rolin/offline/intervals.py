@@ -99,8 +99,6 @@ def check_intervals(
     n = len(rewards.arms)
     if n < _LEAST:
         raise DataError(f"the log has {n} rewards, expected at least {_LEAST} to check intervals")
-    if not np.ptp(rewards.rewards):
-        raise DataError("all rewards of the log are equal, so there are no intervals to check")
     ends = [round(share * n) for share in _ENDS]
     own = _fresh(_new_policy(rewards) if policy is None else policy, rewards)
     _learn(own, rewards, slice(0, ends[0]))
@@ -151,6 +149,8 @@ def _fresh(policy: object, log: RewardLog) -> LinearPolicy:
     fresh = type(policy)(**policy.settings)
     if not fresh.learns_scales:
         return fresh
+    if not np.ptp(log.rewards):
+        raise DataError("all rewards of the log are equal, so no scales can be learned from them")
     _learn(fresh, log, slice(None))
     fresh.learn_scales()
     scales = fresh.scales

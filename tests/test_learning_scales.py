@@ -306,7 +306,7 @@ def test_scales_that_cannot_be_computed_stay(monkeypatch: pytest.MonkeyPatch) ->
     """If an estimate fails, the reward is learned all the same and the scales stay as they were."""
     policy = rolin.RoLinTS(n_features=1, seed=0, **LEARN)
 
-    def fails(*_: object) -> rolin.Scales:
+    def fails(*_: object, **__: object) -> rolin.Scales:
         raise NotFiniteError("no")
 
     monkeypatch.setattr("rolin.model.adaptive.mode", fails)

@@ -223,7 +223,11 @@ class Adaptive(Posterior):
             if guess is None:
                 return None
             scales = mode(
-                moments, guess, {n for n in self.learn if n != "intercept_std"}, self.method
+                moments,
+                guess,
+                {name for name in self.learn if name != "intercept_std"},
+                self.method,
+                guessed_from_data="arm_std" in self.unknown,
             )
             if "intercept_std" in self.learn:
                 scales = with_learned_intercept(moments, scales)

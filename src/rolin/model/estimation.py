@@ -12,7 +12,7 @@ import numpy as np
 
 from rolin._support.optional import needs
 from rolin.errors import InputError, NotFiniteError, ParameterError, RolinError
-from rolin.model.likelihood import Evidence, Point, Search
+from rolin.model.likelihood import AT_GUESS, Evidence, Point, Search
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 
@@ -144,8 +144,18 @@ def estimate_scales(
     return found
 
 
-def mode(moments: Moments, prior: Scales, learn: Set[Learned], method: Method) -> Scales:
-    """Return the scales that `estimate_scales` finds, without intervals, in a tenth of the time."""
+def mode(
+    moments: Moments,
+    prior: Scales,
+    learn: Set[Learned],
+    method: Method,
+    *,
+    guessed_from_data: bool = False,
+) -> Scales:
+    """Return the scales that `estimate_scales` finds, without intervals, in a tenth of the time.
+
+    If the guess comes from the same data, the prior of `"map"` has its mode at the guess of arm_std.
+    """
     with _computing():
         evidence = Evidence(moments, prior)
         wanted = learn & evidence.possible(method)
@@ -153,7 +163,9 @@ def mode(moments: Moments, prior: Scales, learn: Set[Learned], method: Method) -
             return prior
         if method not in ("map", "ml"):
             return _estimate(moments, method, prior, tuple(learn)).scales
-        return _scales(evidence, Search(evidence, wanted, method).best(), wanted)
+        options = {"power": AT_GUESS} if guessed_from_data else {}
+        search = Search(evidence, wanted, method, **options)
+        return _scales(evidence, search.best(), wanted)
 
 
 def check_method(name: str, method: object) -> None:

@@ -29,7 +29,7 @@ from rolin.model.kernels import likelihood as kernels
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 
-__all__ = ["Evidence", "Point", "Search", "Spectrum"]
+__all__ = ["AT_GUESS", "Evidence", "Point", "Search", "Spectrum"]
 
 Floats = NDArray[np.float64]
 
@@ -43,6 +43,9 @@ _RANK = 1e-10
 #   would never get the data that show that arm_std is positive.
 _NOISE_COUNT = 1.0
 _NEVER_ZERO = 0.25
+# The power if the guess comes from the data. Then the mode of the prior is the guess itself, and few arms that happen to
+# be alike do not end exploration: 90 % intervals after 50 rewards hold 88 % instead of 84 % (50 arms, 40 runs).
+AT_GUESS = 1.0
 # The guess of the noise variance is limited to this multiple of the mean square of the rewards. A guess that is too
 # large by a factor f would need f² rewards to be outweighed.
 _FAR_OFF = 100.0
@@ -228,9 +231,14 @@ class Search:
         The free scales.
     method
         `"ml"`, `"map"` or `"reml"`.
+    power
+        The power in the prior of arm_std, for `"map"`.
     """
 
-    def __init__(self, evidence: Evidence, learn: Set[str], method: str) -> None:
+    def __init__(
+        self, evidence: Evidence, learn: Set[str], method: str, *, power: float = _NEVER_ZERO
+    ) -> None:
+        self._power = power
         self._evidence = evidence.on_range() if method == "reml" else evidence
         self._map = method == "map"
         prior = evidence.prior
@@ -296,7 +304,7 @@ class Search:
         deviance -= data.sum_log_weight
         if self._map and math.isnan(self._arm):  # arm_std is learned
             deviance += 2.0 * math.log1p(ratio / self._arm_guess)
-            deviance -= _NEVER_ZERO * math.log(ratio)
+            deviance -= self._power * math.log(ratio)
         return Point(deviance, variance, ratio, kappa)
 
     # -- intervals ---------------------------------------------------------------------------

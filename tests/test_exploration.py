@@ -145,3 +145,26 @@ def test_bad_factors_are_refused() -> None:
             kind(n_features=1, exploration=0.5)  # type: ignore[call-arg]
     with pytest.raises(Unsupported, match="RoLinUCB has no option `exploration`"):
         Bandit(rolin.RoLinUCB(n_features=1)).change_settings(exploration=0.5)
+
+
+def test_a_bandit_can_choose_it_automatically(tmp_path: Path) -> None:
+    """The setting is an event; the factor follows the rewards, also after a restart and in a replay."""
+    path, x = tmp_path / "j.db", np.eye(3)
+    policy = rolin.RoLinTS(n_features=3, seed=1, exploration=0.5)
+    with Bandit(policy, journal=path) as bandit:
+        bandit.reward(bandit.decide(x).id, 1.0)
+        assert bandit.policy.exploration == 0.5
+        bandit.change_settings(exploration="auto")
+        for i in range(30):
+            bandit.reward(bandit.decide(x).id, float(i % 3))
+        weights = bandit.policy.moments.weight
+        factor = 0.25 + 0.75 * np.sum(weights**2) / weights.sum() ** 2
+        assert bandit.policy.exploration == pytest.approx(factor, rel=1e-12)
+        state = state_bytes(bandit.policy)
+    replayed = load_policy(path, from_start=True).policy
+    assert state_bytes(replayed) == state
+    with Bandit(journal=path) as again:
+        assert again.policy.exploration == pytest.approx(factor, rel=1e-12)  # type: ignore[attr-defined]
+        assert again.policy.settings["exploration"] == "auto"
+    with pytest.raises(ParameterError, match="expected a number of at least 0 or 'auto'"):
+        Bandit(policy).change_settings(exploration="most")  # type: ignore[arg-type]

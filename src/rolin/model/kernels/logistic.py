@@ -292,7 +292,8 @@ def observe_outcome(
     if folded:
         age(weight, grown, numbers)
         schedule[SEEN_YES if reward > 0.5 else SEEN_NO] += 1.0
-        if row < outcomes.shape[0]:
+        # They are as large as that, unless threads change the state without a lock.
+        if row < outcomes.shape[0] and reference.shape[1] <= coef.shape[0]:
             _count(
                 weight * grown,
                 reward,

@@ -40,6 +40,10 @@ def refresh_sites(
     largest change of an arm's mean in standard deviations.
     """
     size, d = coef.shape[0], arms.shape[1] - CONTEXT
+    # The arrays have these rows and columns, unless threads change the state without a lock.
+    last_row = min(last_row, arms.shape[0] - 1, tails.shape[0] - 1, outcomes.shape[0] - 1)
+    if d > size or covariance.shape[0] < size or covariance.shape[1] < size:
+        last_row = 0
     arm_variance = numbers[ARM_VARIANCE]
     x, gain = np.ones(size), np.empty(size)
     before, after, largest = 0.0, 0.0, 0.0

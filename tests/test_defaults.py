@@ -20,7 +20,7 @@ UNITS: list[dict[str, Any]] = [
     {"factor": 0.001},
     {"shift": 1000.0},
     {"features": 1000.0},
-    {"features": [1000.0, 1.0, 0.001, 1.0]},
+    {"features": 0.001},
 ]
 
 
@@ -130,6 +130,20 @@ def test_guesses_by_hand() -> None:
 
 
 MILLIONTHS = st.floats(-9, 9).map(lambda value: round(value, 6))
+
+
+def test_features_in_other_units_have_other_guesses(rng: np.random.Generator) -> None:
+    """Standard deviations of 1, 1, 2 and 1000: the first three are alike, the last one is brought to a factor of 4."""
+    x = rng.normal(size=(4000, 4)) * [1.0, 1.0, 2.0, 1000.0]
+    moments = rolin.Moments.of(rng.integers(5, size=4000).tolist(), x, rng.normal(size=4000))
+    found = guess_scales(moments, rolin.Scales(intercept_std=1.0), {"coef_std"})
+    assert found is not None
+    first, second, third, last = found.coef_std  # type: ignore[misc]  # one per feature
+    assert first == second == third
+    usual = 1.5  # the median
+    assert last / first == pytest.approx(4 * usual / 1000, rel=0.1)
+    explained = np.sum((np.array(found.coef_std) * x.std(axis=0)) ** 2)
+    assert explained == pytest.approx(found.noise_std**2, rel=1e-3)
 
 
 @given(

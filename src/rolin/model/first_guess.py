@@ -34,6 +34,8 @@ LearnedScale = Literal["noise_std", "arm_std", "coef_std", "intercept_std"]
 _ARM_SHARE = 0.5
 # Rewards that differ by less, relative to their size, are equal up to rounding.
 _ROUNDING = 1e-10
+# Features whose standard deviations differ from their median by at most this factor are in the same unit.
+_SAME_UNIT = 4.0
 # Scales in the unit of larger numbers could not be computed with.
 _LARGEST = 1e100
 
@@ -85,8 +87,8 @@ def _in_range() -> Iterator[None]:
 def guess_scales(moments: Moments, scales: Scales, unknown: Set[str]) -> Scales | None:
     """Return the scales with guesses for the unknown ones; `None` as long as all rewards are equal.
 
-    The rewards' standard deviation s is the guess of the noise. Arm effects are guessed at s/2. Each coefficient is
-    guessed in the unit of its feature, such that all features together explain as much variance as the noise.
+    The rewards' standard deviation s is the guess of the noise. Arm effects are guessed at s/2. Coefficients are
+    guessed in the units of their features, such that all features together explain as much variance as the noise.
     """
     variance = _variance_of_rewards(moments, scales)
     if variance is None:
@@ -132,27 +134,29 @@ def _variance_of_rewards(moments: Moments, scales: Scales) -> float | None:
 
 
 def _guess_coefficients(moments: Moments, scales: Scales, noise: float) -> Any:
-    """Return one guess per feature, in the inverse unit of the feature.
+    """Return one guess per feature.
 
-    The size of a feature is its standard deviation, or the largest deviation in the mean context of an arm. The latter
-    counts for rare yes/no features: their standard deviation is small, but that does not make coefficients large.
-    A feature that has not varied yet gets the geometric mean of the others' sizes.
+    Features whose standard deviations are within a factor of the usual one have the same unit, and so the same guess: a
+    rare yes/no feature varies little, but that does not make its coefficient large. Others are brought to within this
+    factor, such as an income among ratios. Features that have not varied yet get the usual guess.
     """
     if not moments.n_features:
         return noise
     h, x = moments.weight, moments.mean_context
     apart = x - h @ x / h.sum() if scales.has_intercept else x
     variance = (np.diag(moments.scatter) + h @ apart**2) / h.sum()
-    size = np.maximum(np.sqrt(variance), np.abs(apart).max(axis=0))
-    varies = size > _ROUNDING * np.abs(x).max(axis=0)
+    spread, largest = np.sqrt(variance), np.abs(x).max(axis=0)
+    varies = spread > _ROUNDING * largest
     # If nothing varies, the level of the features is all that is known of their unit.
-    known = size[varies] if varies.any() else np.abs(x).max(axis=0)
+    known = spread[varies] if varies.any() else largest
     known = known[known > 0.0]
-    size = np.where(varies, size, typical_of(tuple(known.tolist())))
-    explained = math.sqrt(float(np.sum(variance[varies] / size[varies] ** 2))) or 1.0
-    return tuple((noise / (explained * size)).tolist())
+    usual = float(np.median(known)) if len(known) else 1.0
+    ratio = np.where(varies, spread / usual, 1.0)
+    unit = usual * (ratio / np.clip(ratio, 1.0 / _SAME_UNIT, _SAME_UNIT))
+    explained = math.sqrt(float(np.sum(variance[varies] / unit[varies] ** 2))) or 1.0
+    return tuple((noise / (explained * unit)).tolist())
 
 
 def typical_of(coef_std: float | tuple[float, ...]) -> float:
-    """Return the geometric mean of the coefficients' scales, or of other positive numbers."""
+    """Return the geometric mean of the coefficients' scales."""
     return float(np.exp(np.log(coef_std).mean())) if np.size(coef_std) else 1.0

@@ -52,6 +52,7 @@ def learning(plan: Plan, step: Callable[[], None]) -> Section:
     fixed = "fixed scales"
     tasks = {
         fixed: rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0, **SAMPLING)),
+        "nothing configured": rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0)),
         "scales learned": rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0, **LEARN)),
         "BayesRoLinTS": rounds_of(lambda: rolin.BayesRoLinTS(n_features=D, seed=0)),
         "LogisticRoLinTS": rounds_of(lambda: rolin.LogisticRoLinTS(n_features=D, seed=0), True),

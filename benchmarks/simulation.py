@@ -45,7 +45,9 @@ def simulation(plan: Plan, step: Callable[[], None]) -> Section:
     tasks = {
         "drawing contexts, noise and samples": drawn,
         "simulate RoLinTS": simulated(functools.partial(rolin.RoLinTS, n_features=D, **SAMPLING)),
-        "simulate LinTS": simulated(functools.partial(rolin.LinTS, n_features=D, **LINEAR_SAMPLING)),
+        "simulate LinTS": simulated(
+            functools.partial(rolin.LinTS, n_features=D, **LINEAR_SAMPLING)
+        ),
     }
     # A block is a whole run, so that the fixed cost of a call is distributed as it is for a user.
     found = interleave(tasks, Plan(plan.blocks, block_seconds=0.05, budget=plan.budget), step)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from known import BOUNDS, SAMPLING
 from report import Section, Target, number, table
 from threadpoolctl import threadpool_limits
 from timing import Plan, Task, interleave, loop
@@ -22,9 +23,9 @@ BATCH = 16
 def rules(d: int) -> dict[str, Any]:
     """Return the policies, by name."""
     return {
-        "RoLinTS, marginal": rolin.RoLinTS(n_features=d, seed=0),
-        "RoLinTS, joint": rolin.RoLinTS(n_features=d, sampling="joint", seed=0),
-        "RoLinUCB": rolin.RoLinUCB(n_features=d, seed=0),
+        "RoLinTS, marginal": rolin.RoLinTS(n_features=d, seed=0, **SAMPLING),
+        "RoLinTS, joint": rolin.RoLinTS(n_features=d, sampling="joint", seed=0, **SAMPLING),
+        "RoLinUCB": rolin.RoLinUCB(n_features=d, seed=0, **BOUNDS),
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+from known import SAMPLING
 from report import Section, Target, number, table
 from sklearn.compose import make_column_transformer
 from sklearn.feature_extraction import DictVectorizer
@@ -167,7 +168,7 @@ def of_a_bandit(plan: Plan, step: Callable[[], None]) -> tuple[str, dict[str, An
     vectors = features.contexts(arms, SITUATION)
 
     def deciding(journal: Any, raw: bool) -> Task:
-        policy = rolin.RoLinTS(n_features=features.n_features, seed=0)
+        policy = rolin.RoLinTS(n_features=features.n_features, seed=0, **SAMPLING)
         bandit = rolin.Bandit(
             policy, feature_map=features if raw else None, journal=journal, snapshot_every=None
         )
@@ -201,7 +202,7 @@ def of_a_bandit(plan: Plan, step: Callable[[], None]) -> tuple[str, dict[str, An
         for raw in (False, True):
             file = folder / f"size-{raw}.db"
             with rolin.Bandit(
-                rolin.RoLinTS(n_features=features.n_features, seed=0),
+                rolin.RoLinTS(n_features=features.n_features, seed=0, **SAMPLING),
                 feature_map=features if raw else None,
                 journal=file,
             ) as bandit:
@@ -235,7 +236,7 @@ def of_joint_draws(plan: Plan, step: Callable[[], None]) -> tuple[str, dict[str,
             {"a": Category([f"a{i}" for i in range(30)])},
         )
         arms = [{"a": f"a{i}"} for i in rng.integers(0, 30, k)]
-        policy = rolin.RoLinTS(n_features=features.n_features, sampling="joint", seed=0)
+        policy = rolin.RoLinTS(n_features=features.n_features, sampling="joint", seed=0, **SAMPLING)
         for seen in (False, True):
             dense, sparse = (
                 f(arms, {"s": "s3"}) for f in (features.contexts, features.sparse_contexts)

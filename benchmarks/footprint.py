@@ -13,6 +13,7 @@ from time import time
 
 import numpy as np
 from compare import arm_names
+from known import SAMPLING
 from report import Section, Target, number, table
 
 import rolin
@@ -80,7 +81,7 @@ def _seconds(program: str) -> float:
 def memory(step: Step) -> Section:
     """Section g: deciding among new names takes no memory; an update of a new arm adds a row."""
     decisions, n_arms, d = 2000, 50, 10
-    policy = rolin.RoLinTS(n_features=d, seed=0)
+    policy = rolin.RoLinTS(n_features=d, seed=0, **SAMPLING)
     contexts = np.random.default_rng(0).uniform(-1, 1, (n_arms, d))
 
     def decide(first: int, last: int) -> None:
@@ -103,7 +104,7 @@ def memory(step: Step) -> Section:
     names, contexts = arm_names(many), np.random.default_rng(0).uniform(-1, 1, (many, d))
     tracemalloc.start()
     before = _traced()
-    policy = rolin.RoLinTS(n_features=d, seed=0)
+    policy = rolin.RoLinTS(n_features=d, seed=0, **SAMPLING)
     for i, name in enumerate(names):
         policy.update(name, contexts[i], 1.0)
     per_arm = (_traced() - before) / many

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from known import SAMPLING
 from report import Section, number, table
 from timing import Plan, Task, interleave
 
@@ -25,7 +26,7 @@ NAMES = [f"arm {k}" for k in range(K)]
 def trained(journal: Any, **options: Any) -> tuple[rolin.Bandit, Callable[[], Any], Any]:
     """Return a trained bandit, a function that gives contexts, and one that gives rewards."""
     rng = np.random.default_rng(0)
-    policy = rolin.RoLinTS(n_features=D, seed=0)
+    policy = rolin.RoLinTS(n_features=D, seed=0, **SAMPLING)
     theta, effects = rng.normal(size=D), dict(zip(NAMES, 0.5 * rng.normal(size=K), strict=True))
     for _ in range(BEFORE):
         decision = policy.decide(rng.uniform(-1.0, 1.0, (K, D)), NAMES)
@@ -129,7 +130,9 @@ def floor(folder: Path) -> Task:
 
 def starting(folder: Path) -> str:
     """Describe how long a start from a journal of 5000 rewards takes, without and with a snapshot."""
-    with rolin.Bandit(rolin.RoLinTS(n_features=D, seed=0), journal=folder / "start.db") as bandit:
+    with rolin.Bandit(
+        rolin.RoLinTS(n_features=D, seed=0, **SAMPLING), journal=folder / "start.db"
+    ) as bandit:
         rng = np.random.default_rng(0)
         for _ in range(50):
             decisions = bandit.decide_many(rng.uniform(-1.0, 1.0, (100, K, D)), NAMES)

@@ -7,13 +7,17 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from known import SAMPLING
 from report import Section, Target, number, table
 from timing import Plan, Task, interleave
 
 import rolin
 
 K, D, ROUNDS = 50, 10, 3000
-LEARN: dict[str, Any] = {"noise_std": "learn", "arm_std": "learn", "coef_std": "learn"}
+# The same policy in all rows, except for what the row is about.
+LEARN: dict[str, Any] = {
+    **SAMPLING, "noise_std": ("learn", 1.0), "arm_std": ("learn", 0.5), "coef_std": ("learn", 1.0),
+}  # fmt: skip
 
 
 def rounds_of(make: Callable[[], Any], binary: bool = False) -> Task:
@@ -47,13 +51,20 @@ def learning(plan: Plan, step: Callable[[], None]) -> Section:
     """Time whole runs, including every estimate and every rebuild."""
     fixed = "fixed scales"
     tasks = {
-        fixed: rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0)),
+        fixed: rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0, **SAMPLING)),
+        "nothing configured": rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0)),
         "scales learned": rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0, **LEARN)),
         "BayesRoLinTS": rounds_of(lambda: rolin.BayesRoLinTS(n_features=D, seed=0)),
         "LogisticRoLinTS": rounds_of(lambda: rolin.LogisticRoLinTS(n_features=D, seed=0), True),
-        "half_life=10000": rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e4)),
-        "half_life=1000": rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e3)),
-        "half_life=100": rounds_of(lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e2)),
+        "half_life=10000": rounds_of(
+            lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e4, **SAMPLING)
+        ),
+        "half_life=1000": rounds_of(
+            lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e3, **SAMPLING)
+        ),
+        "half_life=100": rounds_of(
+            lambda: rolin.RoLinTS(n_features=D, seed=0, half_life=1e2, **SAMPLING)
+        ),
     }
     found = interleave(tasks, plan, step)
     rows = [

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
+from known import SAMPLING
 from report import Section, Target, number, table
 from timing import Plan, Task, interleave
 
@@ -18,7 +19,7 @@ D = 10
 def trained(n_arms: int, rounds: int, sampling: str = "marginal") -> Task:
     """Ask a policy for probabilities after this number of rounds of the synthetic problem."""
     rng = np.random.default_rng(0)
-    policy = rolin.RoLinTS(n_features=D, sampling=sampling, seed=0)  # type: ignore[arg-type]
+    policy = rolin.RoLinTS(n_features=D, sampling=sampling, seed=0, **SAMPLING)  # type: ignore[arg-type]
     theta, effects = rng.normal(size=D), 0.5 * rng.normal(size=n_arms)
     for _ in range(rounds):
         decision = policy.decide(rng.uniform(-1.0, 1.0, (n_arms, D)))

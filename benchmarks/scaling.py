@@ -10,6 +10,7 @@ from time import perf_counter_ns
 import floors
 import numpy as np
 from compare import arm_names, raw
+from known import SAMPLING
 from report import Section, Target, number, table
 from timing import Plan, Task, interleave, loop
 
@@ -63,7 +64,7 @@ def updates(plan: Plan, step: Step) -> Section:
 def _updates(n_arms: int, n_features: int) -> Callable[[int], Task]:
     """Return a function that makes a task: updates of the first `in_play` arms."""
     rng = np.random.default_rng(0)
-    policy = rolin.RoLinTS(n_features=n_features, seed=0)
+    policy = rolin.RoLinTS(n_features=n_features, seed=0, **SAMPLING)
     names = arm_names(n_arms)
     for start in range(0, n_arms, 10_000):
         part = names[start : start + 10_000]
@@ -132,7 +133,7 @@ def decisions(plan: Plan, step: Step) -> Section:
 
 def _decide_task(sampling: str, n_arms: int, n_features: int) -> Task:
     rng = np.random.default_rng(0)
-    policy = rolin.RoLinTS(n_features=n_features, sampling=sampling, seed=0)  # type: ignore[arg-type]
+    policy = rolin.RoLinTS(n_features=n_features, sampling=sampling, seed=0, **SAMPLING)  # type: ignore[arg-type]
     names, contexts = arm_names(n_arms), rng.uniform(-1, 1, (n_arms, n_features))
     policy.update_many(names, contexts, contexts[:, 0] + rng.standard_normal(n_arms))
     return loop(partial(policy.decide, rng.uniform(-1, 1, (n_arms, n_features)), names))

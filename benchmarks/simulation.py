@@ -7,6 +7,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
+from known import LINEAR_SAMPLING, SAMPLING
 from report import Section, Target, number, table
 from timing import Plan, Task, interleave
 
@@ -43,8 +44,10 @@ def simulation(plan: Plan, step: Callable[[], None]) -> Section:
     """Time simulations of RoLinTS and LinTS."""
     tasks = {
         "drawing contexts, noise and samples": drawn,
-        "simulate RoLinTS": simulated(functools.partial(rolin.RoLinTS, n_features=D)),
-        "simulate LinTS": simulated(functools.partial(rolin.LinTS, n_features=D)),
+        "simulate RoLinTS": simulated(functools.partial(rolin.RoLinTS, n_features=D, **SAMPLING)),
+        "simulate LinTS": simulated(
+            functools.partial(rolin.LinTS, n_features=D, **LINEAR_SAMPLING)
+        ),
     }
     # A block is a whole run, so that the fixed cost of a call is distributed as it is for a user.
     found = interleave(tasks, Plan(plan.blocks, block_seconds=0.05, budget=plan.budget), step)

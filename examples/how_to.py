@@ -32,6 +32,10 @@ STYLE: dict[Any, Any] = {
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
 }
+# Known scales and Thompson sampling as in the paper; the defaults would learn the scales and explore less.
+KNOWN: dict[str, Any] = {
+    "coef_std": 1.0, "noise_std": 1.0, "intercept_std": None, "exploration": 1.0,
+}  # fmt: skip
 HALF_LIVES = (15.0, 30.0, 60.0, 125.0, 250.0, 1000.0)
 
 
@@ -55,28 +59,38 @@ def noise_policies(world: Synthetic) -> Policies:
     d = world.n_features
     guess: dict[str, Any] = {"arm_std": 0.75, "noise_std": 3.0, "coef_std": 3.0}
     learn: dict[str, Any] = {name: ("learn", value) for name, value in guess.items()}
+    paper: dict[str, Any] = {"intercept_std": None, "exploration": 1.0}
     return {
         "knows the scales": lambda seed: rolin.RoLinTS(
-            n_features=d, arm_std=world.arm_std, seed=seed
+            n_features=d, arm_std=world.arm_std, seed=seed, **KNOWN
         ),
-        "learns them": lambda seed: rolin.RoLinTS(n_features=d, seed=seed, **learn),
-        "BayesRoLinTS": lambda seed: rolin.BayesRoLinTS(n_features=d, seed=seed, **guess),
-        "keeps the guess": lambda seed: rolin.RoLinTS(n_features=d, seed=seed, **guess),
+        "nothing configured": lambda seed: rolin.RoLinTS(n_features=d, seed=seed),
+        "learns them": lambda seed: rolin.RoLinTS(n_features=d, seed=seed, **learn, **paper),
+        "BayesRoLinTS": lambda seed: rolin.BayesRoLinTS(n_features=d, seed=seed, **guess, **paper),
+        "keeps the guess": lambda seed: rolin.RoLinTS(n_features=d, seed=seed, **guess, **paper),
     }
 
 
 def few_arm_policies(world: Synthetic) -> Policies:
     """Scales that are known, or a guess of arm_std four times too small that is learned, integrated out or kept."""
     d = world.n_features
-    learn: dict[str, Any] = {"arm_std": ("learn", 0.5), "noise_std": "learn", "coef_std": "learn"}
+    guess: dict[str, Any] = {"arm_std": 0.5, **KNOWN}
+    learn = {name: ("learn", guess[name]) for name in ("arm_std", "noise_std", "coef_std")}
     return {
         "knows the scales": lambda seed: rolin.RoLinTS(
-            n_features=d, arm_std=world.arm_std, seed=seed
+            n_features=d, arm_std=world.arm_std, seed=seed, **KNOWN
         ),
-        "learns them": lambda seed: rolin.RoLinTS(n_features=d, seed=seed, **learn),
-        "BayesRoLinTS": lambda seed: rolin.BayesRoLinTS(n_features=d, arm_std=0.5, seed=seed),
-        "keeps the guess": lambda seed: rolin.RoLinTS(n_features=d, arm_std=0.5, seed=seed),
+        "nothing configured": lambda seed: rolin.RoLinTS(n_features=d, seed=seed),
+        "learns them": lambda seed: rolin.RoLinTS(n_features=d, seed=seed, **(guess | learn)),
+        "BayesRoLinTS": lambda seed: rolin.BayesRoLinTS(n_features=d, seed=seed, **guess),
+        "keeps the guess": lambda seed: rolin.RoLinTS(n_features=d, seed=seed, **guess),
     }
+
+
+# What the stored runs learned the scales of the Gaussian policies from.
+GAUSSIAN: dict[str, Any] = {
+    "noise_std": ("learn", 1.0), "arm_std": ("learn", 0.5), "coef_std": ("learn", 1.0), "intercept_std": 1.0,
+}  # fmt: skip
 
 
 def click_policies(world: Clicks) -> Policies:
@@ -84,21 +98,21 @@ def click_policies(world: Clicks) -> Policies:
     d, rate = world.n_features, world.click_rate
     slope = rate * (1.0 - rate)  # derivative of the rate by the logit, and variance of a click
     known: dict[str, Any] = {"arm_std": world.arm_std * slope, "coef_std": world.coef_std * slope}
-    learn: Any = "learn"
     return {
         "Gaussian, chosen": lambda seed: rolin.RoLinTS(
             n_features=d, noise_std=slope**0.5, intercept_std=slope, intercept_mean=rate, seed=seed,
-            **known,
+            exploration=1.0, **known,
         ),
         "Gaussian, learned": lambda seed: rolin.RoLinTS(
-            n_features=d, noise_std=learn, arm_std=learn, coef_std=learn, intercept_std=1.0,
-            seed=seed,
+            n_features=d, exploration=1.0, seed=seed, **GAUSSIAN
         ),
         "logistic, chosen": lambda seed: rolin.LogisticRoLinTS(
             n_features=d, arm_std=world.arm_std, coef_std=world.coef_std, intercept_std=0.5,
-            intercept_mean=world.level, seed=seed,
+            intercept_mean=world.level, exploration=1.0, seed=seed,
         ),
-        "logistic, learned": lambda seed: rolin.LogisticRoLinTS(n_features=d, seed=seed),
+        "logistic, learned": lambda seed: rolin.LogisticRoLinTS(
+            n_features=d, exploration=1.0, seed=seed
+        ),
     }  # fmt: skip
 
 
@@ -108,13 +122,11 @@ FACTORS = (1.0, 0.5, 0.25, 0.1)
 def exploring_policies(world: Clicks) -> Policies:
     """Learned scales, with several factors on the standard deviations, and upper bounds."""
     d = world.n_features
-    learn: Any = "learn"
     policies: Policies = {}
     for factor in FACTORS:
         policies[f"Gaussian, exploration={factor:g}"] = lambda seed, f=factor: rolin.RoLinTS(
-            n_features=d, noise_std=learn, arm_std=learn, coef_std=learn, intercept_std=1.0,
-            exploration=f, seed=seed,
-        )  # fmt: skip
+            n_features=d, exploration=f, seed=seed, **GAUSSIAN
+        )
     for factor in FACTORS:
         policies[f"logistic, exploration={factor:g}"] = lambda seed, f=factor: (
             rolin.LogisticRoLinTS(n_features=d, exploration=f, seed=seed)
@@ -129,20 +141,26 @@ def exploring_policies(world: Clicks) -> Policies:
 def drift_policies(world: Drifting) -> Policies:
     """Return a policy that forgets nothing, and policies with several half-lives."""
     d = world.n_features
-    policies: Policies = {"remembers": lambda seed: rolin.RoLinTS(n_features=d, seed=seed)}
+    scales: dict[str, Any] = {"arm_std": 0.5, **KNOWN}
+    policies: Policies = {
+        "remembers": lambda seed: rolin.RoLinTS(n_features=d, seed=seed, **scales)
+    }
     for half_life in HALF_LIVES:
         policies[f"half_life={half_life:g}"] = lambda seed, h=half_life: rolin.RoLinTS(
-            n_features=d, half_life=h, seed=seed
+            n_features=d, half_life=h, seed=seed, **scales
         )
     return policies
 
 
+NOISE = (
+    "knows the scales", "nothing configured", "learns them", "BayesRoLinTS", "keeps the guess",
+)  # fmt: skip
 STUDIES = {
     "noise": Study(
         {f"arm_std = {s:g}": Synthetic(arm_std=s) for s in (0.0, 0.25, 0.5)},
         noise_policies,
         "knows the scales",
-        covered=("knows the scales", "learns them", "BayesRoLinTS", "keeps the guess"),
+        covered=NOISE,
     ),
     "clicks": Study(
         {f"rate {r:.0%}": Clicks(click_rate=r) for r in (0.02, 0.1, 0.5)},
@@ -156,7 +174,7 @@ STUDIES = {
         "knows the scales",
         rounds=1000,
         runs=600,
-        covered=("knows the scales", "learns them", "BayesRoLinTS", "keeps the guess"),
+        covered=NOISE,
     ),
     "clicks-early": Study(
         {f"rate {r:.0%}": Clicks(click_rate=r) for r in (0.02, 0.1, 0.5)},

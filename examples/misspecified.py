@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -31,9 +32,15 @@ Array = NDArray[np.float64]
 
 N_ARMS, N_FEATURES, ARM_STD = 50, 10, 0.5
 CHECK_EVERY = 50  # rounds between checks of the predictions
+# Both know the noise and the size of the coefficients, and sample as in the paper.
+KNOWN: dict[str, Any] = {
+    "coef_std": 1.0, "noise_std": 1.0, "intercept_std": None, "exploration": 1.0,
+}  # fmt: skip
 POLICIES: dict[str, Callable[[int], rolin.LinearPolicy]] = {
-    "LinTS": lambda seed: rolin.LinTS(n_features=N_FEATURES, seed=seed),
-    "RoLinTS": lambda seed: rolin.RoLinTS(n_features=N_FEATURES, arm_std=ARM_STD, seed=seed),
+    "LinTS": lambda seed: rolin.LinTS(n_features=N_FEATURES, seed=seed, **KNOWN),
+    "RoLinTS": lambda seed: rolin.RoLinTS(
+        n_features=N_FEATURES, arm_std=ARM_STD, seed=seed, **KNOWN
+    ),
 }
 # Distinguishable in print and for color-blind readers (Okabe & Ito).
 COLORS = {"LinTS": "#D55E00", "RoLinTS": "#0072B2"}

@@ -27,6 +27,10 @@ matplotlib.use("Agg")  # write files, do not open windows
 
 Floats = NDArray[np.float64]
 ARMS, FEATURES, DECISIONS = 10, 4, 2000
+# Known scales and Thompson sampling as in the paper, in all logs and in the policy that is evaluated.
+KNOWN: dict[str, Any] = {
+    "coef_std": 1.0, "arm_std": 0.5, "noise_std": 1.0, "intercept_std": None, "exploration": 1.0,
+}  # fmt: skip
 LOGS: dict[str, dict[str, Any]] = {
     "uniform": {"control_share": 1.0},
     "learning, floor 0.02": {"floor": 0.02},
@@ -54,7 +58,7 @@ class World:
 def candidate(world: World) -> rolin.Policy[Any]:
     """Return the policy to evaluate, which has learned from 100 other decisions."""
     rng = np.random.default_rng(1)
-    policy = rolin.RoLinTS(n_features=FEATURES, seed=1)
+    policy = rolin.RoLinTS(n_features=FEATURES, seed=1, **KNOWN)
     for x in world.contexts(rng, 100):
         decision = policy.decide(x)
         reward = float(world.means(x)[decision.arm] + rng.normal())
@@ -66,7 +70,7 @@ def one_log(kind: str, run: int) -> list[tuple[str, float, float, float, float, 
     """Log decisions and evaluate; return each estimate, its interval and sample size, and whether it warned."""
     world, rng = World(), np.random.default_rng([7, run])
     target = candidate(world)
-    bandit = rolin.Bandit(rolin.RoLinTS(n_features=FEATURES, seed=run), **LOGS[kind])
+    bandit = rolin.Bandit(rolin.RoLinTS(n_features=FEATURES, seed=run, **KNOWN), **LOGS[kind])
     for x in world.contexts(rng, DECISIONS):
         decision = bandit.decide(x)
         bandit.reward(decision.id, float(world.means(x)[decision.arm] + rng.normal()))

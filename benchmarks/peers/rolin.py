@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from known import BOUNDS, LINEAR_SAMPLING, SAMPLING
+
 import rolin
 from peers.base import Contender, Floats
 
@@ -17,7 +19,9 @@ class RolinMarginal(Contender):
 
     def build(self, n_features: int, seed: int) -> None:
         """Make the policy."""
-        self.policy: rolin.LinearPolicy = rolin.RoLinTS(n_features=n_features, seed=seed)
+        self.policy: rolin.LinearPolicy = rolin.RoLinTS(
+            n_features=n_features, seed=seed, **SAMPLING
+        )
 
     def warm(self, contexts: Floats, rewards: Floats) -> None:
         """Update every arm once."""
@@ -43,7 +47,7 @@ class RolinJoint(RolinMarginal):
 
     def build(self, n_features: int, seed: int) -> None:
         """Make the policy."""
-        self.policy = rolin.RoLinTS(n_features=n_features, sampling="joint", seed=seed)
+        self.policy = rolin.RoLinTS(n_features=n_features, sampling="joint", seed=seed, **SAMPLING)
 
 
 class RolinUCB(RolinMarginal):
@@ -53,7 +57,7 @@ class RolinUCB(RolinMarginal):
 
     def build(self, n_features: int, seed: int) -> None:
         """Make the policy."""
-        self.policy = rolin.RoLinUCB(n_features=n_features, seed=seed)
+        self.policy = rolin.RoLinUCB(n_features=n_features, seed=seed, **BOUNDS)
 
 
 class RolinLinTS(RolinMarginal):
@@ -64,7 +68,7 @@ class RolinLinTS(RolinMarginal):
 
     def build(self, n_features: int, seed: int) -> None:
         """Make the policy."""
-        self.policy = rolin.LinTS(n_features=n_features, seed=seed)
+        self.policy = rolin.LinTS(n_features=n_features, seed=seed, **LINEAR_SAMPLING)
 
 
 class RolinNaive(RolinMarginal):

@@ -49,7 +49,7 @@ class FeatureMap(BaseFeatureMap):
         Which fields of the situation are multiplied with which fields of the arm: `"all"`, or a list of pairs
         `(field of the situation, field of the arm)`.
     intercept
-        Whether vectors hold the constant 1.
+        Whether vectors hold the constant 1. A policy has an intercept of its own by default, so it may be left out.
     strict
         Whether a field that was not declared is an error. By default it is recorded but not used.
 

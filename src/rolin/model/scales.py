@@ -82,6 +82,8 @@ def _mean(name: str, value: object) -> float:
 class Scales:
     """The scales of the model: how much noise, arm effects and coefficients vary.
 
+    These are numbers. A policy learns them by default, and its `scales` are the current ones.
+
     Parameters
     ----------
     noise_std

@@ -45,6 +45,10 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
     numbers around its guess. Each has its own posterior, weighted by how well it has predicted the rewards. A decision
     draws one of the eight, then the noise, then every arm.
 
+    Unlike other policies, it does not learn the units of the data: its guesses are numbers, and so is `coef_std`. By
+    default they are 0.5 for `arm_std` and 1 for `noise_std` and `coef_std`, without an intercept and with an
+    `exploration` of 1.
+
     Parameters
     ----------
     coef_std

@@ -43,19 +43,19 @@ class LinearPolicy(Policy[Posterior]):
     n_features
         Number d of features of a context; 0 for a bandit without context.
     coef_std
-        Prior standard deviation of the coefficients: one number, or one per feature.
+        Prior standard deviation of the coefficients: `"learn"`, one number, or one per feature.
     coef_mean
         Prior mean of the coefficients: one number, or one per feature.
     intercept_std
-        Prior standard deviation of an intercept; `None` for no intercept.
+        Prior standard deviation of the intercept; `None` for no intercept.
     intercept_mean
-        Prior mean of the intercept.
+        Prior mean of the intercept, if `intercept_std` is a number. A learned intercept is centered on the mean reward.
     arm_std
-        Standard deviation of the arms' own effects, which the features miss.
+        Standard deviation of the arms' own effects, which the features miss: `"learn"`, or a number.
     noise_std
-        Standard deviation of a reward around its mean.
+        Standard deviation of a reward around its mean: `"learn"`, or a number.
     learn_by
-        The method that learns the scales given as `"learn"`; see [`estimate_scales`][rolin.model.estimate_scales].
+        The method that learns the scales; see [`estimate_scales`][rolin.model.estimate_scales].
     half_life
         Number of rewards after which earlier evidence counts half; `None` to never forget.
     seed
@@ -63,8 +63,14 @@ class LinearPolicy(Policy[Posterior]):
 
     Notes
     -----
-    `coef_std`, `arm_std` and `noise_std` may be numbers, `"learn"`, or `("learn", 0.5)` to start from 0.5. Learned scales
-    are estimated from all evidence after 10, 20 and 30 rewards, and then each time the evidence has grown by half.
+    Scales are learned by default, `intercept_std` too: they are estimated from all rewards, in the units of the data.
+    Multiplying all rewards or a feature by a positive number, or adding a number to all rewards, does not change the
+    decisions. Before the first estimate nothing is learned, and arms are chosen uniformly at random. The first estimate
+    needs 10 rewards that are not all equal. The next ones follow after 20 and 30 rewards, and then each time the
+    evidence has grown by half.
+
+    `coef_std`, `arm_std` and `noise_std` may also be `("learn", 0.5)`, to start from 0.5, or numbers, which stay as
+    they are. If every scale has a number, to start from or to keep, the policy learns from the first reward on.
 
     An update takes O(d²) for any number of arms. Learned scales and a half-life also rebuild the posterior from time
     to time. A reward of weight h has noise variance noise_std²/h. Several threads may call `predict`, and `decide` with

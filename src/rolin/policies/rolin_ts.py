@@ -37,14 +37,16 @@ class RoLinTS(WithExploration, LinearPolicy):
         correlated as in the posterior, and a decision takes O(K d) instead of O(K d²).
     exploration
         Factor on the posterior's standard deviations in all draws: 1 is Thompson sampling as in the paper, 0 chooses
-        the highest mean. Smaller factors explore less, which pays if there are few rounds. `"auto"` is between 0.25 and
-        1: the more the rewards concentrate on few arms, the larger; see [Choose how much to
-        explore](../how-to/exploration.md).
+        the highest mean. Smaller factors explore less, which pays if there are few rounds. `"auto"`, the default, is
+        ¼ + ¾ Σ s_i² with the arms' shares s_i of all rewards: the more the rewards concentrate on few arms, the larger;
+        see [Choose how much to explore](../how-to/exploration.md).
     **options
         The options of [`LinearPolicy`][rolin.LinearPolicy].
 
     Notes
     -----
+    With numbers for all scales, `intercept_std=None` and `exploration=1.0`, this is exactly the policy of the paper.
+
     The paper's regret bound (Theorem 1) is proved for joint sampling. The proof needs the pulled and the best arm to be
     identically distributed given the past. With independent draws they are not.
 
@@ -54,7 +56,7 @@ class RoLinTS(WithExploration, LinearPolicy):
 
     Examples
     --------
-    >>> policy = RoLinTS(n_features=2, arm_std=0.5, seed=7)
+    >>> policy = RoLinTS(n_features=2, seed=7)
     >>> decision = policy.decide({"red": [1.0, 0.2], "blue": [0.3, 0.9]})
     >>> policy.update(decision.arm, decision.context, reward=1.0)
     >>> mean, std = policy.predict({"red": [1.0, 0.2], "blue": [0.3, 0.9]})

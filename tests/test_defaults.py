@@ -227,8 +227,8 @@ def test_concentration_follows_every_change(kind: Any, rng: np.random.Generator)
         check()
         policy.update(1, [1.0], 1.0)
         check()
-    check_state = kind.from_state(policy.state())
-    assert check_state.exploration == pytest.approx(policy.exploration, rel=1e-12)
+    again = kind.from_state(policy.state())
+    assert again.exploration == policy.exploration  # to the bit
 
 
 def test_an_intercept_has_one_source() -> None:
@@ -264,3 +264,37 @@ def test_intervals_of_a_policy_with_defaults_can_be_checked(rng: np.random.Gener
         bandit.reward(decision.id, float(1000 + decision.context[0] + rng.normal()))
     check = rolin.offline.check_intervals(bandit, bandit.policy)
     assert 0.5 < check.width.noise_factor < 2.0
+
+
+@pytest.mark.parametrize("kind", [rolin.RoLinUCB, rolin.LinUCB, rolin.LinTS, rolin.RoLinTS])
+@pytest.mark.parametrize("sampling", [None, "joint"])
+def test_without_an_intercept_all_arms_are_tried_too(kind: Any, sampling: Any) -> None:
+    """An arm with a larger context that always pays 0 does not hide one that pays 1."""
+    if sampling and kind not in (rolin.LinTS, rolin.RoLinTS):
+        return
+    options = {"sampling": sampling} if sampling else {}
+    policy = kind(n_features=2, intercept_std=None, seed=0, **options)
+    arms = {"large": [3.0, 0.0], "good": [0.0, 1.0]}
+    np.testing.assert_allclose(policy.probabilities(np.array(list(arms.values()))), 0.5)
+    with pytest.raises(rolin.errors.NotFiniteError, match="contexts"):
+        policy.decide(np.array([[np.nan, 0.0], [0.0, 1.0]]))
+    chosen = []
+    for _ in range(200):
+        decision = policy.decide(arms)
+        chosen.append(decision.arm)
+        policy.update(decision.arm, decision.context, float(decision.arm == "good"))
+    assert chosen[-100:].count("good") > 90
+
+
+@pytest.mark.parametrize("options", [{}, {"noise_std": ("learn", 1.0), "arm_std": ("learn", 0.5)}])
+def test_a_long_time_without_clicks_does_not_end_learning(options: Any) -> None:
+    """If everything that is remembered is equal, the scales stay; the noise does not shrink to nothing."""
+    policy = rolin.RoLinTS(n_features=0, half_life=5.0, seed=0, **options)
+    for i in range(100):
+        policy.update(i % 3, [], float(i % 2))
+    for i in range(6000):
+        policy.update(i % 3, [], 0.0)
+    assert policy.scales.noise_std > 1e-9
+    for i in range(100):
+        policy.update(i % 3, [], float(i % 2))
+    assert 0.1 < policy.scales.noise_std < 1.0

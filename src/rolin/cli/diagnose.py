@@ -40,6 +40,7 @@ __all__ = ["run"]
 
 _SQLITE = b"SQLite format 3"  # the first bytes of such files
 _MAX_DECISIONS = 10_000  # the latest ones, whose candidates say what arm effects are worth
+_MAX_NUMBERS = 10_000_000  # in the contexts of these candidates
 
 
 def run(
@@ -185,11 +186,17 @@ class _Recent:
             for decision in self._recent
             if len(decision.offered) > 1 or (decision.propensity or 0.0) == 1.0
         ]
+        # The latest ones, as many as fit into memory.
+        numbers = np.cumsum([n_features * len(decision.offered) for decision in known[::-1]])
+        known = known[len(known) - max(int(np.searchsorted(numbers, _MAX_NUMBERS)), 1) :]
         if not known:
             return {}
-        contexts = [decision.offered_contexts for decision in known]
-        # Features that a map got later were 0 before.
-        padded = [np.pad(x, ((0, 0), (0, n_features - x.shape[1]))) for x in contexts]
+        padded = []
+        for decision in known:
+            x = decision.offered_contexts
+            # Features that a map got later were 0 before.
+            missing = n_features - x.shape[1]
+            padded.append(np.pad(x, ((0, 0), (0, missing))) if missing else x)
         return {"contexts": padded, "arms": [list(decision.offered) for decision in known]}
 
 

@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
-from rolin._support.checks import as_batch, as_floats, number_of
+from rolin._support.checks import as_batch, as_floats, first_not_finite, number_of
+from rolin._support.compile import TIED
 from rolin.errors import NotFiniteError, ParameterError, ScaleWarning
 from rolin.model import kernels
+from rolin.model.draws import Scores
 from rolin.model.estimation import Method, check_method, mode
 from rolin.model.first_guess import (
     LearnedScale,
@@ -33,8 +35,11 @@ from rolin.model.learner import Learner
 from rolin.model.moments import Moments, check_factor
 from rolin.model.posterior import Posterior
 from rolin.model.scales import Scales
+from rolin.model.sparse import SparseContexts
 
 __all__ = ["Adaptive", "ScaleEvent"]
+
+Floats = NDArray[np.float64]
 
 # Scales are first estimated after _FIRST rewards. They are estimated again after as many new rewards, or after the
 # share _SHARE of all remembered rewards if that is more: 14 times in 3000 rewards, 28 times in 10⁶.
@@ -43,6 +48,7 @@ _SHARE = 0.5
 # The stored evidence may be heavier by this factor before it is scaled back, which recomputes the posterior.
 _PENDING = 1.01
 _LEAST_HALF_LIFE = 0.01
+_LEAST_NOISE = 1e-6  # the smallest estimate of the noise, relative to the largest in the history
 _MAX_HISTORY = 256  # the history holds the latest events only
 
 
@@ -203,6 +209,12 @@ class Adaptive(Posterior):
         """Whether there are numbers or guesses for all scales; without them nothing is learned yet."""
         return not self.unknown or bool(self.history)
 
+    def _rewards_differ(self) -> bool:
+        """Return whether any two rewards may differ. It copies nothing, because it is asked again and again."""
+        means = self._arms[1 : 1 + len(self._index), kernels.REWARD]
+        within = float(self._scatter[:, 0, 0].sum())
+        return within > 0.0 or (len(means) > 0 and float(means.max()) > float(means.min()))
+
     @property
     def is_due(self) -> bool:
         """Whether the scales should be estimated again."""
@@ -215,8 +227,10 @@ class Adaptive(Posterior):
     def estimate_scales(self) -> Scales | None:
         """Return the scales estimated from all evidence, or `None` if that is not possible.
 
-        A warning says so, unless all rewards are still equal.
+        A warning says so, unless all rewards are still equal, or all that are remembered have become equal.
         """
+        if not self.has_scales and not self._rewards_differ():
+            return None
         moments = self.moments
         try:
             guess = guess_scales(moments, self.guess, self.unknown) if self.unknown else self.guess
@@ -231,7 +245,10 @@ class Adaptive(Posterior):
             )
             if "intercept_std" in self.learn:
                 scales = with_learned_intercept(moments, scales)
-            return scales
+            # With forgetting, a long time of equal rewards would shrink the noise to nothing. Then no other reward
+            # could be computed with.
+            largest = max((event.scales.noise_std for event in self.history), default=0.0)
+            return scales if scales.noise_std >= _LEAST_NOISE * largest else None
         except NotFiniteError as error:
             # Suppressed only if warnings are errors: an estimate never makes an update fail.
             with suppress(ScaleWarning):
@@ -252,10 +269,6 @@ class Adaptive(Posterior):
         due = self._seen + max(_FIRST, int(share * min(self._seen, remembered)))
         self.commit(**changes, _due=due)
 
-    def adopt(self, scales: Scales) -> None:
-        """Use other scales from now on, and record them in the history."""
-        self.commit(**self._adopted(scales))
-
     def _adopted(self, scales: Scales) -> dict[str, Any]:
         noted = scales
         if "coef_std" in self.unknown:
@@ -266,8 +279,8 @@ class Adaptive(Posterior):
 
     def _extended_scales(self, n_features: int) -> Scales:
         """Return the scales with more features; if they are learned, with a usual scale until the next estimate."""
-        coef = self.scales.coef_std
-        if "coef_std" not in self.unknown or not isinstance(coef, tuple):
+        coef, one_mean = self.scales.coef_std, not isinstance(self.scales.coef_mean, tuple)
+        if "coef_std" not in self.unknown or not (isinstance(coef, tuple) and one_mean):
             return super()._extended_scales(n_features)
         more = (typical_of(coef),) * (n_features - len(coef))
         return replace(self.scales, coef_std=coef + more)
@@ -277,6 +290,29 @@ class Adaptive(Posterior):
         self.commit(**self.filled(moments, removed), history=[])
         if self.learn:
             self.learn_scales()
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def score(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
+        """Score each arm by mean + draw * std; all arms alike before there are scales."""
+        if self.unknown and not self.history and not self.scales.has_intercept:
+            # Without a level, the widths of the placeholders would be proportional to the contexts.
+            return self._all_alike(contexts, 3)
+        return super().score(contexts, rows, draws)
+
+    def score_joint(
+        self, contexts: Floats | SparseContexts, rows: NDArray[np.int64], draws: Floats
+    ) -> Scores:
+        """Score all arms by a joint draw; all arms alike before there are scales."""
+        if self.unknown and not self.history and not self.scales.has_intercept:
+            values = contexts.values if isinstance(contexts, SparseContexts) else contexts
+            return Scores(TIED, self._all_alike(values, 1).table[:, : len(rows)])
+        return super().score_joint(contexts, rows, draws)
+
+    def _all_alike(self, contexts: Floats, n_rows: int) -> Scores:
+        if not np.isfinite(contexts).all():
+            raise first_not_finite("contexts", contexts)
+        return Scores(TIED, np.zeros((n_rows, len(contexts))))
 
     # -- state -------------------------------------------------------------------------------
 

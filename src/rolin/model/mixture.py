@@ -74,6 +74,7 @@ class Mixture(Learner):
     def __init__(self, scales: Scales, n_features: int) -> None:
         super().__init__(n_features)
         self.guess = scales
+        self.stores_concentration = False  # see `Posterior`
         noise = scales.noise_std
         if scales.arm_std == 0.0:
             raise ParameterError("arm_std=0, expected a positive number as the guess")
@@ -250,10 +251,13 @@ class Mixture(Learner):
         """Return the running state as named arrays (views, not copies)."""
         stored = self._numbers[:, : kernels.N_STORED]
         own = {"coef": self._coef, "factor": self._factor, "numbers": stored}
+        if self.stores_concentration:
+            own["sums"] = self._numbers[0, kernels.TOTAL_WEIGHT : kernels.SQUARED_WEIGHTS + 1]
         return {**self.parts[0].arrays(), **own}
 
     def restore(self, names: Iterable[Name], removed: Iterable[Name], arrays: Any) -> None:
         """Restore the state of a mixture that had these names and arrays."""
         super().restore(names, removed, arrays)
-        add_up_weights(self._arms, self._numbers[0])
+        if not self.stores_concentration:
+            add_up_weights(self._arms, self._numbers[0])
         self.commit()

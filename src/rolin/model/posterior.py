@@ -91,6 +91,8 @@ class Posterior(Learner):
         self._factor = np.diag(std)
         self._scatter = np.zeros((3, 1 + d, 1 + d))
         self._numbers = np.zeros(kernels.N_NUMBERS)
+        self.stores_concentration = False
+        """Whether `arrays` has the sums that `concentration` needs. They follow from the weights, except for rounding."""
         self.renewals = 0
         """How often the whole posterior has changed at once. Between two renewals, weights only grow."""
         self._numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
@@ -546,14 +548,21 @@ class Posterior(Learner):
             "factor": self._factor,
             "scatter": self._scatter,
             "numbers": self._numbers[: kernels.N_STORED],
+            **self.stored_sums(self._numbers),
         }
+
+    def stored_sums(self, numbers: Floats) -> dict[str, NDArray[Any]]:
+        """Return the sums that `concentration` needs, if they are stored."""
+        sums = numbers[kernels.TOTAL_WEIGHT : kernels.SQUARED_WEIGHTS + 1]
+        return {"sums": sums} if self.stores_concentration else {}
 
     def restore(
         self, names: Iterable[Name], removed: Iterable[Name], arrays: Mapping[str, NDArray[Any]]
     ) -> None:
         """Restore the state of a posterior that had these names and arrays."""
         super().restore(names, removed, arrays)
-        add_up_weights(self._arms, self._numbers)
+        if not self.stores_concentration:
+            add_up_weights(self._arms, self._numbers)
 
 
 def add_up_weights(arms: Floats, numbers: Floats) -> None:

@@ -26,6 +26,7 @@ from rolin.logs.frames import RewardLog
 from rolin.logs.past_rewards import rewards_of
 from rolin.logs.reader import past_decisions
 from rolin.logs.record import PastDecision
+from rolin.model.adaptive import Adaptive
 from rolin.model.held_out import HeldOut, estimate_width, residuals_of
 from rolin.model.logistic import probability_of
 from rolin.model.posterior import Posterior
@@ -149,10 +150,12 @@ def _fresh(policy: object, log: RewardLog) -> LinearPolicy:
     fresh = type(policy)(**policy.settings)
     if not fresh.learns_scales:
         return fresh
-    if not np.ptp(log.rewards):
-        raise DataError("all rewards of the log are equal, so no scales can be learned from them")
     _learn(fresh, log, slice(None))
     fresh.learn_scales()
+    model = fresh.posterior
+    # A guess that comes from the data also needs rewards that differ by more than rounding errors.
+    if not np.ptp(log.rewards) or (isinstance(model, Adaptive) and not model.has_scales):
+        raise DataError("all rewards of the log are equal, so no scales can be learned from them")
     scales = fresh.scales
     known = {**fresh.settings, "learn_by": "map"}
     learned = {

@@ -7,6 +7,8 @@ from typing import Literal
 
 from rolin._support.checks import number_of
 from rolin.errors import ParameterError
+from rolin.model.mixture import Mixture
+from rolin.model.posterior import Posterior
 
 __all__ = ["AUTO", "Exploration", "WithExploration", "automatic", "exploration_of"]
 
@@ -58,3 +60,5 @@ class WithExploration:
     @exploration.setter
     def exploration(self, value: Exploration) -> None:
         self._exploration = exploration_of(value)
+        model: Posterior | Mixture = self._model  # type: ignore[attr-defined]  # the policy has one
+        model.stores_concentration = self._exploration == AUTO

@@ -142,10 +142,13 @@ def _of_posterior(
 ) -> tuple[int, dict[str, tuple[int, ...]]]:
     """Return the number of features, and the shapes of the arrays of a `Posterior`."""
     d, rows, size = _n_features(settings), 1 + n_names, _size(settings, arrays, "coef")
-    return d, {
+    shapes: dict[str, tuple[int, ...]] = {
         "arms": (rows, layout.CONTEXT + d), "tails": (rows, 1 + d), "coef": (size,),
         "factor": (size, size), "scatter": (3, 1 + d, 1 + d), "numbers": (layout.N_STORED,),
     }  # fmt: skip
+    if settings.get("exploration") == "auto":
+        shapes["sums"] = (2,)
+    return d, shapes
 
 
 def _check_posterior(
@@ -174,6 +177,7 @@ def _check_beliefs(arrays: Arrays) -> None:
     """Raise if weights are negative, variances are not positive, or the coefficients are known exactly."""
     numbers = arrays["numbers"]
     _check_positive(arms=arrays["arms"][:, layout.WEIGHT], numbers=numbers[..., layout.COUNT])
+    _check_positive(sums=arrays.get("sums", np.zeros(2)))
     _check_positive(numbers=numbers[..., layout.ARM_VARIANCE])
     if not (numbers[..., layout.NOISE_VARIANCE] > 0.0).all():
         raise ValueError("numbers has a variance of the noise that is not positive")

@@ -290,9 +290,9 @@ class Policy(ABC, Generic[Model]):
     ) -> Decision:
         contexts, names, best = candidates.contexts, candidates.names, scores.best
         if best >= 0 and (top_k is None or top_k == 1):
-            arm, many = names[best], contexts[best : best + 1].copy()
+            arm, chosen = names[best], contexts[best].copy()
             # what Decision(…) does, in half the time
-            return tuple.__new__(Decision, (arm, many[0], (arm,), many, key))
+            return tuple.__new__(Decision, (arm, chosen, (arm,), chosen[None], key))
         order = self.rank(scores, key, top_k or 1)
         many = contexts[order]
         ranked = tuple(names[i] for i in order)

@@ -81,9 +81,9 @@ def rewards(cell: Cell, run: int) -> Floats:
 def table(cell: Cell, runs: int) -> list[str]:
     """Play a problem, and return rows of the table."""
     n = max(round(runs * cell.share_of_runs), 4)
-    found = np.array(
-        joblib.Parallel(n_jobs=-1)(joblib.delayed(rewards)(cell, run) for run in range(n))
-    )  # (runs, horizons, factors)
+    played = joblib.Parallel(n_jobs=-1)(joblib.delayed(rewards)(cell, run) for run in range(n))
+    # (runs, horizons, factors)
+    found = np.array(played)
     rows = []
     for h, rounds in enumerate(x for x in HORIZONS if x <= cell.rounds):
         each = found[:, h]

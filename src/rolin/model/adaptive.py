@@ -18,11 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
-from rolin._support.checks import as_batch, as_floats, first_not_finite, number_of
-from rolin._support.compile import TIED
+from rolin._support.checks import as_batch, as_floats, number_of
 from rolin.errors import NotFiniteError, ParameterError, ScaleWarning
 from rolin.model import kernels
-from rolin.model.draws import Scores
 from rolin.model.estimation import Method, check_method, mode
 from rolin.model.first_guess import (
     LearnedScale,
@@ -35,11 +33,8 @@ from rolin.model.learner import Learner
 from rolin.model.moments import Moments, check_factor
 from rolin.model.posterior import Posterior
 from rolin.model.scales import Scales
-from rolin.model.sparse import SparseContexts
 
 __all__ = ["Adaptive", "ScaleEvent"]
-
-Floats = NDArray[np.float64]
 
 # Scales are first estimated after _FIRST rewards. They are estimated again after as many new rewards, or after the
 # share _SHARE of all remembered rewards if that is more: 14 times in 3000 rewards, 28 times in 10⁶.
@@ -290,29 +285,6 @@ class Adaptive(Posterior):
         self.commit(**self.filled(moments, removed), history=[])
         if self.learn:
             self.learn_scales()
-
-    # -- reading -----------------------------------------------------------------------------
-
-    def score(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
-        """Score each arm by mean + draw * std; all arms alike before there are scales."""
-        if self.unknown and not self.history and not self.scales.has_intercept:
-            # Without a level, the widths of the placeholders would be proportional to the contexts.
-            return self._all_alike(contexts, 3)
-        return super().score(contexts, rows, draws)
-
-    def score_joint(
-        self, contexts: Floats | SparseContexts, rows: NDArray[np.int64], draws: Floats
-    ) -> Scores:
-        """Score all arms by a joint draw; all arms alike before there are scales."""
-        if self.unknown and not self.history and not self.scales.has_intercept:
-            values = contexts.values if isinstance(contexts, SparseContexts) else contexts
-            return Scores(TIED, self._all_alike(values, 1).table[:, : len(rows)])
-        return super().score_joint(contexts, rows, draws)
-
-    def _all_alike(self, contexts: Floats, n_rows: int) -> Scores:
-        if not np.isfinite(contexts).all():
-            raise first_not_finite("contexts", contexts)
-        return Scores(TIED, np.zeros((n_rows, len(contexts))))
 
     # -- state -------------------------------------------------------------------------------
 

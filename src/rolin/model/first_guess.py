@@ -39,19 +39,20 @@ _SAME_UNIT = 4.0
 # Scales in the unit of larger numbers could not be computed with.
 _LARGEST = 1e100
 
-# With these scales nothing is learned: arms have no effects of their own, coefficients are far below the rounding error
-# of the level, and the noise drowns every reward. All arms have the same mean and the same width, to the last bit, so
-# any policy chooses uniformly at random. The squared ratio of noise and coefficients must not overflow.
-_NOISE, _NO_EFFECT, _NO_COEFFICIENT, _LEVEL = 1e90, 0.0, 1e-60, 1.0
+# With these scales nothing is learned: coefficients are far below the rounding error of the level, and the noise drowns
+# every reward. All arms have the same mean and the same width, to the last bit, so any policy chooses uniformly at
+# random. The width is that of the level, or without an intercept, that of the arm effects. The squared ratio of noise
+# and coefficients must not overflow.
+_NOISE, _NO_COEFFICIENT, _WIDTH = 1e90, 1e-60, 1.0
 
 
-def placeholders(unknown: Set[str]) -> dict[str, float]:
+def placeholders(unknown: Set[str], *, has_intercept: bool) -> dict[str, float]:
     """Return scales with which nothing is learned, for those that no guess is known of."""
     values = {
         "noise_std": _NOISE,
-        "arm_std": _NO_EFFECT,
+        "arm_std": 0.0 if has_intercept else _WIDTH,
         "coef_std": _NO_COEFFICIENT,
-        "intercept_std": _LEVEL,
+        "intercept_std": _WIDTH,
     }
     return {name: value for name, value in values.items() if name in unknown}
 

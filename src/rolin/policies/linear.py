@@ -135,10 +135,14 @@ class LinearPolicy(Policy[Posterior]):
             "coef_std": coef_std,
             "intercept_std": intercept_std,
         }
-        found = {n: guess_of(n, value, self._guess.get(n)) for n, value in given.items()}
+        # Without an intercept and without arm effects there is nothing to choose by before there are scales.
+        alone = intercept_std is None and isinstance(arm_std, (int, float)) and arm_std == 0.0
+        guess = {"noise_std": 1.0, "coef_std": 1.0} if alone else self._guess
+        found = {n: guess_of(n, value, guess.get(n)) for n, value in given.items()}
         learn: set[Any] = {name for name, (_, learned) in found.items() if learned}
         unknown: set[Any] = {name for name in learn if found[name][0] is None}
-        numbers = {name: number for name, (number, _) in found.items()} | placeholders(unknown)
+        numbers = {name: number for name, (number, _) in found.items()}
+        numbers |= placeholders(unknown, has_intercept=intercept_std is not None)
         scales = Scales(
             **numbers,
             coef_mean=coef_mean,  # type: ignore[arg-type]  # Scales makes lists into tuples

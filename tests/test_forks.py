@@ -23,7 +23,9 @@ from rolin.errors import JournalError
 
 warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads, which is the point
 path, forks = sys.argv[1], int(sys.argv[2])
-bandit = rolin.Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=None if path == "memory" else path)
+# With known scales, so that no estimate of scales is among the events.
+policy = rolin.RoLinTS(n_features=2, coef_std=1.0, arm_std=0.5, noise_std=1.0, intercept_std=None, seed=1)
+bandit = rolin.Bandit(policy, journal=None if path == "memory" else path)
 known = bandit.decide(np.eye(2)).id
 bandit.reward(known, 1.0)
 stop = False

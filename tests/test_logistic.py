@@ -122,7 +122,7 @@ def newton(arms: Any, x: Any, y: Any, scales: rolin.Scales) -> tuple[Any, Any]:
     return b, np.linalg.inv(curvature)
 
 
-@pytest.mark.parametrize(("rate", "inside"), [(0.02, 0.95), (0.12, 0.98), (0.5, 0.98)])
+@pytest.mark.parametrize(("rate", "inside"), [(0.02, 0.95), (0.12, 0.98), (0.5, 1.0)])
 def test_the_posterior_is_near_a_converged_one(rate: float, inside: float, seed: int) -> None:
     """Three batches of 3000 outcomes: one pass against Newton's method on all of them.
 

@@ -7,6 +7,10 @@ of x x' would cancel catastrophically if features are offset.
     N, Σ log h,  C = Σ h (x - x̄_i)(x - x̄_i)',  g = Σ h (x - x̄_i)(r - r̄_i),  q = Σ h (r - r̄_i)²
     per arm:  H_i = Σ h,  x̄_i,  r̄_i   (weighted means)
 
+If arms have slopes of their own for some features S, each arm also needs its own part of these sums:
+
+    per arm:  S_i = Σ h (x_S - x̄_S,i)(r - r̄_i, x - x̄_i)'
+
 Merging two parts adds, per arm, H_a H_b/(H_a + H_b) (x̄_a - x̄_b)(x̄_a - x̄_b)' to C, and likewise
 to g and q (Chan, Golub & LeVeque 1983).
 """
@@ -64,6 +68,11 @@ class Moments:
         (K, d): x̄ of each arm.
     mean_reward
         (K,): r̄ of each arm.
+    slopes
+        Indexes of the s features that arms may have slopes for; empty if there are none.
+    arm_scatter
+        (K, s, 1 + d): the scatter of these features with the reward and with all features, around the means of each
+        arm. Only with `slopes`.
 
     Examples
     --------
@@ -85,6 +94,8 @@ class Moments:
     weight: Floats
     mean_context: Floats
     mean_reward: Floats
+    slopes: tuple[int, ...] = ()
+    arm_scatter: Floats | None = None
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""

@@ -1,15 +1,17 @@
 """The scales of the robust linear model, which every Gaussian policy assumes.
 
-    r = x'θ + v_i + ε,   θ_j ~ N(coef_mean_j, coef_std_j²),   v_i ~ N(0, arm_std²),
-    ε ~ N(0, noise_std²)
+    r = x'θ + v_i + x_S'b_i + ε,   θ_j ~ N(coef_mean_j, coef_std_j²),   v_i ~ N(0, arm_std²),
+    b_ij ~ N(0, slope_std_j²),   ε ~ N(0, noise_std²)
 
-An intercept is one more coefficient, whose feature is always 1.
+An intercept is one more coefficient, whose feature is always 1. The slopes b_i say how an arm reacts differently to
+some features S. Without them, this is the model of the paper.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index as index_of
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +27,9 @@ __all__ = [
     "Numbers",
     "Scale",
     "Scales",
+    "SlopeScale",
     "check_intercept_std",
+    "check_slopes",
     "guess_of",
 ]
 
@@ -38,6 +42,8 @@ Scale = float | Learn | tuple[Learn, float]
 """A number; or `"learn"`, or `("learn", 0.5)` to start with 0.5."""
 CoefScale = Numbers | Learn | tuple[Learn, Numbers]
 """A `Scale`, with one number for all features or one per feature."""
+SlopeScale = CoefScale
+"""A `Scale`, with one number for all features that have slopes or one per such feature."""
 InterceptScale = float | Learn | None
 """A number; `"learn"`; or `None` for no intercept."""
 
@@ -70,6 +76,29 @@ def check_intercept_std(value: object) -> None:
         _scale("intercept_std", value)
 
 
+def _spread(name: str, value: object) -> float:
+    """Return a checked standard deviation that may be zero."""
+    return _scale(name, value, zero=True)
+
+
+def check_slopes(slopes: object) -> tuple[int, ...]:
+    """Return the indexes of features that have slopes, in ascending order."""
+    given: Any = slopes
+    try:
+        indexes = tuple(sorted(index_of(j) for j in given))
+    except TypeError:
+        indexes = (-1,)
+    if (
+        isinstance(given, (str, bytes))
+        or min(indexes, default=0) < 0
+        or len(set(indexes)) < len(indexes)
+    ):
+        raise ParameterError(
+            f"slopes={slopes!r}, expected a list of different indexes of features, such as [0, 2]"
+        )
+    return indexes
+
+
 def _mean(name: str, value: object) -> float:
     """Return a checked prior mean."""
     number = number_of(name, value, ParameterError)
@@ -98,6 +127,10 @@ class Scales:
         Prior standard deviation of the intercept; `None` for no intercept.
     intercept_mean
         Prior mean of the intercept.
+    slope_std
+        Standard deviation of the arms' own slopes: one number, or one per feature in `slopes`. 0 for no slopes.
+    slopes
+        Indexes of the features that have slopes; `None` for all features.
 
     Examples
     --------
@@ -111,13 +144,15 @@ class Scales:
     coef_mean: float | tuple[float, ...] = 0.0
     intercept_std: float | None = None
     intercept_mean: float = 0.0
+    slope_std: float | tuple[float, ...] = 0.0
+    slopes: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check every value and convert it to a number or a tuple of numbers."""
         set_ = object.__setattr__  # the dataclass is frozen
         set_(self, "noise_std", _scale("noise_std", self.noise_std))
         set_(self, "arm_std", _scale("arm_std", self.arm_std, zero=True))
-        for name, check in (("coef_std", _scale), ("coef_mean", _mean)):
+        for name, check in (("coef_std", _scale), ("coef_mean", _mean), ("slope_std", _spread)):
             value = getattr(self, name)
             if isinstance(value, (list, tuple, np.ndarray)):
                 if np.ndim(as_floats(name, value)) > 1:
@@ -136,11 +171,39 @@ class Scales:
                 f"intercept_mean={self.intercept_mean!r} without intercept_std, expected both: "
                 "without intercept_std there is no intercept"
             )
+        if self.slopes is not None:
+            set_(self, "slopes", check_slopes(self.slopes))
 
     @property
     def has_intercept(self) -> bool:
         """Whether the model has an intercept."""
         return self.intercept_std is not None
+
+    @property
+    def has_slopes(self) -> bool:
+        """Whether the arms have slopes of their own."""
+        return bool(np.any(np.asarray(self.slope_std) > 0.0))
+
+    def slope_indexes(self, n_features: int) -> NDArray[np.int64]:
+        """Return the indexes of the features that have slopes."""
+        if self.slopes is None:
+            return np.arange(n_features)
+        if self.slopes and self.slopes[-1] >= n_features:
+            raise ParameterError(
+                f"slopes has the index {self.slopes[-1]}, expected indexes below n_features={n_features}"
+            )
+        return np.array(self.slopes, dtype=np.int64)
+
+    def own_stds(self, n_features: int) -> NDArray[np.float64]:
+        """Return arm_std, and the standard deviation of each slope."""
+        n = len(self.slope_indexes(n_features))
+        if isinstance(self.slope_std, tuple) and len(self.slope_std) != n:
+            raise ShapeError(
+                f"slope_std has {len(self.slope_std)} numbers, expected one or {n}, the number of features with slopes"
+            )
+        stds = np.empty(1 + n)
+        stds[0], stds[1:] = self.arm_std, self.slope_std
+        return stds
 
     def shrinkage(self, weight: float) -> float:
         """Return w = σ₀² / (σ₀² + σ²/H), eq. (5) of the paper, for an arm of weight H."""

@@ -194,7 +194,9 @@ class JointScoring(Scoring):
         (level,) = self._linear_predictors([theta], [situation])
         mean, scores = np.zeros(n), np.empty(n)
         self._score(view, theta, level, mean, mean)
-        std = self._policy.posterior.own_std(self._cache.rows[:n].astype(np.int64))
+        std = self._policy.posterior.own_std(
+            self._cache.rows[:n].astype(np.int64), np.empty((0, view.size))
+        )
         kernels.sum_scaled(mean, std, self._effect_draws(view, key, available), scores)
         return ArmDraws(mean, _exploration(self._policy) * std, scores)
 

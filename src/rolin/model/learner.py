@@ -213,10 +213,12 @@ class Learner(ABC):
         if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
             x = x if type(x) is SparseContexts else as_floats("contexts", x)
         shape = x.shape
+        if len(shape) == 1 and shape == self._shape and arms is not None:
+            return self._with_one_context(x, arms)
         if len(shape) != 2 or shape[1] != self.n_features:
             raise ShapeError(
                 f"contexts has shape {shape}, expected (K, {self.n_features}): one row per arm, one "
-                "column per feature"
+                f"column per feature; or ({self.n_features},) with arms=…: one context for all arms"
             )
         if arms is None:
             found = self._index.find(range(shape[0]))
@@ -230,3 +232,14 @@ class Learner(ABC):
         # The same as Candidates(…), in half the time. Named tuples are read by attribute on the hot
         # path: unpacking one takes twice as long, because it is not exactly a tuple.
         return tuple.__new__(Candidates, (x, found.names, found.rows))
+
+    takes_shared_context = False
+    """Whether one context for all arms may be given as an array with one row in memory (of stride 0)."""
+
+    def _with_one_context(self, context: Floats, arms: Iterable[Name]) -> Candidates:
+        """Return the candidates of a question in which all arms have the same context."""
+        found = self._index.find(arms if type(arms) is list else as_names(arms))
+        contexts = np.broadcast_to(context, (len(found.rows), self.n_features))
+        if not self.takes_shared_context:
+            contexts = np.ascontiguousarray(contexts)
+        return Candidates(contexts, found.names, found.rows)

@@ -232,6 +232,8 @@ class Moments:
             self.weight * factor,
             self.mean_context,
             self.mean_reward,
+            self.slopes,
+            None if self.arm_scatter is None else self.arm_scatter * factor,
         )
 
     def __add__(self, other: Moments) -> Moments:

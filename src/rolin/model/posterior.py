@@ -112,7 +112,7 @@ class Posterior(Learner):
 
     def filled(self, moments: Moments, removed: Iterable[Name] = ()) -> dict[str, Any]:
         """Return the changes that replace all evidence with `moments`, for `commit`."""
-        solved = solve_coefficients(self.scales, moments)
+        solved, own = self._solve(self.scales, moments)
         if solved.error > _INACCURATE:
             warnings.warn(
                 "features are nearly collinear, and coef_std is large compared to noise_std: the posterior may have a "
@@ -148,7 +148,14 @@ class Posterior(Learner):
             "_coef": solved.coef,
             "_factor": solved.factor,
             "renewals": self.renewals + 1,
+            **own,
         }
+
+    def _solve(
+        self, scales: Scales, moments: Moments
+    ) -> tuple[CoefficientPosterior, dict[str, Any]]:
+        """Return the posterior of the coefficients, and changes for `commit` that a subclass needs beside it."""
+        return solve_coefficients(scales, moments), {}
 
     def extend(self, n_features: int) -> None:
         """Append features, initialized from the prior.
@@ -193,20 +200,8 @@ class Posterior(Learner):
 
     def renewed(self, scales: Scales, age: float) -> dict[str, Any]:
         """Return the changes to these scales and to all evidence multiplied by `age`, for `commit`."""
-        k, size = len(self._index), len(self._coef)
-        solved = None
-        if size <= _SMALL_SIZE and k * size * size <= _SMALL:
-            prior_mean, prior_std = scales.prior(self.n_features)
-            coef, factor = np.empty(size), np.empty((size, size))
-            determinants, quadratic = kernels.solve_coefficients(
-                age, scales.noise_std**2, scales.arm_std**2, prior_mean, prior_std,
-                self._arms, self._scatter, self._numbers, k, coef, factor,
-            )  # fmt: skip
-            new = CoefficientPosterior(coef, factor, determinants, quadratic)
-            if all(np.isfinite(part).all() for part in new):
-                solved = new
-        if solved is None:
-            solved = solve_coefficients(scales, self._stored().decayed(age))
+        k = len(self._index)
+        solved, own = self._solve_stored(scales, age)
         numbers = self._numbers.copy()
         numbers[kernels.NOISE_VARIANCE] = scales.noise_std**2
         numbers[kernels.ARM_VARIANCE] = scales.arm_std**2
@@ -219,6 +214,7 @@ class Posterior(Learner):
             "_coef": solved.coef,
             "_factor": solved.factor,
             "_numbers": numbers,
+            **own,
         }
         if age != 1.0:
             changes["_arms"] = arms = self._arms.copy()
@@ -229,6 +225,23 @@ class Posterior(Learner):
             numbers[kernels.SQUARED_WEIGHTS] *= age * age
             numbers[kernels.SUM_LOG_WEIGHT] *= age
         return changes
+
+    def _solve_stored(
+        self, scales: Scales, age: float
+    ) -> tuple[CoefficientPosterior, dict[str, Any]]:
+        """Return what `_solve` does, for the stored evidence multiplied by `age`."""
+        k, size = len(self._index), len(self._coef)
+        if size <= _SMALL_SIZE and k * size * size <= _SMALL:
+            prior_mean, prior_std = scales.prior(self.n_features)
+            coef, factor = np.empty(size), np.empty((size, size))
+            determinants, quadratic = kernels.solve_coefficients(
+                age, scales.noise_std**2, scales.arm_std**2, prior_mean, prior_std,
+                self._arms, self._scatter, self._numbers, k, coef, factor,
+            )  # fmt: skip
+            new = CoefficientPosterior(coef, factor, determinants, quadratic)
+            if all(np.isfinite(part).all() for part in new):
+                return new, {}
+        return self._solve(scales, self._stored().decayed(age))
 
     def __repr__(self) -> str:
         """Return the number of rewards, arms and features in one line."""
@@ -318,9 +331,10 @@ class Posterior(Learner):
         """Allocate rows up to `last_row`, at least doubling their number, so that growth is amortized."""
         if last_row >= len(self._arms):
             more = max(last_row + 1 - len(self._arms), len(self._arms))
-            grown = {
-                name: np.pad(getattr(self, name), ((0, more), (0, 0))) for name in self._by_arm
-            }
+            grown = {}
+            for name in self._by_arm:
+                array = getattr(self, name)
+                grown[name] = np.pad(array, [(0, more)] + [(0, 0)] * (array.ndim - 1))
             self.commit(**grown)
         # An interrupted update may have left something here.
         for name in self._by_arm:
@@ -522,8 +536,8 @@ class Posterior(Learner):
         loadings: Floats = vectors @ self._factor.T
         return loadings
 
-    def own_std(self, rows: NDArray[np.int64]) -> Floats:
-        """Return the standard deviation of each arm's effect if the coefficients were known."""
+    def own_std(self, rows: NDArray[np.int64], contexts: Floats) -> Floats:
+        """Return the standard deviation of each arm's effect if the coefficients were known, in any context."""
         weight = self._arms[rows, kernels.WEIGHT]
         noise, arm_variance = self.scales.noise_std**2, self.scales.arm_std**2
         variance: Floats = arm_variance * (noise / (noise + weight * arm_variance))

@@ -9,7 +9,9 @@ of a least-squares problem and reduced by QR to a triangle R with R'R = M.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +20,18 @@ from rolin.errors import NotFiniteError
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 
-__all__ = ["CoefficientPosterior", "solve_coefficients"]
+__all__ = [
+    "CoefficientPosterior",
+    "checked",
+    "left_root",
+    "qr",
+    "rounding_error",
+    "solve_coefficients",
+    "solve_triangle",
+]
 
 Floats = NDArray[np.float64]
+_Solution = TypeVar("_Solution", bound=tuple[Any, ...])
 
 # Arms that are stacked at a time. This limits the additional memory.
 _CHUNK = 16_384
@@ -38,26 +49,41 @@ class CoefficientPosterior(NamedTuple):
     """About how large the relative error is that rounding of the scatter causes."""
 
 
+def checked(solve: Callable[[Scales, Moments], _Solution]) -> Callable[[Scales, Moments], _Solution]:
+    """Return a function that raises `NotFiniteError` if a solution is out of the range of floating-point numbers."""
+
+    @wraps(solve)
+    def solves(scales: Scales, moments: Moments) -> _Solution:
+        try:
+            with np.errstate(all="ignore"):
+                solution = solve(scales, moments)
+            finite = _is_finite(solution)
+        except np.linalg.LinAlgError:
+            finite = False
+        if not finite:
+            raise NotFiniteError(
+                "the posterior of the coefficients is not finite: scales and moments differ by too many orders of "
+                "magnitude"
+            )
+        return solution
+
+    return solves
+
+
+def _is_finite(solution: tuple[Any, ...]) -> bool:
+    """Return whether all numbers of a solution, and of solutions within it, are finite."""
+    return all(
+        _is_finite(part) if isinstance(part, tuple) else bool(np.isfinite(part).all())
+        for part in solution
+    )
+
+
+@checked
 def solve_coefficients(scales: Scales, moments: Moments) -> CoefficientPosterior:
     """Return the exact posterior of the coefficients, and the evidence of the scales.
 
     Raises `NotFiniteError` if the result is beyond the range of floating-point numbers.
     """
-    try:
-        with np.errstate(all="ignore"):
-            solution = _solve_coefficients(scales, moments)
-        finite = all(np.isfinite(part).all() for part in solution)
-    except np.linalg.LinAlgError:
-        finite = False
-    if not finite:
-        raise NotFiniteError(
-            "the posterior of the coefficients is not finite: scales and moments differ by too many orders of "
-            "magnitude"
-        )
-    return solution
-
-
-def _solve_coefficients(scales: Scales, moments: Moments) -> CoefficientPosterior:
     d = moments.n_features
     prior_mean, prior_std = scales.prior(d)
     size = len(prior_mean)
@@ -68,20 +94,20 @@ def _solve_coefficients(scales: Scales, moments: Moments) -> CoefficientPosterio
     right = prior_mean / prior_std**2
     right[:d] += moments.cross / noise
 
-    left = _left_root(scatter, 1.0 / prior_std)
+    left = left_root(scatter, 1.0 / prior_std)
     # One more column for the right-hand side: the triangle holds R and R θ̂.
     triangle = np.zeros((size + 1, size + 1))
     triangle[:size, :size] = left.T
-    triangle[:size, size] = _solve_triangle(left, right, lower=True)
+    triangle[:size, size] = solve_triangle(left, right, lower=True)
     for start in range(0, len(odds), _CHUNK):
         part = slice(start, start + _CHUNK)
         rows = np.ones((len(odds[part]), size + 1))
         rows[:, :d] = moments.mean_context[part]
         rows[:, size] = moments.mean_reward[part]
         rows *= np.sqrt(moments.weight[part] / (noise * (1.0 + odds[part])))[:, None]
-        triangle = _qr(np.vstack([triangle, rows]))
+        triangle = qr(np.vstack([triangle, rows]))
     r = triangle[:size, :size]
-    coef = _solve_triangle(r, triangle[:size, size])
+    coef = solve_triangle(r, triangle[:size, size])
 
     # -2 log p(r), docs/explanation/maths.md, "Evidence": the determinants, and the quadratic form at its minimum θ̂. It is
     # computed as a sum of squares, because a difference would cancel.
@@ -97,17 +123,17 @@ def _solve_coefficients(scales: Scales, moments: Moments) -> CoefficientPosterio
         + np.log1p(odds).sum()
         + 2.0 * (np.log(np.abs(np.diag(r))).sum() + np.log(prior_std).sum())
     )
-    inverse = _solve_triangle(r, np.eye(size))
+    inverse = solve_triangle(r, np.eye(size))
     return CoefficientPosterior(
         coef=coef,
         factor=np.ascontiguousarray(inverse.T),  # M⁻¹ = R⁻¹ R⁻ᵀ
         log_determinants=float(log_determinants),
         quadratic=quadratic,
-        error=_rounding_error(np.diag(scatter), (inverse**2).sum(axis=1)),
+        error=rounding_error(np.diag(scatter), (inverse**2).sum(axis=1)),
     )
 
 
-def _rounding_error(scatter: Floats, variance: Floats) -> float:
+def rounding_error(scatter: Floats, variance: Floats) -> float:
     """Return about how far rounding errors of the scatter C/σ² change M⁻¹.
 
     Only C is added up in double precision. Its rounding error C_jj ε changes the variance (M⁻¹)_jj by about
@@ -116,7 +142,7 @@ def _rounding_error(scatter: Floats, variance: Floats) -> float:
     return float(_EPS * (scatter * variance).max(initial=0.0))
 
 
-def _left_root(scatter: Floats, prior_precision_root: Floats) -> Floats:
+def left_root(scatter: Floats, prior_precision_root: Floats) -> Floats:
     """Return lower-triangular L with L L' = scatter + diag(prior_precision_root²)."""
     try:
         return np.asarray(np.linalg.cholesky(scatter + np.diag(prior_precision_root**2)), float)
@@ -128,16 +154,16 @@ def _left_root(scatter: Floats, prior_precision_root: Floats) -> Floats:
         scale[scale == 0.0] = 1.0
         values, axes = np.linalg.eigh(scatter / np.outer(scale, scale))
         half = np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T * scale
-        return _qr(np.vstack([half, np.diag(prior_precision_root)])).T
+        return qr(np.vstack([half, np.diag(prior_precision_root)])).T
 
 
-def _qr(rows: Floats) -> Floats:
+def qr(rows: Floats) -> Floats:
     """Return upper-triangular R with R'R = rows'rows."""
     r: Floats = np.linalg.qr(rows, mode="r")  # type: ignore[assignment]  # mode "r" gives R alone
     return r
 
 
-def _solve_triangle(triangle: Floats, right: Floats, *, lower: bool = False) -> Floats:
+def solve_triangle(triangle: Floats, right: Floats, *, lower: bool = False) -> Floats:
     """Solve a triangular system; one of size 0 has the solution of size 0."""
     if not len(triangle):
         return np.zeros_like(right)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rolin._support.arms import Name
 from rolin._support.checks import level_of
 
-__all__ = ["ArmEffects", "Coefficients", "LogitPrediction", "Prediction"]
+__all__ = ["ArmCoefficients", "ArmEffects", "Coefficients", "LogitPrediction", "Prediction"]
 
 Floats = NDArray[np.float64]
 
@@ -109,3 +109,17 @@ class ArmEffects:
         covariance: Floats = self.loadings @ self.loadings.T
         covariance[np.diag_indices_from(covariance)] += self.own_variance
         return covariance
+
+
+@dataclass(frozen=True)
+class ArmCoefficients:
+    """Posterior of coefficients that every arm has: its own slopes, or its slopes plus the shared coefficients."""
+
+    arms: tuple[Name, ...]
+    """Their K names."""
+    features: tuple[int, ...]
+    """Indices of the m features; the intercept, if it is among them, is the last and has index d."""
+    mean: Floats
+    """(K, m)"""
+    std: Floats
+    """(K, m)"""

@@ -115,7 +115,7 @@ class RoLinTS(WithExploration, LinearPolicy):
         """
         x, _, rows = candidates
         factor = self.exploration
-        own_std = factor * posterior.own_std(rows)
+        own_std = factor * posterior.own_std(rows, x)
         draws = np.zeros(posterior.size + len(rows))
         normals = self.generator("probabilities").standard_normal((_PAIRS, posterior.size))
         pairs = np.zeros((_PAIRS, len(rows)))

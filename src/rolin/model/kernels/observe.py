@@ -26,7 +26,19 @@ from rolin.model.kernels.layout import (
     Tails,
 )
 
-__all__ = ["age", "fold_weighted", "is_within", "observe", "observe_many", "observe_mixture"]
+__all__ = [
+    "age",
+    "differences",
+    "dot",
+    "fold_weighted",
+    "is_within",
+    "observe",
+    "observe_many",
+    "observe_mixture",
+    "times",
+    "update_coefficients",
+    "update_moments",
+]
 
 # Number of scatter terms that are added plainly before their sum is carried over with compensation. Few enough that
 # the plain sum stays accurate, many enough that carrying over costs little.
@@ -44,7 +56,7 @@ def _two_sum(a: float, b: float) -> tuple[float, float]:
 
 
 @compiled(reorder=True)
-def _dot(a: Floats, b: Floats) -> float:
+def dot(a: Floats, b: Floats) -> float:
     """Return a'b."""
     total = 0.0
     for i in range(b.shape[0]):
@@ -53,7 +65,7 @@ def _dot(a: Floats, b: Floats) -> float:
 
 
 @compiled(reorder=True)
-def _times(factor: Floats, u: Floats, f: Floats) -> None:
+def times(factor: Floats, u: Floats, f: Floats) -> None:
     """Write f = T u."""
     for j in range(factor.shape[0]):
         total = 0.0
@@ -75,7 +87,7 @@ def is_within(row: int, context: Floats, arms: Floats, tails: Tails) -> bool:
 
 
 @compiled(reorder=False, inline=True)
-def _differences(
+def differences(
     context: Floats, reward: float, weight: float, row: int,
     arms: Floats, tails: Tails, scatter: Floats, step: Floats,
 ) -> bool:  # fmt: skip
@@ -111,8 +123,8 @@ def _predict(
         u[j] = step[1 + j] + unshrunk * arms[row, CONTEXT + j]
     if size > d:
         u[d] = unshrunk
-    error = step[0] + unshrunk * arms[row, REWARD] - _dot(u, coef)
-    _times(factor, u, f)
+    error = step[0] + unshrunk * arms[row, REWARD] - dot(u, coef)
+    times(factor, u, f)
     total = c
     alpha[0] = math.sqrt(c)
     for j in range(size):
@@ -126,7 +138,7 @@ def _predict(
 
 
 @compiled(reorder=False, inline=True)
-def _update_coefficients(
+def update_coefficients(
     weight: float, scaled: float, coef: Floats, factor: Floats, numbers: Floats,
     f: Floats, alpha: Floats, gain: Floats,
 ) -> None:  # fmt: skip
@@ -158,7 +170,7 @@ def _update_coefficients(
 
 
 @compiled(reorder=False, inline=True)
-def _update_moments(
+def update_moments(
     weight: float, row: int, arms: Floats, tails: Tails, scatter: Floats, numbers: Floats,
     step: Floats,
 ) -> None:  # fmt: skip
@@ -210,12 +222,12 @@ def fold_weighted(
     finite = is_within(row, context, arms, tails)
     scaled = 0.0
     if finite:
-        finite = _differences(context, reward, weight, row, arms, tails, scatter, step)
+        finite = differences(context, reward, weight, row, arms, tails, scatter, step)
     if finite:
         finite, scaled = _predict(weight, row, arms, coef, factor, numbers, step, u, f, alpha)
     if finite:
-        _update_coefficients(weight, scaled, coef, factor, numbers, f, alpha, gain)
-        _update_moments(weight, row, arms, tails, scatter, numbers, step)
+        update_coefficients(weight, scaled, coef, factor, numbers, f, alpha, gain)
+        update_moments(weight, row, arms, tails, scatter, numbers, step)
     return finite
 
 
@@ -274,7 +286,7 @@ def observe_mixture(
     step, gain, scaled = np.empty(1 + context.shape[0]), np.empty(size + 1), np.empty(n)
     if not is_within(row, context, arms, tails):
         return False
-    finite = _differences(context, reward, weight, row, arms, tails, scatter, step)
+    finite = differences(context, reward, weight, row, arms, tails, scatter, step)
     for g in range(n):
         good, scaled[g] = _predict(
             weight, row, arms, coef[g], factor[g], numbers[g], step,
@@ -284,10 +296,10 @@ def observe_mixture(
     if not finite:
         return False
     for g in range(n):
-        _update_coefficients(
+        update_coefficients(
             weight, scaled[g], coef[g], factor[g], numbers[g], work[g, 1], work[g, 2], gain
         )
-    _update_moments(weight, row, arms, tails, scatter, numbers[0], step)
+    update_moments(weight, row, arms, tails, scatter, numbers[0], step)
     numbers[0, SEEN] += 1.0
     return True
 

@@ -1,0 +1,296 @@
+"""The posterior of a model whose arms also have slopes of their own, updated in place in O((d + q)²) per reward.
+
+    r = x'θ + z'u_i + ε,   z = (1, x_S),   u_i = (v_i, b_i) ~ N(0, D),   D = diag(arm_std², slope_std²)
+
+With no feature in S it is the model of `rolin.model.posterior`. With large scales of u_i, and small ones of θ, it is one
+linear model per arm. Given θ, the arms are independent: u_i | θ, data ~ N(a_i - B_i θ, V_i)
+(docs/explanation/maths.md, "Slopes per arm").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin._support.arms import ArmRows, Name
+from rolin._support.checks import first_not_finite
+from rolin._support.compile import NOT_FINITE
+from rolin.errors import MergeError, ParameterError, Unsupported
+from rolin.model import kernels
+from rolin.model.adaptive import Adaptive
+from rolin.model.draws import Scores
+from rolin.model.kernels import slopes as slope_kernels
+from rolin.model.moments import Moments
+from rolin.model.posterior import Posterior
+from rolin.model.scales import Scales
+from rolin.model.slope_solve import feature_order, own_stds, solve_slopes
+from rolin.model.solve import CoefficientPosterior
+from rolin.model.sparse import SparseContexts
+from rolin.model.summaries import ArmCoefficients, ArmEffects
+from rolin.model.view import PosteriorView
+
+__all__ = ["AdaptiveSlopes", "SlopePosterior"]
+
+Floats = NDArray[np.float64]
+
+
+class _Own(NamedTuple):
+    """The own coefficients of some arms: u = mean - (loading of θ) (θ - θ̂) + noise of this covariance."""
+
+    arms: tuple[Name, ...]
+    mean: Floats  # (K, q)
+    covariance: Floats  # (K, q, q): V
+    on_shared: Floats  # (K, q, D): B
+
+
+class SlopePosterior(Posterior):
+    """The running posterior of a model whose arms have slopes of their own.
+
+    Parameters
+    ----------
+    scales
+        The scales of the model, with `slope_std` and `slopes`.
+    n_features
+        Number d of features of a context, the intercept not counted.
+
+    Examples
+    --------
+    >>> posterior = SlopePosterior(Scales(arm_std=1.0, slope_std=1.0), n_features=1)
+    >>> for x in (-1.0, 1.0):
+    ...     posterior.observe("a", [x], 3.0 * x)
+    >>> mean, std = posterior.predict([[1.0], [1.0]], ["a", "never seen"])
+    >>> mean.round(3).tolist(), (std**2).round(3).tolist()
+    ([2.4, 1.2], [0.733, 2.6])
+    """
+
+    _by_arm = (*Posterior._by_arm, "_own", "_arm_scatter")
+    takes_shared_context = True
+
+    def __init__(self, scales: Scales, n_features: int) -> None:
+        super().__init__(scales, n_features)
+        d = self.n_features
+        slopes = scales.slope_indexes(d)
+        self._stds = own_stds(scales, d)
+        self._columns = feature_order(slopes, d)
+        q = len(self._stds)
+        self._own = np.zeros((len(self._arms), q, d + 2))
+        self._own[0, :, :q] = np.eye(q)
+        self._arm_scatter = np.zeros((len(self._arms), q - 1, 1 + d))
+
+    @property
+    def slope_indices(self) -> tuple[int, ...]:
+        """Indices of the features that have slopes."""
+        return tuple(self._columns[: len(self._stds) - 1].tolist())
+
+    def _fold(self, *arguments: Any) -> bool:
+        own = (self._own, self._arm_scatter, self._stds, self._columns)
+        return slope_kernels.observe_slopes(*arguments, *own)  # type: ignore[call-arg]  # mypy cannot count them
+
+    def _fold_many(self, *arguments: Any) -> int:
+        own = (self._own, self._arm_scatter, self._stds, self._columns)
+        return slope_kernels.observe_slopes_many(*arguments, *own)  # type: ignore[call-arg]  # mypy cannot count them
+
+    # -- all evidence at once ----------------------------------------------------------------
+
+    def filled(self, moments: Moments, removed: Iterable[Name] = ()) -> dict[str, Any]:
+        """Return the changes that replace all evidence with `moments`, for `commit`."""
+        if moments.slopes != self.slope_indices:
+            raise MergeError(
+                f"the moments have the scatter of each arm for the features {list(moments.slopes)}, expected "
+                f"{list(self.slope_indices)}: collect them with slopes={list(self.slope_indices)}"
+            )
+        changes = super().filled(moments, removed)
+        assert moments.arm_scatter is not None  # because it has the same slopes
+        changes["_arm_scatter"] = self._padded(moments.arm_scatter, len(changes["_arms"]))
+        changes["_own"] = self._padded(changes["_own"][1:], len(changes["_arms"]))
+        changes["_own"][0] = self._own[0]
+        return changes
+
+    @staticmethod
+    def _padded(of_arms: Floats, n_rows: int) -> Floats:
+        """Return an array with a row 0 for the prior, the rows of the arms, and free ones up to `n_rows`."""
+        array = np.zeros((n_rows, *of_arms.shape[1:]))
+        array[1 : 1 + len(of_arms)] = of_arms
+        return array
+
+    def _solve(
+        self, scales: Scales, moments: Moments
+    ) -> tuple[CoefficientPosterior, dict[str, Any]]:
+        solved = solve_slopes(scales, moments)
+        own = self._padded(solved.own, max(1 + len(solved.own), len(self._own)))
+        own[0] = self._own[0]
+        return solved.shared, {"_own": own, "_stds": own_stds(scales, self.n_features)}
+
+    def _solve_stored(
+        self, scales: Scales, age: float
+    ) -> tuple[CoefficientPosterior, dict[str, Any]]:
+        return self._solve(scales, self._stored().decayed(age))
+
+    def renewed(self, scales: Scales, age: float) -> dict[str, Any]:
+        """Return the changes to these scales and to all evidence multiplied by `age`, for `commit`."""
+        changes = super().renewed(scales, age)
+        if age != 1.0:
+            changes["_arm_scatter"] = self._arm_scatter * age
+        return changes
+
+    def _stored(self) -> Moments:
+        return replace(
+            super()._stored(),
+            slopes=self.slope_indices,
+            arm_scatter=self._arm_scatter[1 : 1 + len(self._index)].copy(),
+        )
+
+    def extend(self, n_features: int) -> None:
+        """Append features, initialized from the prior; they have slopes if all features have."""
+        d, more = self.n_features, n_features - self.n_features
+        q = len(self._stds)
+        new_q = q + more if self.scales.slopes is None else q
+        scales = self._extended_scales(n_features)
+        own = np.zeros((len(self._own), new_q, n_features + 2))
+        own[:, :q, :q] = self._own[:, :, :q]
+        own[:, :q, new_q : new_q + d + 2 - q] = self._own[:, :, q:]
+        for j in range(q, new_q):
+            own[:, j, j] = 1.0
+        scatter = np.zeros((len(own), new_q - 1, 1 + n_features))
+        scatter[:, : q - 1, : 1 + d] = self._arm_scatter
+
+        def apply() -> None:
+            super(SlopePosterior, self).extend(n_features)
+            self.commit(
+                _own=own,
+                _arm_scatter=scatter,
+                _stds=own_stds(scales, n_features),
+                _columns=feature_order(scales.slope_indexes(n_features), n_features),
+            )
+
+        self.change(apply)
+
+    def _extended_scales(self, n_features: int) -> Scales:
+        scales = super()._extended_scales(n_features)
+        if scales.slopes is None and isinstance(scales.slope_std, tuple):
+            raise ParameterError(
+                "features cannot be appended: slope_std has one number per feature, so there is no prior for the "
+                "slopes of new ones"
+            )
+        return scales
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def _own_of(self, named: ArmRows) -> _Own:
+        """Return the posterior of the own coefficients of some arms, in the units of the data."""
+        own, stds, d = self._own[named.rows], self._stds, self.n_features
+        q, size = len(stds), len(self._coef)
+        root = own[:, :, :q]
+        relative = np.swapaxes(root, 1, 2) @ root  # V in units of the prior
+        # B: the columns of features with slopes, and of the intercept, follow from V.
+        known = (np.eye(q) - relative) / stds
+        on_shared = np.zeros((len(own), q, size))
+        on_shared[:, :, self._columns[: q - 1]] = known[:, :, 1:]
+        on_shared[:, :, self._columns[q - 1 :]] = own[:, :, q + 1 :]
+        if size > d:
+            on_shared[:, :, d] = known[:, :, 0]
+        on_shared *= stds[:, None]
+        mean = stds * own[:, :, q] - on_shared @ self._coef
+        return _Own(tuple(named.names), mean, relative * np.outer(stds, stds), on_shared)
+
+    def _shrinkage(self, named: ArmRows) -> tuple[Floats, Floats]:
+        """Return the share of the arm effect's prior variance that the rewards have removed, and the rest."""
+        unshrunk: Floats = (self._own[named.rows, :, 0] ** 2).sum(axis=1)
+        return 1.0 - unshrunk, unshrunk
+
+    def arm_effects(self, arms: Iterable[Name] | None = None) -> ArmEffects:
+        """Return the posterior of the arm effects, by default of all seen arms: the arms' own levels at x = 0."""
+        own = self._own_of(self.named_rows(arms))
+        return ArmEffects(
+            own.arms, own.mean[:, 0], own.covariance[:, 0, 0], own.on_shared[:, 0] @ self._factor.T
+        )
+
+    def slopes(self, arms: Iterable[Name] | None = None) -> ArmCoefficients:
+        """Return the posterior of the arms' own slopes: how they differ from the shared coefficients."""
+        own = self._own_of(self.named_rows(arms))
+        variance = np.diagonal(own.covariance, axis1=1, axis2=2)
+        std = np.sqrt(variance + ((own.on_shared @ self._factor.T) ** 2).sum(axis=2))
+        return ArmCoefficients(own.arms, self.slope_indices, own.mean[:, 1:], std[:, 1:])
+
+    def arm_coefficients(self, arms: Iterable[Name] | None = None) -> ArmCoefficients:
+        """Return the posterior of each arm's coefficients: the shared ones plus its own; an intercept is the last."""
+        own = self._own_of(self.named_rows(arms))
+        size, d, q = len(self._coef), self.n_features, len(self._stds)
+        selected = np.zeros((size, q))  # which coefficient each own one is added to
+        selected[self._columns[: q - 1], np.arange(1, q)] = 1.0
+        if size > d:
+            selected[d, 0] = 1.0
+        loadings = (np.eye(size) - selected @ own.on_shared) @ self._factor.T
+        variance = np.diagonal(selected @ own.covariance @ selected.T, axis1=1, axis2=2)
+        return ArmCoefficients(
+            own.arms,
+            tuple(range(size)),
+            self._coef + own.mean @ selected.T,
+            np.sqrt(variance + (loadings**2).sum(axis=2)),
+        )
+
+    # -- for policies: rows and arrays must have been checked ---------------------------------
+
+    def _residuals(
+        self, contexts: Floats, rows: NDArray[np.int64], theta: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return u of every arm, and a table with z'a + u'θ and the own variance z'V z."""
+        u, out = np.empty((len(rows), len(theta))), np.empty((3, len(rows)))
+        if contexts.strides[0] == 0:  # one context for all arms
+            contexts = contexts[:1]
+        slope_kernels.residuals_slopes(
+            contexts, rows, theta, self._own, self._stds, self._columns, u, out
+        )
+        return u, out
+
+    def score(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
+        """Score each arm by mean + draw * std; the rows of the table are mean, std and score."""
+        u, out = self._residuals(contexts, rows, self._coef)
+        with np.errstate(invalid="ignore", over="ignore"):  # `spread` reports it
+            f = u @ self._factor.T
+        best = kernels.spread(f, draws, out)
+        if best == NOT_FINITE:
+            raise first_not_finite("contexts", contexts)
+        return tuple.__new__(Scores, (best, out))
+
+    def score_joint(
+        self, contexts: Floats | SparseContexts, rows: NDArray[np.int64], draws: Floats
+    ) -> Scores:
+        """Score all arms by a joint draw, made from D + K standard normal numbers."""
+        size = len(self._coef)
+        x = contexts[range(len(rows))] if isinstance(contexts, SparseContexts) else contexts
+        theta = self._coef + draws[:size] @ self._factor
+        _, out = self._residuals(x, rows, theta)
+        best = slope_kernels.score_drawn(draws[size:], out)
+        if best == NOT_FINITE:
+            raise first_not_finite("contexts", x)
+        return tuple.__new__(Scores, (best, out))
+
+    def own_std(self, rows: NDArray[np.int64], contexts: Floats) -> Floats:
+        """Return the standard deviation of each arm's own part z'u_i if the coefficients were known."""
+        _, out = self._residuals(contexts, rows, np.zeros(len(self._coef)))
+        return np.sqrt(out[1])
+
+    def view(self) -> PosteriorView:
+        """Raise: what reads the arrays of a posterior does not know slopes."""
+        raise Unsupported("the arms have slopes of their own, which is not supported here")
+
+    # -- state -------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the running state as named arrays (views, not copies)."""
+        rows = 1 + len(self._index)
+        return {
+            **super().arrays(),
+            "own": self._own[:rows],
+            "own_stds": self._stds,
+            "arm_scatter": self._arm_scatter[:rows],
+        }
+
+
+class AdaptiveSlopes(Adaptive, SlopePosterior):
+    """A posterior with slopes that learns its scales, or forgets."""

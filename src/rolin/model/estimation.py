@@ -15,6 +15,12 @@ from rolin.errors import InputError, NotFiniteError, ParameterError, RolinError
 from rolin.model.likelihood import AT_GUESS, Evidence, Point, Search
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
+from rolin.model.slope_likelihood import (
+    SlopeEvidence,
+    SlopePoint,
+    SlopeSearch,
+    possible_slopes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +37,11 @@ __all__ = [
 
 Method = Literal["map", "reml", "ml", "moments", "moments-as-printed"]
 """How scales are learned; [`estimate_scales`][rolin.model.estimate_scales] explains each value."""
-Learned = Literal["noise_std", "arm_std", "coef_std"]
+Learned = Literal["noise_std", "arm_std", "coef_std", "slope_std"]
+# How close the search for scales of a running policy comes, as a logarithm of a variance: 0.5 % of a standard deviation.
+_CLOSE_ENOUGH = 0.01
+# The guess of slope_std relative to coef_std, where there is none.
+_SLOPE_SHARE = 0.5
 
 
 class Interval(NamedTuple):
@@ -56,14 +66,18 @@ class ScaleEstimate:
     """Maximum of the likelihood (for `"map"`, of the posterior density); NaN for the methods of moments."""
     not_learned: tuple[Learned, ...]
     """Scales that should be learned, but stay as in the prior: there are too few data."""
+    slope_std: Interval | None = None
+    """The scale of the arms' slopes, if there are any; their geometric mean, if there is one number per feature."""
 
     @property
-    def _intervals(self) -> dict[str, Interval]:
-        return {name: getattr(self, name) for name in get_args(Learned)}
+    def intervals(self) -> dict[str, Interval]:
+        """All estimates with their intervals, by the name of the scale."""
+        found = {name: getattr(self, name) for name in get_args(Learned)}
+        return {name: interval for name, interval in found.items() if interval is not None}
 
     def __repr__(self) -> str:
         """Return the estimates in one line."""
-        values = (f"{name}={found.value:.4g}" for name, found in self._intervals.items())
+        values = (f"{name}={found.value:.4g}" for name, found in self.intervals.items())
         return f"<ScaleEstimate: {', '.join(values)}>"
 
     def __str__(self) -> str:
@@ -72,7 +86,7 @@ class ScaleEstimate:
             f"{name} = {value:.4g} ({low:.3g} to {high:.3g})"
             if low < high
             else f"{name} = {value:.4g} (as given)"
-            for name, (value, low, high) in self._intervals.items()
+            for name, (value, low, high) in self.intervals.items()
         ]
         if self.not_learned:
             lines.append(f"too few data to learn {', '.join(self.not_learned)}: as given")
@@ -82,7 +96,7 @@ class ScaleEstimate:
         """Return the estimates as a data frame, one row per scale. Needs pandas (`rolin[sim]`)."""
         with needs("sim"):
             import pandas as pd
-        rows = [{"scale": name, **found._asdict()} for name, found in self._intervals.items()]
+        rows = [{"scale": name, **found._asdict()} for name, found in self.intervals.items()]
         return pd.DataFrame(rows, columns=["scale", "value", "low", "high"])
 
 
@@ -93,7 +107,7 @@ def estimate_scales(
     prior: Scales | None = None,
     learn: Iterable[Learned] = get_args(Learned),
 ) -> ScaleEstimate:
-    """Estimate noise_std, arm_std and coef_std from moments, in O(K d² + d³) per step.
+    """Estimate noise_std, arm_std, coef_std and slope_std from moments, in O(K d² + d³) per step.
 
     Parameters
     ----------
@@ -107,11 +121,12 @@ def estimate_scales(
     prior
         The scales to use for those that are not learned, and the center of the prior of `"map"`.
     learn
-        The scales to learn.
+        The scales to learn. `slope_std` is learned only from moments with the scatter of each arm
+        (`Moments.of(…, slopes=…)`); a step then takes O(K d³).
 
     Notes
     -----
-    An intercept has a flat prior. `"reml"` and the methods of moments do not estimate coef_std. It then maximizes the
+    The methods of moments do not estimate slope_std. An intercept has a flat prior. `"reml"` and the methods of moments do not estimate coef_std. It then maximizes the
     marginal likelihood given the other scales.
 
     Examples
@@ -138,7 +153,7 @@ def estimate_scales(
             raise ParameterError(f"learn has {name!r}, expected some of {get_args(Learned)}")
     with _computing():
         found = _estimate(moments, method, prior, asked)
-        values = (found.noise_std.value, found.arm_std.value, found.coef_std.value)
+        values = (interval.value for interval in found.intervals.values())
         if not all(map(math.isfinite, values)):
             raise ValueError(f"{found}")
     return found
@@ -157,6 +172,8 @@ def mode(
     If the guess comes from the same data, the prior of `"map"` has its mode at the guess of arm_std.
     """
     with _computing():
+        if _has_slopes(moments, prior, learn):
+            return _slope_mode(moments, prior, learn, method, guessed_from_data=guessed_from_data)
         evidence = Evidence(moments, prior)
         wanted = learn & evidence.possible(method)
         if not wanted:
@@ -166,6 +183,54 @@ def mode(
         options = {"power": AT_GUESS} if guessed_from_data else {}
         search = Search(evidence, wanted, method, **options)
         return _scales(evidence, search.best(), wanted)
+
+
+def _has_slopes(moments: Moments, prior: Scales, learn: Iterable[str]) -> bool:
+    """Return whether the model has slopes: they are learned, or have a given scale."""
+    return bool(moments.slopes) and (prior.has_slopes or "slope_std" in learn)
+
+
+def _with_slope_guess(moments: Moments, prior: Scales) -> Scales:
+    """Return the prior with the features that the moments have slopes for, and a guess of their scale."""
+    if not prior.has_slopes:
+        _, std = prior.prior(moments.n_features)
+        guess = tuple((_SLOPE_SHARE * std[list(moments.slopes)]).tolist())
+        prior = replace(prior, slope_std=guess[0] if len(set(guess)) == 1 else guess)
+    return replace(prior, slopes=moments.slopes)
+
+
+def _slope_mode(
+    moments: Moments,
+    prior: Scales,
+    learn: Set[Learned],
+    method: Method,
+    *,
+    guessed_from_data: bool,
+) -> Scales:
+    """Return what `mode` does, for arms with slopes."""
+    if method not in ("map", "ml"):
+        return replace(_estimate(moments, method, prior, tuple(learn)).scales, slopes=prior.slopes)
+    evidence = SlopeEvidence(moments, _with_slope_guess(moments, prior))
+    wanted = learn & possible_slopes(evidence, method)
+    if not wanted:
+        return prior
+    options = {"power": AT_GUESS} if guessed_from_data else {}
+    search = SlopeSearch(evidence, wanted, method, tolerance=_CLOSE_ENOUGH, **options)
+    return replace(_slope_scales(evidence, search.best_of_all(), wanted), slopes=prior.slopes)
+
+
+def _slope_scales(evidence: SlopeEvidence, point: SlopePoint, wanted: Set[str]) -> Scales:
+    """Return the scales of the prior, with those that were learned replaced."""
+    scales = _scales(evidence.plain, point.shared, wanted - {"slope_std"})
+    if "slope_std" in wanted:
+        found, given = math.sqrt(point.slope * point.shared.noise), scales.slope_std
+        if isinstance(given, tuple):
+            scales = replace(
+                scales, slope_std=tuple(s * found / evidence.slope_unit for s in given)
+            )
+        else:
+            scales = replace(scales, slope_std=found)
+    return scales
 
 
 def check_method(name: str, method: object) -> None:
@@ -203,6 +268,9 @@ def _scales(evidence: Evidence, point: Point, wanted: Set[str]) -> Scales:
 def _estimate(
     moments: Moments, method: Method, prior: Scales, asked: tuple[Learned, ...]
 ) -> ScaleEstimate:
+    if _has_slopes(moments, prior, asked):
+        return _estimate_slopes(moments, method, prior, asked)
+    asked = tuple(name for name in asked if name != "slope_std")
     evidence = Evidence(moments, prior)
     possible = evidence.possible(method)
     wanted = {name for name in asked if name in possible}
@@ -221,10 +289,10 @@ def _estimate(
     arm, coef = noise * math.sqrt(point.arm), noise * math.sqrt(point.coef)
     intervals = {
         name: (value, value)
-        for name, value in zip(get_args(Learned), (noise, arm, coef), strict=True)
+        for name, value in zip(("noise_std", "arm_std", "coef_std"), (noise, arm, coef), strict=True)
     }
     if "noise_std" in wanted:
-        intervals["noise_std"] = _noise_interval(noise, evidence)
+        intervals["noise_std"] = _noise_interval(noise, evidence, evidence.within_freedom)
     if "arm_std" in wanted:
         if method == "map":  # its prior excludes an arm_std of zero, but the interval may reach it
             likelihood = Search(evidence, wanted, "ml")
@@ -242,16 +310,72 @@ def _estimate(
     )
 
 
+def _estimate_slopes(
+    moments: Moments, method: Method, prior: Scales, asked: tuple[Learned, ...]
+) -> ScaleEstimate:
+    """Return what `_estimate` does, for arms with slopes."""
+    if method.startswith("moments"):
+        raise ParameterError(
+            f"method={method!r} does not estimate slope_std, expected 'map', 'reml' or 'ml'"
+        )
+    evidence = SlopeEvidence(moments, _with_slope_guess(moments, prior))
+    plain, possible = evidence.plain, possible_slopes(evidence, method)
+    wanted = {name for name in asked if name in possible}
+    search = SlopeSearch(evidence, wanted, method)
+    point, coefficients = search.best_of_all(), search
+    if method == "reml":  # it does not estimate coef_std
+        noise = point.shared.noise
+        slope_std = _slope_scales(evidence, point, {"slope_std"}).slope_std
+        given = replace(
+            plain.prior, noise_std=noise**0.5, arm_std=(point.shared.arm * noise) ** 0.5, slope_std=slope_std
+        )  # fmt: skip
+        coefficients = SlopeSearch(SlopeEvidence(moments, given), wanted & {"coef_std"}, "ml")
+        found = coefficients.best_of_all()
+        point = point._replace(shared=point.shared._replace(coef=found.shared.coef))
+    noise = math.sqrt(point.shared.noise)
+    values = {
+        "noise_std": noise,
+        "arm_std": noise * math.sqrt(point.shared.arm),
+        "coef_std": noise * math.sqrt(point.shared.coef),
+        "slope_std": noise * math.sqrt(point.slope),
+    }
+    intervals = {name: (value, value) for name, value in values.items()}
+    if "noise_std" in wanted:
+        freedom = plain.count - len(plain.weight) - evidence.slope_ranks
+        intervals["noise_std"] = _noise_interval(noise, plain, freedom)
+    around, likelihood = point, search
+    if method == "map":  # its prior excludes scales of zero, but the intervals may reach it
+        likelihood = SlopeSearch(evidence, wanted, "ml")
+        around = likelihood.best_of_all()
+    for name in ("arm", "slope"):
+        if f"{name}_std" in wanted:
+            intervals[f"{name}_std"] = likelihood.interval_of(name, around)
+    if "coef_std" in wanted:
+        intervals["coef_std"] = coefficients.coef_interval_at(point)
+    found_intervals = {name: _around(values[name], *intervals[name]) for name in values}
+    return ScaleEstimate(
+        _slope_scales(evidence, point, wanted),
+        found_intervals["noise_std"],
+        found_intervals["arm_std"],
+        found_intervals["coef_std"],
+        -0.5 * point.deviance,
+        tuple(name for name in asked if name not in possible),
+        found_intervals["slope_std"],
+    )
+
+
 def _around(value: float, low: float, high: float) -> Interval:
     """Return an interval that contains its estimate. That of the likelihood may not contain one from moments."""
     return Interval(value, min(low, value), max(high, value))
 
 
-def _noise_interval(noise: float, evidence: Evidence) -> tuple[float, float]:
-    """Return the ends of the 95 % interval of noise_std, from the rewards within arms alone."""
+def _noise_interval(noise: float, evidence: Evidence, freedom: float) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of noise_std, from the rewards within arms alone.
+
+    `freedom` is the number of rewards within arms, minus what is estimated from them.
+    """
     from scipy.special import chdtri  # takes 0.1 s to import
 
-    freedom = evidence.within_freedom
     if freedom >= 1:
         low, high = (noise * math.sqrt(freedom / chdtri(freedom, p)) for p in (0.025, 0.975))
         return low, high

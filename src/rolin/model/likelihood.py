@@ -29,7 +29,17 @@ from rolin.model.kernels import likelihood as kernels
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 
-__all__ = ["AT_GUESS", "Evidence", "Point", "Search", "Spectrum"]
+__all__ = [
+    "AT_GUESS",
+    "NEVER_ZERO",
+    "RISE",
+    "Evidence",
+    "Point",
+    "Search",
+    "Spectrum",
+    "crossing",
+    "prior_deviance",
+]
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +52,7 @@ _RANK = 1e-10
 #   is half-Cauchy. With it, the mode is never zero. With an arm_std of zero, the policy would stop exploring arms, and
 #   would never get the data that show that arm_std is positive.
 _NOISE_COUNT = 1.0
-_NEVER_ZERO = 0.25
+NEVER_ZERO = 0.25
 # The power if the guess comes from the data. Then the mode of the prior is the guess itself, and few arms that happen to
 # be alike do not end exploration: 90 % intervals after 50 rewards hold 88 % instead of 84 % (50 arms, 40 runs).
 AT_GUESS = 1.0
@@ -57,7 +67,7 @@ _NEAR = np.linspace(math.log(1e-4), math.log(1e4), 9)
 _SECTION = 0.5 * (3.0 - math.sqrt(5.0))  # the smaller part of a golden section
 _CLOSE = 1e-6  # tolerance for the logarithm of a scale
 # Rise of -2 log likelihood at the ends of a 95 % interval: the quantile of χ² with one degree of freedom.
-_RISE = 3.841459
+RISE = 3.841459
 
 
 class Spectrum(NamedTuple):
@@ -236,7 +246,7 @@ class Search:
     """
 
     def __init__(
-        self, evidence: Evidence, learn: Set[str], method: str, *, power: float = _NEVER_ZERO
+        self, evidence: Evidence, learn: Set[str], method: str, *, power: float = NEVER_ZERO
     ) -> None:
         self._power = power
         self._evidence = evidence.on_range() if method == "reml" else evidence
@@ -303,8 +313,7 @@ class Search:
         )
         deviance -= data.sum_log_weight
         if self._map and math.isnan(self._arm):  # arm_std is learned
-            deviance += 2.0 * math.log1p(ratio / self._arm_guess)
-            deviance -= self._power * math.log(ratio)
+            deviance += prior_deviance(ratio, self._arm_guess, self._power)
         return Point(deviance, variance, ratio, kappa)
 
     # -- intervals ---------------------------------------------------------------------------
@@ -319,10 +328,10 @@ class Search:
         middle = math.log(max(best.arm, _SMALLEST))
         ends = []
         for end in (_GRID[0], _GRID[-1]):
-            if at(end).deviance - lowest <= _RISE:
+            if at(end).deviance - lowest <= RISE:
                 ends.append(0.0 if end < 0 else math.inf)
                 continue
-            point = at(_crossing(lambda t: at(t).deviance - lowest - _RISE, middle, end))
+            point = at(crossing(lambda t: at(t).deviance - lowest - RISE, middle, end))
             ends.append(math.sqrt(point.arm * point.noise))
         return ends[0], ends[1]
 
@@ -341,12 +350,17 @@ class Search:
         middle, ends = math.log(best.coef), []
         lowest = at(middle).deviance
         for end in (_GRID[0], _GRID[-1]):
-            if at(end).deviance - lowest <= _RISE:
+            if at(end).deviance - lowest <= RISE:
                 ends.append(0.0 if end < 0 else math.inf)
                 continue
-            point = at(_crossing(lambda t: at(t).deviance - lowest - _RISE, middle, end))
+            point = at(crossing(lambda t: at(t).deviance - lowest - RISE, middle, end))
             ends.append(math.sqrt(point.coef * point.noise))
         return ends[0], ends[1]
+
+
+def prior_deviance(ratio: float, guess: float, power: float) -> float:
+    """Return -2 log of the prior density of a scale, t^power/(1 + t²) with t² = ratio/guess, up to a constant."""
+    return 2.0 * math.log1p(ratio / guess) - power * math.log(ratio)
 
 
 def _minimum(f: Callable[[float], float], grid: Floats) -> float:
@@ -390,9 +404,14 @@ def _minimum(f: Callable[[float], float], grid: Floats) -> float:
     return t
 
 
-def _crossing(f: Callable[[float], float], inside: float, outside: float) -> float:
-    """Return where a function becomes positive, by bisection; it is negative at `inside`."""
-    for _ in range(30):  # reaches a relative error of 1e-8
+def crossing(
+    f: Callable[[float], float], inside: float, outside: float, steps: int = 30
+) -> float:
+    """Return where a function becomes positive, by bisection; it is negative at `inside`.
+
+    30 steps reach a relative error of 1e-8.
+    """
+    for _ in range(steps):
         middle = 0.5 * (inside + outside)
         if f(middle) > 0.0:
             outside = middle

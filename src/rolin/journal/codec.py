@@ -140,7 +140,7 @@ def row_of(event: Event) -> Row:
         case Decayed():
             return Row(event.time, kind, _json(factor=event.factor))
         case ScalesLearned():
-            scales = None if event.scales is None else asdict(event.scales)
+            scales = None if event.scales is None else event.scales.to_dict()
             return Row(event.time, kind, _json(scales=scales))
         case ArmRemoved():
             return Row(event.time, kind, _json(arm=encode(event.arm)))

@@ -103,6 +103,8 @@ class Adaptive(Posterior):
                 )
         if "arm_std" in learn - unknown and scales.arm_std == 0.0:
             raise ParameterError("arm_std=('learn', 0), expected a positive number to start with")
+        if "slope_std" in learn - unknown and not scales.has_slopes:
+            raise ParameterError("slope_std=('learn', 0), expected a positive number to start with")
         self.guess = scales
         """The scales before the first estimate: guesses, or placeholders where there are none."""
         self.learn, self.unknown = frozenset(learn), frozenset(unknown)
@@ -264,11 +266,14 @@ class Adaptive(Posterior):
         due = self._seen + max(_FIRST, int(share * min(self._seen, remembered)))
         self.commit(**changes, _due=due)
 
-    def _adopted(self, scales: Scales) -> dict[str, Any]:
-        noted = scales
+    def _noted(self, scales: Scales) -> Scales:
+        """Return scales as the history holds them: the geometric mean, where there is one number per feature."""
         if "coef_std" in self.unknown:
-            # One number per feature: the history holds their geometric mean.
-            noted = replace(scales, coef_std=typical_of(scales.coef_std))
+            return replace(scales, coef_std=typical_of(scales.coef_std))
+        return scales
+
+    def _adopted(self, scales: Scales) -> dict[str, Any]:
+        noted = self._noted(scales)
         history = [*self.history[1 - _MAX_HISTORY :], ScaleEvent(self._seen, noted)]
         return {**self.renewed(scales, 1.0 / self._weight_of_new), "history": history}
 
@@ -290,13 +295,8 @@ class Adaptive(Posterior):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays; those of the posterior are views."""
-        with_intercept = "intercept_std" in self.learn
-        width = 3 + len(np.atleast_1d(self.guess.coef_std)) + 2 * with_intercept
-        events = [
-            [seen, s.noise_std, s.arm_std, *np.atleast_1d(s.coef_std)]
-            + ([s.intercept_mean, s.intercept_std] if with_intercept else [])
-            for seen, s in self.history
-        ]
+        events = [self._row_of(event) for event in self.history]
+        width = len(self._row_of(ScaleEvent(0, self.guess)))
         due = self._due if self.learn else 0.0
         arrays = {
             **super().arrays(),
@@ -319,6 +319,12 @@ class Adaptive(Posterior):
         seen, due, weight_of_new = arrays["age"].tolist()
         self._numbers[kernels.SEEN], self._numbers[kernels.WEIGHT_OF_NEW] = int(seen), weight_of_new
         self._due = due if self.learn else math.inf
+
+    def _row_of(self, event: ScaleEvent) -> list[Any]:
+        """Return an event of the history as a row of numbers."""
+        seen, s = event
+        row = [seen, s.noise_std, s.arm_std, *np.atleast_1d(s.coef_std)]
+        return row + ([s.intercept_mean, s.intercept_std] if "intercept_std" in self.learn else [])
 
     def _event_of(self, row: list[float]) -> ScaleEvent:
         """Return an event of the history from its row."""

@@ -28,10 +28,12 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-LearnedScale = Literal["noise_std", "arm_std", "coef_std", "intercept_std"]
+LearnedScale = Literal["noise_std", "arm_std", "coef_std", "intercept_std", "slope_std"]
 
 # The guess of arm_std, relative to the noise. The weak prior of the estimate is centered on it.
 _ARM_SHARE = 0.5
+# The guess of slope_std, relative to the guess of coef_std. All slopes of an arm together then explain as much as its effect.
+_SLOPE_SHARE = 0.5
 # Rewards that differ by less, relative to their size, are equal up to rounding.
 _ROUNDING = 1e-10
 # Features whose standard deviations differ from their median by at most this factor are in the same unit.
@@ -53,6 +55,7 @@ def placeholders(unknown: Set[str], *, has_intercept: bool) -> dict[str, float]:
         "arm_std": 0.0 if has_intercept else _WIDTH,
         "coef_std": _NO_COEFFICIENT,
         "intercept_std": _WIDTH,
+        "slope_std": 0.0,
     }
     return {name: value for name, value in values.items() if name in unknown}
 
@@ -90,6 +93,7 @@ def guess_scales(moments: Moments, scales: Scales, unknown: Set[str]) -> Scales 
 
     The rewards' standard deviation s is the guess of the noise. Arm effects are guessed at s/2. Coefficients are
     guessed in the units of their features, such that all features together explain as much variance as the noise.
+    Slopes are guessed at half of that.
     """
     variance = _variance_of_rewards(moments, scales)
     if variance is None:
@@ -102,6 +106,12 @@ def guess_scales(moments: Moments, scales: Scales, unknown: Set[str]) -> Scales 
         guesses["arm_std"] = _ARM_SHARE * noise
     if "coef_std" in unknown:
         guesses["coef_std"] = _guess_coefficients(moments, scales, noise)
+    if "slope_std" in unknown:
+        known = guesses.get("coef_std")
+        if known is None:
+            known = _guess_coefficients(moments, scales, noise)
+        every = _SLOPE_SHARE * np.broadcast_to(known, moments.n_features)
+        guesses["slope_std"] = tuple(every[scales.slope_indices(moments.n_features)].tolist())
     return replace(scales, **guesses)
 
 
@@ -158,6 +168,8 @@ def _guess_coefficients(moments: Moments, scales: Scales, noise: float) -> Any:
     return tuple((noise / (explained * unit)).tolist())
 
 
-def typical_of(coef_std: float | tuple[float, ...]) -> float:
-    """Return the geometric mean of the coefficients' scales."""
-    return float(np.exp(np.log(coef_std).mean())) if np.size(coef_std) else 1.0
+def typical_of(scales: float | tuple[float, ...]) -> float:
+    """Return the geometric mean of the scales of coefficients or slopes; 0 if one of them is 0."""
+    if not np.size(scales):
+        return 1.0
+    return float(np.exp(np.log(scales).mean())) if np.all(scales) else 0.0

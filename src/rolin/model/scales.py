@@ -10,7 +10,7 @@ some features S. Without them, this is the model of the paper.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from operator import index as index_of
 from typing import Any, Literal
 
@@ -82,21 +82,21 @@ def _spread(name: str, value: object) -> float:
 
 
 def check_slopes(slopes: object) -> tuple[int, ...]:
-    """Return the indexes of features that have slopes, in ascending order."""
+    """Return the indices of features that have slopes, in ascending order."""
     given: Any = slopes
     try:
-        indexes = tuple(sorted(index_of(j) for j in given))
+        indices = tuple(sorted(index_of(j) for j in given))
     except TypeError:
-        indexes = (-1,)
+        indices = (-1,)
     if (
         isinstance(given, (str, bytes))
-        or min(indexes, default=0) < 0
-        or len(set(indexes)) < len(indexes)
+        or min(indices, default=0) < 0
+        or len(set(indices)) < len(indices)
     ):
         raise ParameterError(
-            f"slopes={slopes!r}, expected a list of different indexes of features, such as [0, 2]"
+            f"slopes={slopes!r}, expected a list of different indices of features, such as [0, 2]"
         )
-    return indexes
+    return indices
 
 
 def _mean(name: str, value: object) -> float:
@@ -107,7 +107,7 @@ def _mean(name: str, value: object) -> float:
     return number
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Scales:
     """The scales of the model: how much noise, arm effects and coefficients vary.
 
@@ -130,7 +130,7 @@ class Scales:
     slope_std
         Standard deviation of the arms' own slopes: one number, or one per feature in `slopes`. 0 for no slopes.
     slopes
-        Indexes of the features that have slopes; `None` for all features.
+        Indices of the features that have slopes; `None` for all features.
 
     Examples
     --------
@@ -174,6 +174,17 @@ class Scales:
         if self.slopes is not None:
             set_(self, "slopes", check_slopes(self.slopes))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return all scales by name; those of slopes only if there are any."""
+        values = asdict(self)
+        if self.slope_std == 0.0 and self.slopes is None:
+            del values["slope_std"], values["slopes"]
+        return values
+
+    def __repr__(self) -> str:
+        """Return the call that creates these scales; those of slopes are shown only if there are any."""
+        return f"Scales({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
+
     @property
     def has_intercept(self) -> bool:
         """Whether the model has an intercept."""
@@ -184,19 +195,19 @@ class Scales:
         """Whether the arms have slopes of their own."""
         return bool(np.any(np.asarray(self.slope_std) > 0.0))
 
-    def slope_indexes(self, n_features: int) -> NDArray[np.int64]:
-        """Return the indexes of the features that have slopes."""
+    def slope_indices(self, n_features: int) -> NDArray[np.int64]:
+        """Return the indices of the features that have slopes."""
         if self.slopes is None:
             return np.arange(n_features)
         if self.slopes and self.slopes[-1] >= n_features:
             raise ParameterError(
-                f"slopes has the index {self.slopes[-1]}, expected indexes below n_features={n_features}"
+                f"slopes has the index {self.slopes[-1]}, expected indices below n_features={n_features}"
             )
         return np.array(self.slopes, dtype=np.int64)
 
     def own_stds(self, n_features: int) -> NDArray[np.float64]:
         """Return arm_std, and the standard deviation of each slope."""
-        n = len(self.slope_indexes(n_features))
+        n = len(self.slope_indices(n_features))
         if isinstance(self.slope_std, tuple) and len(self.slope_std) != n:
             raise ShapeError(
                 f"slope_std has {len(self.slope_std)} numbers, expected one or {n}, the number of features with slopes"

@@ -9,7 +9,7 @@ linear model per arm. Given θ, the arms are independent: u_i | θ, data ~ N(a_i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -21,8 +21,9 @@ from rolin._support.checks import first_not_finite
 from rolin._support.compile import NOT_FINITE
 from rolin.errors import MergeError, ParameterError, Unsupported
 from rolin.model import kernels
-from rolin.model.adaptive import Adaptive
+from rolin.model.adaptive import Adaptive, ScaleEvent
 from rolin.model.draws import Scores
+from rolin.model.first_guess import typical_of
 from rolin.model.kernels import slopes as slope_kernels
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
@@ -73,7 +74,7 @@ class SlopePosterior(Posterior):
     def __init__(self, scales: Scales, n_features: int) -> None:
         super().__init__(scales, n_features)
         d = self.n_features
-        slopes = scales.slope_indexes(d)
+        slopes = scales.slope_indices(d)
         self._stds = own_stds(scales, d)
         self._columns = feature_order(slopes, d)
         q = len(self._stds)
@@ -164,7 +165,7 @@ class SlopePosterior(Posterior):
                 _own=own,
                 _arm_scatter=scatter,
                 _stds=own_stds(scales, n_features),
-                _columns=feature_order(scales.slope_indexes(n_features), n_features),
+                _columns=feature_order(scales.slope_indices(n_features), n_features),
             )
 
         self.change(apply)
@@ -294,3 +295,51 @@ class SlopePosterior(Posterior):
 
 class AdaptiveSlopes(Adaptive, SlopePosterior):
     """A posterior with slopes that learns its scales, or forgets."""
+
+    def _noted(self, scales: Scales) -> Scales:
+        noted = super()._noted(scales)
+        if "slope_std" in self.unknown:
+            return replace(noted, slope_std=typical_of(scales.slope_std))
+        return noted
+
+    def _extended_scales(self, n_features: int) -> Scales:
+        slope_std = self.scales.slope_std
+        if "slope_std" not in self.unknown or not isinstance(slope_std, tuple):
+            return super()._extended_scales(n_features)
+        one = replace(self.scales, slope_std=typical_of(slope_std))
+        given = self.scales
+        self.scales = one
+        try:
+            scales = super()._extended_scales(n_features)
+        finally:
+            self.scales = given
+        if scales.slopes is not None:
+            return replace(scales, slope_std=slope_std)
+        more = (typical_of(slope_std),) * (n_features - len(slope_std))
+        return replace(scales, slope_std=slope_std + more)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the running state as named arrays; those of the posterior are views."""
+        arrays = super().arrays()
+        if "slope_std" in self.unknown:
+            n = len(self.slope_indices)
+            arrays["slope_std"] = np.array(np.broadcast_to(self.scales.slope_std, n))
+        return arrays
+
+    def restore(
+        self, names: Iterable[Name], removed: Iterable[Name], arrays: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """Restore the state of a posterior that had these names and arrays."""
+        super().restore(names, removed, arrays)
+        if self.history and self.slope_indices and "slope_std" in self.unknown:
+            self.scales = replace(self.scales, slope_std=tuple(arrays["slope_std"].tolist()))
+
+    def _row_of(self, event: ScaleEvent) -> list[Any]:
+        return [*super()._row_of(event), *np.atleast_1d(event.scales.slope_std)]
+
+    def _event_of(self, row: list[float]) -> ScaleEvent:
+        n = np.size(self.guess.slope_std)
+        seen, scales = super()._event_of(row[: len(row) - n])
+        slopes = tuple(row[len(row) - n :])
+        slope_std = slopes if isinstance(self.guess.slope_std, tuple) else slopes[0]
+        return ScaleEvent(seen, replace(scales, slope_std=slope_std))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,7 +18,16 @@ from rolin.model.estimation import Method, check_method
 from rolin.model.first_guess import placeholders
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
-from rolin.model.scales import CoefScale, InterceptScale, Numbers, Scale, Scales, guess_of
+from rolin.model.scales import (
+    CoefScale,
+    InterceptScale,
+    Numbers,
+    Scale,
+    Scales,
+    SlopeScale,
+    guess_of,
+)
+from rolin.model.slopes import AdaptiveSlopes, SlopePosterior
 from rolin.model.summaries import Prediction
 from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
@@ -54,6 +62,11 @@ class LinearPolicy(Policy[Posterior]):
         Standard deviation of the arms' own effects, which the features miss: `"learn"`, or a number.
     noise_std
         Standard deviation of a reward around its mean: `"learn"`, or a number.
+    slope_std
+        Standard deviation of the arms' own slopes, by which they react differently to the same features: 0 for none,
+        `"learn"`, one number, or one per feature in `slopes`.
+    slopes
+        Indices of the features that arms have slopes for; by default all features, if `slope_std` is not 0.
     learn_by
         The method that learns the scales; see [`estimate_scales`][rolin.model.estimate_scales].
     half_life
@@ -125,6 +138,8 @@ class LinearPolicy(Policy[Posterior]):
         intercept_mean: float = 0.0,
         arm_std: Scale = "learn",
         noise_std: Scale = "learn",
+        slope_std: SlopeScale = 0.0,
+        slopes: Sequence[int] | None = None,
         learn_by: Method = "map",
         half_life: float | None = None,
         seed: int | None = None,
@@ -134,10 +149,11 @@ class LinearPolicy(Policy[Posterior]):
             "arm_std": arm_std,
             "coef_std": coef_std,
             "intercept_std": intercept_std,
+            "slope_std": slope_std,
         }
         # Without an intercept and without arm effects there is nothing to choose by before there are scales.
         alone = intercept_std is None and isinstance(arm_std, (int, float)) and arm_std == 0.0
-        guess = {"noise_std": 1.0, "coef_std": 1.0} if alone else self._guess
+        guess = {"noise_std": 1.0, "coef_std": 1.0, "slope_std": 0.5} if alone else self._guess
         found = {n: guess_of(n, value, guess.get(n)) for n, value in given.items()}
         learn: set[Any] = {name for name, (_, learned) in found.items() if learned}
         unknown: set[Any] = {name for name in learn if found[name][0] is None}
@@ -147,7 +163,13 @@ class LinearPolicy(Policy[Posterior]):
             **numbers,
             coef_mean=coef_mean,  # type: ignore[arg-type]  # Scales makes lists into tuples
             intercept_mean=intercept_mean,
+            slopes=slopes,  # type: ignore[arg-type]  # the same
         )
+        has_slopes = scales.has_slopes or "slope_std" in learn
+        if slopes is not None and not has_slopes:
+            raise ParameterError(
+                f"slopes={slopes!r} with slope_std=0, expected a scale of the slopes, such as slope_std='learn'"
+            )
         if intercept_std == "learn" and intercept_mean != 0.0:
             raise ParameterError(
                 f"intercept_mean={intercept_mean!r} with intercept_std='learn', expected a number for both: a learned "
@@ -158,27 +180,22 @@ class LinearPolicy(Policy[Posterior]):
             raise ParameterError(
                 f"learn_by={learn_by!r}, but no scale is given as 'learn': pass for example arm_std='learn'"
             )
-        fixed = not learn and half_life is None
-        model = (
-            self._new_posterior(scales, n_features)
-            if fixed
-            else self._new_adaptive(
-                scales,
-                n_features,
-                learn=learn,
-                unknown=unknown,
-                method=learn_by,
-                half_life=half_life,
-            )
-        )
-        super().__init__(model, seed)
+        options: dict[str, Any] = {}
+        if learn or half_life is not None:
+            options = {
+                "learn": learn, "unknown": unknown, "method": learn_by, "half_life": half_life
+            }  # fmt: skip
+        super().__init__(self._new_model(scales, n_features, options, has_slopes=has_slopes), seed)
 
-    def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
-        return Posterior(scales, n_features)
-
-    def _new_adaptive(self, scales: Scales, n_features: int, **options: Any) -> Posterior:
-        """Return a model that learns its scales, or forgets."""
-        return Adaptive(scales, n_features, **options)
+    def _new_model(
+        self, scales: Scales, n_features: int, options: dict[str, Any], *, has_slopes: bool
+    ) -> Posterior:
+        """Return the model; one with options learns its scales, or forgets."""
+        if has_slopes:
+            adaptive = AdaptiveSlopes if options else SlopePosterior
+        else:
+            adaptive = Adaptive if options else Posterior
+        return adaptive(scales, n_features, **options)
 
     _check_stored = staticmethod(check_posterior)
     _unset_scales: UnsetScales | None = "learn"
@@ -315,10 +332,10 @@ class LinearPolicy(Policy[Posterior]):
     def settings(self) -> dict[str, Any]:
         """The options that create this policy again, without what it has learned."""
         model = self._model
-        settings = {"n_features": self.n_features, **asdict(self.scales), "learn_by": "map"}
+        settings = {"n_features": self.n_features, **self.scales.to_dict(), "learn_by": "map"}
         settings |= {"half_life": self.half_life, "seed": self.seed}
         if isinstance(model, Adaptive):
-            settings |= {**asdict(model.guess), "learn_by": model.method}
+            settings |= {**model.guess.to_dict(), "learn_by": model.method}
             settings |= {
                 name: "learn" if name in model.unknown else ("learn", getattr(model.guess, name))
                 for name in model.learn

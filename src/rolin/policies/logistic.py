@@ -50,19 +50,19 @@ class _Logistic(LinearPolicy):
     binary = True
     exact = False
     # Each outcome becomes an observation of the logit given what is known at its time, so there must be guesses.
-    _guess: ClassVar[dict[str, float]] = {"arm_std": 0.5, "coef_std": 1.0}
+    _guess: ClassVar[dict[str, float]] = {"arm_std": 0.5, "coef_std": 1.0, "slope_std": 0.5}
 
     _check_stored = staticmethod(check_logistic)
 
-    def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
-        return LogisticPosterior(scales, n_features)
-
-    def _new_adaptive(self, scales: Scales, n_features: int, **options: Any) -> Posterior:
-        if options["unknown"]:
+    def _new_model(
+        self, scales: Scales, n_features: int, options: dict[str, Any], *, has_slopes: bool
+    ) -> Posterior:
+        if options.get("unknown"):
             raise ParameterError(
                 "intercept_std='learn', expected a number or None: a logistic policy does not learn it"
             )
-        return AdaptiveLogistic(scales, n_features, **options)
+        adaptive = AdaptiveLogistic if options else LogisticPosterior
+        return adaptive(scales, n_features, **options)
 
     def predict(
         self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None

@@ -19,11 +19,11 @@ has in common with it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypedDict, TypeVar, get_args, get_type_hints
 
 from rolin.model.estimation import Method
-from rolin.model.scales import CoefScale, InterceptScale, Numbers, Scale
+from rolin.model.scales import CoefScale, InterceptScale, Numbers, Scale, SlopeScale
 
 __all__ = [
     "LearningOptions",
@@ -74,6 +74,8 @@ class RoLinOptions(LinOptions, total=False):
     """The options of policies with arm effects."""
 
     arm_std: Scale
+    slope_std: SlopeScale
+    slopes: Sequence[int] | None
 
 
 def with_shared_options(policy: Class) -> Class:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rolin._support.checks import count_of
 from rolin.model.kernels import layout
 from rolin.model.mixture import N_RATIOS
+from rolin.model.scales import check_slopes
 from rolin.model.state_file import check_arrays
 
 __all__ = [
@@ -148,7 +149,18 @@ def _of_posterior(
     }  # fmt: skip
     if settings.get("exploration") == "auto":
         shapes["sums"] = (2,)
+    if "slope_std" in settings:
+        q = 1 + _n_slopes(settings)
+        shapes |= {"own": (rows, q, d + 2), "own_stds": (q,), "arm_scatter": (rows, q - 1, 1 + d)}
     return d, shapes
+
+
+def _n_slopes(settings: Settings) -> int:
+    """Return the number of features with slopes; 0 for a policy without them."""
+    if "slope_std" not in settings:
+        return 0
+    slopes = settings.get("slopes")
+    return _n_features(settings) if slopes is None else len(check_slopes(slopes))
 
 
 def _check_posterior(
@@ -157,14 +169,20 @@ def _check_posterior(
     """Raise unless these are the arrays of a `Posterior` or of an `Adaptive`, and more with these shapes."""
     d, shapes = _of_posterior(settings, n_names, arrays)
     shapes |= more
-    if arrays.keys() & {"age", "learned", "coef_std"}:
+    if arrays.keys() & {"age", "learned", "coef_std", "slope_std"}:
         learned = arrays.get("learned", np.empty(0)).shape
         # seen, noise_std, arm_std, one coef_std or d of them, and mean and std of a learned intercept
-        level = 2 * (settings.get("intercept_std") == "learn")
-        width = learned[1] if len(learned) == 2 and learned[1] in (4 + level, 3 + d + level) else 4
+        more = 2 * (settings.get("intercept_std") == "learn")
+        # one slope_std, or one per slope
+        given = settings.get("slope_std", ())
+        guess = given[1] if isinstance(given, (list, tuple)) and given[:1] in (["learn"], ("learn",)) else given
+        more += 1 if isinstance(guess, str) else np.size(guess)
+        width = learned[1] if len(learned) == 2 and learned[1] in (4 + more, 3 + d + more) else 4
         shapes |= {"age": (3,), "learned": (learned[0], width)}
         if settings.get("coef_std") == "learn" and "coef_std" in arrays:
             shapes["coef_std"] = (d,)
+        if settings.get("slope_std") == "learn" and "slope_std" in arrays:
+            shapes["slope_std"] = (_n_slopes(settings),)
     check_arrays(arrays, shapes, {"tails": np.float32})
     _check_beliefs(arrays)
     if "age" in arrays and not (0.0 <= arrays["age"][0] <= 2.0**53 and arrays["age"][2] > 0.0):
@@ -181,6 +199,14 @@ def _check_beliefs(arrays: Arrays) -> None:
     _check_positive(numbers=numbers[..., layout.ARM_VARIANCE])
     if not (numbers[..., layout.NOISE_VARIANCE] > 0.0).all():
         raise ValueError("numbers has a variance of the noise that is not positive")
+    if "own" in arrays:
+        q = arrays["own"].shape[1]
+        # Rows of arms without any weight are not in use.
+        used = arrays["own"][(arrays["arms"][:, layout.WEIGHT] > 0.0) | (np.arange(len(arrays["own"])) == 0)]
+        if not (np.diagonal(used[:, :, :q], axis1=1, axis2=2) > 0.0).all():
+            raise ValueError("own has a variance that is not positive")
+        if not (arrays["own_stds"] > 0.0).all():
+            raise ValueError("own_stds has a standard deviation that is not positive")
     if not np.diagonal(arrays["factor"], axis1=-2, axis2=-1).all():
         raise ValueError("factor has a zero on its diagonal, expected the root of a covariance")
 

@@ -79,19 +79,20 @@ class NaiveRoLinTS(RoLinTS):
             **options,
         )
 
-    def _new_posterior(self, scales: Scales, n_features: int) -> Posterior:
+    def _new_model(
+        self, scales: Scales, n_features: int, options: dict[str, Any], *, has_slopes: bool
+    ) -> Posterior:
+        if options:
+            raise ParameterError(
+                "NaiveRoLinTS neither learns scales nor forgets, expected numbers as scales and as exploration, and no "
+                "half_life"
+            )
         return DensePosterior(scales, n_features)
 
     def _joint_probabilities(self, posterior: Posterior, candidates: Candidates) -> Probabilities:
         # The dense model draws all arms at once. Given the coefficients, the fast one has the arms' distributions.
         fast = Posterior.of(self.scales, self.moments)
         return super()._joint_probabilities(fast, candidates)
-
-    def _new_adaptive(self, scales: Scales, n_features: int, **options: Any) -> Posterior:
-        raise ParameterError(
-            "NaiveRoLinTS neither learns scales nor forgets, expected numbers as scales and as exploration, and no "
-            "half_life"
-        )
 
 
 class _Solution(NamedTuple):

@@ -79,4 +79,4 @@ def check_scales(**scales: float) -> None:
     """
     for name, value in scales.items():
         number_of(name, value, ParameterError)  # a model also accepts a list of them
-    Scales(**scales)
+    Scales(**scales)  # type: ignore[arg-type]  # none of these names is that of a list

@@ -289,7 +289,9 @@ def _estimate(
     arm, coef = noise * math.sqrt(point.arm), noise * math.sqrt(point.coef)
     intervals = {
         name: (value, value)
-        for name, value in zip(("noise_std", "arm_std", "coef_std"), (noise, arm, coef), strict=True)
+        for name, value in zip(
+            ("noise_std", "arm_std", "coef_std"), (noise, arm, coef), strict=True
+        )
     }
     if "noise_std" in wanted:
         intervals["noise_std"] = _noise_interval(noise, evidence, evidence.within_freedom)

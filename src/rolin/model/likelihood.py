@@ -404,9 +404,7 @@ def _minimum(f: Callable[[float], float], grid: Floats) -> float:
     return t
 
 
-def crossing(
-    f: Callable[[float], float], inside: float, outside: float, steps: int = 30
-) -> float:
+def crossing(f: Callable[[float], float], inside: float, outside: float, steps: int = 30) -> float:
     """Return where a function becomes positive, by bisection; it is negative at `inside`.
 
     30 steps reach a relative error of 1e-8.

@@ -65,7 +65,9 @@ class SlopeEvidence:
         mean, std = (part[:d] for part in prior.prior(d))
         relative = std / self.plain.unit
         slopes = prior.own_stds(d)[1:]
-        self.slope_unit = float(np.exp(np.log(slopes[slopes > 0.0]).mean())) if slopes.any() else 1.0
+        self.slope_unit = (
+            float(np.exp(np.log(slopes[slopes > 0.0]).mean())) if slopes.any() else 1.0
+        )
         # Entries (1, x_S) of every row, in units of the prior; without any guess, all slopes have the same scale.
         sizes = slopes / self.slope_unit if slopes.any() else np.ones_like(slopes)
         arms = arm_rows(moments)
@@ -147,7 +149,9 @@ class SlopeSearch(Search):
             total = evidence.plain.total
             axes = total.axes[:, len(total.values) - evidence.plain.rank :]
             d = len(axes)
-            self._outputs = np.concatenate([data.outputs[:, :, :d] @ axes, data.outputs[:, :, d:]], axis=2)
+            self._outputs = np.concatenate(
+                [data.outputs[:, :, :d] @ axes, data.outputs[:, :, d:]], axis=2
+            )
             wide = np.block(
                 [[axes, np.zeros((d, 1))], [np.zeros((1, axes.shape[1])), np.ones((1, 1))]]
             )
@@ -196,7 +200,9 @@ class SlopeSearch(Search):
             deviance += prior_deviance(slope, self._slope_guess, self._power)
         return SlopePoint(Point(deviance, variance, arm, kappa), slope)
 
-    def _at(self, free: Sequence[float], names: Sequence[str], held: dict[str, float]) -> SlopePoint:
+    def _at(
+        self, free: Sequence[float], names: Sequence[str], held: dict[str, float]
+    ) -> SlopePoint:
         """Return the best point for logarithms of the free ratios, and for ratios that are held."""
         values = dict(zip(names, map(math.exp, free), strict=True)) | held
         noise = values.get("noise", self._noise)
@@ -218,7 +224,10 @@ class SlopeSearch(Search):
         fixed = any(value > 0.0 for value in (self._arm, self._slope))  # NaN is not
         if fixed and math.isnan(self._noise):
             low, high = self._numbers[[kernels.NOISE_LOW, kernels.NOISE_HIGH]].tolist()
-            starts["noise"] = (math.log(min(self._guess, self._evidence.mean_square)), 0.5 * (low + high))
+            starts["noise"] = (
+                math.log(min(self._guess, self._evidence.mean_square)),
+                0.5 * (low + high),
+            )
         names = list(starts)
         if not names:
             return self._at((), (), held)

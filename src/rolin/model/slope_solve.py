@@ -44,7 +44,7 @@ class ArmRows(NamedTuple):
     @property
     def n_own(self) -> int:
         """Number q of own coefficients of an arm."""
-        return self.rows.shape[1]
+        return int(self.rows.shape[1])
 
     def outputs(self, *, intercept: bool) -> Floats:
         """Return (K, q, D + 1): features, intercept and reward of the observations."""

@@ -274,7 +274,8 @@ class SlopePosterior(Posterior):
     def own_std(self, rows: NDArray[np.int64], contexts: Floats) -> Floats:
         """Return the standard deviation of each arm's own part z'u_i if the coefficients were known."""
         _, out = self._residuals(contexts, rows, np.zeros(len(self._coef)))
-        return np.sqrt(out[1])
+        std: Floats = np.sqrt(out[1])
+        return std
 
     def view(self) -> PosteriorView:
         """Raise: what reads the arrays of a posterior does not know slopes."""

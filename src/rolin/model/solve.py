@@ -49,7 +49,9 @@ class CoefficientPosterior(NamedTuple):
     """About how large the relative error is that rounding of the scatter causes."""
 
 
-def checked(solve: Callable[[Scales, Moments], _Solution]) -> Callable[[Scales, Moments], _Solution]:
+def checked(
+    solve: Callable[[Scales, Moments], _Solution],
+) -> Callable[[Scales, Moments], _Solution]:
     """Return a function that raises `NotFiniteError` if a solution is out of the range of floating-point numbers."""
 
     @wraps(solve)

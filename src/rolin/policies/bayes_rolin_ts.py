@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Unpack
 
 import numpy as np
@@ -210,7 +209,7 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         """The options that create this policy again, without what it has learned."""
         return {
             "n_features": self.n_features,
-            **asdict(self._model.guess),
+            **self._model.guess.to_dict(),
             "exploration": self._exploration,
             "seed": self.seed,
         }

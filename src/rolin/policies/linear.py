@@ -191,11 +191,10 @@ class LinearPolicy(Policy[Posterior]):
         self, scales: Scales, n_features: int, options: dict[str, Any], *, has_slopes: bool
     ) -> Posterior:
         """Return the model; one with options learns its scales, or forgets."""
-        if has_slopes:
-            adaptive = AdaptiveSlopes if options else SlopePosterior
-        else:
-            adaptive = Adaptive if options else Posterior
-        return adaptive(scales, n_features, **options)
+        if options:
+            adaptive = AdaptiveSlopes if has_slopes else Adaptive
+            return adaptive(scales, n_features, **options)
+        return (SlopePosterior if has_slopes else Posterior)(scales, n_features)
 
     _check_stored = staticmethod(check_posterior)
     _unset_scales: UnsetScales | None = "learn"

@@ -206,7 +206,7 @@ class DensePosterior(Posterior):
 
     # -- reading -----------------------------------------------------------------------------
 
-    def _solve(self) -> _Solution:
+    def _solution(self) -> _Solution:
         """Solve the regression."""
         noise, arm_std, size = self.scales.noise_std**2, self.scales.arm_std, self.size
         mean, std = self.scales.prior(self.n_features)
@@ -240,7 +240,7 @@ class DensePosterior(Posterior):
         """Return the joint distribution of the arms' mean rewards."""
         if not np.isfinite(contexts).all():
             raise first_not_finite("contexts", contexts)
-        gamma, covariance, _ = self._solve()
+        gamma, covariance, _ = self._solution()
         z = self._rows(contexts, rows, len(self.arm_index))[:, : len(gamma)]
         unseen = np.where(rows == 0, self.scales.arm_std**2, 0.0)
         return _ArmMeans(z @ gamma, z, z @ covariance, unseen)
@@ -270,12 +270,12 @@ class DensePosterior(Posterior):
     @property
     def log_evidence(self) -> float:
         """Log density of all rewards seen, given the contexts and the scales."""
-        return self._solve().log_evidence
+        return self._solution().log_evidence
 
     @property
     def coefficients(self) -> Coefficients:
         """Posterior of the coefficients."""
-        gamma, covariance, _ = self._solve()
+        gamma, covariance, _ = self._solution()
         return Coefficients(gamma[: self.size], covariance[: self.size, : self.size])
 
     @property
@@ -307,7 +307,7 @@ class DensePosterior(Posterior):
     def arm_effects(self, arms: Iterable[Name] | None = None) -> ArmEffects:
         """Return the posterior of the arms' effects, by default of all observed arms."""
         named = self.named_rows(arms)
-        gamma, covariance, _ = self._solve()
+        gamma, covariance, _ = self._solution()
         size, k = self.size, len(gamma) - self.size
         pick = np.eye(len(self.arm_index) + 1)[named.rows, 1 : 1 + k]  # zero for an unseen arm
         values, axes = np.linalg.eigh(pick @ covariance[size:, size:] @ pick.T)

@@ -172,12 +172,18 @@ def _check_posterior(
     if arrays.keys() & {"age", "learned", "coef_std", "slope_std"}:
         learned = arrays.get("learned", np.empty(0)).shape
         # seen, noise_std, arm_std, one coef_std or d of them, and mean and std of a learned intercept
-        more = 2 * (settings.get("intercept_std") == "learn")
+        n_more = 2 * (settings.get("intercept_std") == "learn")
         # one slope_std, or one per slope
         given = settings.get("slope_std", ())
-        guess = given[1] if isinstance(given, (list, tuple)) and given[:1] in (["learn"], ("learn",)) else given
-        more += 1 if isinstance(guess, str) else np.size(guess)
-        width = learned[1] if len(learned) == 2 and learned[1] in (4 + more, 3 + d + more) else 4
+        guess = (
+            given[1]
+            if isinstance(given, (list, tuple)) and given[:1] in (["learn"], ("learn",))
+            else given
+        )
+        n_more += 1 if isinstance(guess, str) else int(np.size(guess))
+        width = (
+            learned[1] if len(learned) == 2 and learned[1] in (4 + n_more, 3 + d + n_more) else 4
+        )
         shapes |= {"age": (3,), "learned": (learned[0], width)}
         if settings.get("coef_std") == "learn" and "coef_std" in arrays:
             shapes["coef_std"] = (d,)
@@ -202,7 +208,9 @@ def _check_beliefs(arrays: Arrays) -> None:
     if "own" in arrays:
         q = arrays["own"].shape[1]
         # Rows of arms without any weight are not in use.
-        used = arrays["own"][(arrays["arms"][:, layout.WEIGHT] > 0.0) | (np.arange(len(arrays["own"])) == 0)]
+        used = arrays["own"][
+            (arrays["arms"][:, layout.WEIGHT] > 0.0) | (np.arange(len(arrays["own"])) == 0)
+        ]
         if not (np.diagonal(used[:, :, :q], axis1=1, axis2=2) > 0.0).all():
             raise ValueError("own has a variance that is not positive")
         if not (arrays["own_stds"] > 0.0).all():

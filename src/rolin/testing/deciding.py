@@ -124,7 +124,9 @@ def bad_questions_change_nothing(make: MakePolicy) -> None:
         bad[2, 1] = value
         refused(lambda bad=bad: policy.decide(bad, NAMES), f"a context with {value}")  # type: ignore[misc]  # bound now
     questions: dict[str, Callable[[], object]] = {
-        "a vector": lambda: policy.decide(x[0], NAMES),
+        "a vector without names": lambda: policy.decide(x[0]),
+        "a vector that is too long": lambda: policy.decide(np.ones(N_FEATURES + 1), NAMES),
+        "a vector and no names": lambda: policy.decide(x[0], []),
         "one feature too many": lambda: policy.decide(np.ones((4, N_FEATURES + 1)), NAMES),
         "one feature too few": lambda: policy.decide({"a": [0.0] * (N_FEATURES - 1)}),
         "contexts of different lengths": lambda: policy.decide(

@@ -88,19 +88,19 @@ def whiten(
             for j in range(i + 1):
                 total = 1.0 if i == j else 0.0
                 # Z is an upper triangle: row i begins at entry i, and row 0 is full.
-                for l in range(i, q):
-                    total += z[i, l] * ratios[l] * z[j, l]
-                for l in range(j):
-                    total -= root[i, l] * root[j, l]
+                for p in range(i, q):
+                    total += z[i, p] * ratios[p] * z[j, p]
+                for p in range(j):
+                    total -= root[i, p] * root[j, p]
                 root[i, j] = math.sqrt(max(total, 1.0)) if i == j else total / root[j, j]
             scale = 1.0 / root[i, i]
             product *= root[i, i]
             for c in range(m):
                 out[k, i, c] = outputs[k, i, c]
-            for l in range(i):
-                t = root[i, l]
+            for p in range(i):
+                t = root[i, p]
                 for c in range(m):
-                    out[k, i, c] -= t * out[k, l, c]
+                    out[k, i, c] -= t * out[k, p, c]
             for c in range(m):
                 out[k, i, c] *= scale
             if not product < 1e100:  # one logarithm for many pivots
@@ -135,10 +135,10 @@ def own_states(
                     length = math.hypot(r[j, j], row[j])
                     c, s = r[j, j] / length, row[j] / length
                     r[j, j] = length
-                    for l in range(j + 1, width):
-                        t = r[j, l]
-                        r[j, l] = c * t + s * row[l]
-                        row[l] = c * row[l] - s * t
+                    for p in range(j + 1, width):
+                        t = r[j, p]
+                        r[j, p] = c * t + s * row[p]
+                        row[p] = c * row[p] - s * t
         out = own[k]
         # T = R⁻ᵀ: its column j solves R'y = e_j.
         for j in range(q):
@@ -147,12 +147,12 @@ def own_states(
             out[j, j] = 1.0 / r[j, j]
             for i in range(j + 1, q):
                 total = 0.0
-                for l in range(j, i):
-                    total -= r[l, i] * out[l, j]
+                for p in range(j, i):
+                    total -= r[p, i] * out[p, j]
                 out[i, j] = total / r[i, i]
         for c in range(q, width):
             for i in range(q - 1, -1, -1):
                 total = r[i, c]
-                for l in range(i + 1, q):
-                    total -= r[i, l] * out[l, c]
+                for p in range(i + 1, q):
+                    total -= r[i, p] * out[p, c]
                 out[i, c] = total / r[i, i]

@@ -28,7 +28,6 @@ import numpy as np
 from rolin._support.compile import Floats, Rows, compiled
 from rolin.model.kernels.layout import (
     AGEING,
-    CONTEXT,
     NOISE_VARIANCE,
     QUADRATIC,
     WEIGHT,
@@ -46,7 +45,13 @@ from rolin.model.kernels.observe import (
 )
 from rolin.model.kernels.predict import best_of
 
-__all__ = ["fold_slopes", "observe_slopes", "observe_slopes_many", "residuals_slopes", "score_drawn"]
+__all__ = [
+    "fold_slopes",
+    "observe_slopes",
+    "observe_slopes_many",
+    "residuals_slopes",
+    "score_drawn",
+]
 
 
 @compiled(reorder=True)
@@ -119,7 +124,14 @@ def _predict(
 
 @compiled(reorder=False)
 def _update_own(
-    own: Floats, f: Floats, p: Floats, noise: float, y: float, u: Floats, columns: Rows, gain: Floats
+    own: Floats,
+    f: Floats,
+    p: Floats,
+    noise: float,
+    y: float,
+    u: Floats,
+    columns: Rows,
+    gain: Floats,
 ) -> None:
     """Update T by Carlson's method (see `update_coefficients`), a and B by the gain V z/(σ²/h + z'V z)."""
     q = f.shape[0]

@@ -21,23 +21,13 @@ from rolin.model.slopes import SlopePosterior
 from rolin.policies.base import Policy
 
 SOURCE = Path(rolin.__file__).parent
+MODELS = "adaptive learner logistic logistic_slopes mixture posterior slopes".split()
 # What changes the state of a model. All other modules only compute.
 FILES = {
     str(path)
     for path in (
         SOURCE / "_support" / "arms.py",
-        *(
-            SOURCE / "model" / f"{name}.py"
-            for name in (
-                "adaptive",
-                "learner",
-                "logistic",
-                "logistic_slopes",
-                "mixture",
-                "posterior",
-                "slopes",
-            )  # fmt: skip
-        ),
+        *(SOURCE / "model" / f"{name}.py" for name in MODELS),
         *(SOURCE / "policies").glob("*.py"),
         *(SOURCE / "catalogue").glob("*.py"),
     )

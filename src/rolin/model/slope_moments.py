@@ -1,0 +1,165 @@
+"""The part of the moments that slopes need: the scatter of each arm, for the features that arms have slopes for.
+
+    S_i = Σ h (x_S - x̄_S,i)(r - r̄_i, x - x̄_i)'        (s, 1 + d) for every arm i
+
+It is centered within each arm, and merged like the scatter of all arms (Chan, Golub & LeVeque 1983).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin.errors import MergeError, ParameterError
+from rolin.model.kernels import moments as kernels
+from rolin.model.scales import check_slopes
+
+__all__ = [
+    "check_same_slopes",
+    "pool_arms",
+    "scatter_of_arms",
+    "selected",
+    "slopes_below",
+    "taken_from",
+]
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+# Observations added up at a time, in numbers: few enough for plain sums to be accurate. At least this many observations
+# per arm, so that adding up the parts takes little time.
+_CHUNK, _PER_ARM = 131_072, 8
+
+
+def slopes_below(slopes: Iterable[int], n_features: int) -> tuple[int, ...]:
+    """Return checked indices of the features with slopes, in ascending order."""
+    if slopes == ():  # the default, at once
+        return ()
+    found = check_slopes(slopes)
+    if found and found[-1] >= n_features:
+        raise ParameterError(
+            f"slopes has the index {found[-1]}, expected indices below the number of features, {n_features}"
+        )
+    return found
+
+
+def check_same_slopes(expected: Sequence[int], given: Sequence[int]) -> None:
+    """Reject moments that were collected for other slopes."""
+    if tuple(expected) != tuple(given):
+        raise MergeError(
+            f"moments with slopes={list(given)} cannot be combined with moments with slopes={list(expected)}: collect "
+            "both for the same features, or select those that both have by with_slopes(…)"
+        )
+
+
+def scatter_of_arms(
+    slopes: Sequence[int],
+    codes: Rows,
+    contexts: Floats,
+    rewards: Floats,
+    weights: Floats,
+    means: Floats,
+) -> Floats:
+    """Return (K, s, 1 + d): S of every arm of a batch, given r̄ and x̄ of the arms, (K, 1 + d).
+
+    This is the second of two passes, so nothing is lost if the features are far from zero.
+    """
+    n, (k, width) = len(codes), means.shape
+    columns = np.array(slopes, dtype=np.int64)
+    chunk = max(_CHUNK // width, _PER_ARM * k)
+    total, dropped = np.zeros((2, k, len(columns), width))
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller checks
+        for start in range(0, n, chunk):
+            part = slice(start, start + chunk)
+            kernels.add_scatter(
+                contexts[part], rewards[part], weights[part], codes[part], means, columns, dropped
+            )
+            if n <= chunk:
+                return dropped
+            before = total
+            total = before + dropped
+            dropped -= total - before  # Kahan's compensation
+    return total
+
+
+def pool_arms(
+    slopes: Sequence[int],
+    rows: Rows,
+    apart: Floats,
+    scaled: Floats,
+    part: Floats,
+    total: Floats,
+) -> None:
+    """Add S of the arms of a part to the rows of a total, and what the distance of their means adds.
+
+    Parameters
+    ----------
+    slopes
+        Indices of the features with slopes.
+    rows
+        (n,): the row of each arm of the part in the total.
+    apart
+        (n, 1 + d): r̄ and x̄ of the part, minus those of the total.
+    scaled
+        (n, 1 + d): the same, times H_a H_b/(H_a + H_b).
+    part
+        (n, s, 1 + d): S of the part.
+    total
+        (K, s, 1 + d): S of the total, changed.
+    """
+    columns = np.array(slopes, dtype=np.int64)
+    kernels.pool_scatter(rows, apart, scaled, columns, np.ascontiguousarray(part), total)
+
+
+def taken_from(
+    slopes: Sequence[int],
+    whole: Floats,
+    part: Floats,
+    gain: Floats,
+    apart: Floats,
+    mean_context: Floats,
+    error: float,
+) -> Floats:
+    """Return S of what is left if a part of the same arms is subtracted: the inverse of `pool_arms`.
+
+    Parameters
+    ----------
+    slopes
+        Indices of the features with slopes.
+    whole
+        (n, s, 1 + d): S of these arms.
+    part
+        (n, s, 1 + d): S of what is subtracted.
+    gain
+        (n,): H_a H_b/(H_a + H_b), in units of the square of `apart`.
+    apart
+        (n, 1 + d): r̄ and x̄ of the whole, minus those of the part.
+    mean_context
+        (n, d): x̄ of the whole.
+    error
+        Relative rounding error of the sums.
+    """
+    columns, own = np.array(slopes, dtype=np.int64), np.arange(len(slopes))
+    moved = gain[:, None] * apart[:, 1 + columns]
+    left: Floats = whole - part - moved[:, :, None] * apart[:, None]
+    # What is left of a sum of squares may be nothing but rounding errors: of the sums, and of the means. It is zero, and
+    # so is every product with it. Otherwise a ratio of two such errors would count as a slope.
+    rounding = whole[:, own, 1 + columns] + np.abs(moved * mean_context[:, columns])
+    nothing = left[:, own, 1 + columns] <= error * rounding
+    left[nothing] = 0.0
+    arms, features = np.nonzero(nothing)
+    left[arms, :, 1 + columns[features]] = 0.0
+    return left
+
+
+def selected(have: Sequence[int], arm_scatter: Floats | None, want: Sequence[int]) -> Floats | None:
+    """Return S for some of its features; `None` for no feature."""
+    if missing := [j for j in want if j not in have]:
+        raise MergeError(
+            f"the moments have slopes={list(have)}, without feature {missing[0]}, expected slopes={list(want)}: "
+            f"collect them with slopes={list(want)}"
+        )
+    if not want or arm_scatter is None:
+        return None
+    return arm_scatter[:, [list(have).index(j) for j in want]]

@@ -176,7 +176,9 @@ def test_features_that_never_change_have_no_scatter(seed: int) -> None:
     rng = np.random.default_rng(seed)
     arms = rng.integers(0, 9, 5000)
     x = (1e3 + rng.normal(size=(9, 4)))[arms]
-    found = Moments.of(arms, x, rng.normal(size=5000), rng.uniform(0.1, 3, 5000), slopes=range(4))
+    found = Moments.of(
+        arms, x, rng.normal(size=5000), rng.uniform(0.1, 3, 5000), slopes=np.arange(4)
+    )
     assert found.arm_scatter is not None
     assert (found.arm_scatter == 0.0).all()
 

@@ -7,7 +7,7 @@ It is centered within each arm, and merged like the scatter of all arms (Chan, G
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from rolin.model.kernels import moments as kernels
 from rolin.model.scales import check_slopes
 
 __all__ = [
+    "check_arm_scatter",
     "check_same_slopes",
     "pool_arms",
     "scatter_of_arms",
@@ -30,11 +31,14 @@ Rows = NDArray[np.int64]
 # Observations added up at a time, in numbers: few enough for plain sums to be accurate. At least this many observations
 # per arm, so that adding up the parts takes little time.
 _CHUNK, _PER_ARM = 131_072, 8
+# Rounding errors of sums, relative to the sums of squares that they are parts of; and how far the sums of a file may be
+# from those of any observations by rounding.
+_ROUNDING, _IMPOSSIBLE = 1e-9, 1e-6
 
 
 def slopes_below(slopes: Iterable[int], n_features: int) -> tuple[int, ...]:
     """Return checked indices of the features with slopes, in ascending order."""
-    if slopes == ():  # the default, at once
+    if isinstance(slopes, tuple) and not slopes:  # the default, at once
         return ()
     found = check_slopes(slopes)
     if found and found[-1] >= n_features:
@@ -71,7 +75,7 @@ def scatter_of_arms(
     total, dropped = np.zeros((2, k, len(columns), width))
     with np.errstate(over="ignore", invalid="ignore"):  # the caller checks
         for start in range(0, n, chunk):
-            part = slice(start, start + chunk)
+            part = slice(start, min(n, start + chunk))
             kernels.add_scatter(
                 contexts[part], rewards[part], weights[part], codes[part], means, columns, dropped
             )
@@ -163,3 +167,47 @@ def selected(have: Sequence[int], arm_scatter: Floats | None, want: Sequence[int
     if not want or arm_scatter is None:
         return None
     return arm_scatter[:, [list(have).index(j) for j in want]]
+
+
+def check_arm_scatter(
+    slopes: Sequence[int], arm_scatter: Floats, arrays: Mapping[str, NDArray[np.float64]]
+) -> None:
+    """Raise `ValueError` if S cannot be that of any observations with these sums.
+
+    Parameters
+    ----------
+    slopes
+        Indices of the features with slopes.
+    arm_scatter
+        (K, s, 1 + d): S of every arm.
+    arrays
+        `weight`, `mean_context`, `mean_reward`, `scatter`, `cross` and the `numbers` of a state file, checked.
+    """
+    if list(slopes) != sorted(set(slopes) & set(range(len(arrays["scatter"])))):
+        raise ValueError(f"slopes is {list(slopes)[:10]}, expected ascending indices of features")
+    columns, own = np.array(slopes), np.arange(len(slopes))
+    squares = np.append(arrays["numbers"][2], np.diag(arrays["scatter"]))
+    means = np.column_stack([arrays["mean_reward"], arrays["mean_context"]])
+    # Sums in units of the standard deviations. Rounding errors are relative to the raw sums of squares.
+    with np.errstate(over="ignore", invalid="ignore"):
+        raw = _ROUNDING * (arrays["weight"][:, None] * means**2 + squares)  # of every arm
+        unit = np.sqrt(squares + raw.sum(axis=0))
+        shared = np.column_stack([arrays["cross"], arrays["scatter"]])[columns]
+        apart = np.abs(arm_scatter.sum(axis=0) - shared)
+        if (apart > _IMPOSSIBLE * np.outer(unit[1 + columns], unit)).any():
+            raise ValueError("arm_scatter does not add up to scatter and cross")
+        diagonal = arm_scatter[:, own, 1 + columns]
+        if (diagonal < 0.0).any():
+            raise ValueError("arm_scatter has a negative sum of squares")
+        units = np.sqrt(diagonal + raw[:, 1 + columns])
+        units[~(units > 0.0)] = 1.0
+        between = arm_scatter[:, :, 1 + columns] / units[:, None] / units[:, :, None]
+    if (np.abs(between - between.swapaxes(1, 2)) > _IMPOSSIBLE).any():
+        raise ValueError("arm_scatter is not symmetric")
+    between[:, own, own] += _IMPOSSIBLE * len(own)
+    try:
+        np.linalg.cholesky(between)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            "arm_scatter is not positive semidefinite, as sums of squares are"
+        ) from None

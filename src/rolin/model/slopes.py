@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rolin._support.arms import ArmRows, Name
 from rolin._support.checks import first_not_finite
 from rolin._support.compile import NOT_FINITE
-from rolin.errors import MergeError, ParameterError, Unsupported
+from rolin.errors import ParameterError, Unsupported
 from rolin.model import kernels
 from rolin.model.adaptive import Adaptive, ScaleEvent
 from rolin.model.draws import Scores
@@ -121,11 +121,10 @@ class SlopePosterior(Posterior):
 
     def filled(self, moments: Moments, removed: Iterable[Name] = ()) -> dict[str, Any]:
         """Return the changes that replace all evidence with `moments`, for `commit`."""
-        if moments.slopes != self.slope_indices:
-            raise MergeError(
-                f"the moments have the scatter of each arm for the features {list(moments.slopes)}, expected "
-                f"{list(self.slope_indices)}: collect them with slopes={list(self.slope_indices)}"
-            )
+        moments = moments.with_slopes(self.slope_indices)
+        if moments.arm_scatter is None:  # no feature has slopes
+            none = np.zeros((len(moments.arms), 0, 1 + self.n_features))
+            moments = replace(moments, arm_scatter=none)
         return super().filled(moments, removed)
 
     def _solve(

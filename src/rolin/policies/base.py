@@ -548,8 +548,9 @@ class Policy(ABC, Generic[Model]):
             A file that `Fit.save` or `rolin fit` wrote, a [`Fit`][rolin.Fit], or [`Moments`][rolin.Moments].
         options
             Options of the policy, such as `seed=1`. Scales that are not given are learned from the evidence, and keep
-            being learned if the policy can. The intercept is that of the fit, or the default of the policy if the fit
-            has none. `n_features` is always that of the fit.
+            being learned if the policy can. The intercept is that of the fit if the fit has a number for it, and
+            otherwise the default of the policy. With `slope_std`, arms have slopes for the features in the `slopes` of
+            the fit, or for those in `slopes`. `n_features` is always that of the fit.
 
         Raises
         ------

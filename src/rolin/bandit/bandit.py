@@ -41,7 +41,8 @@ from rolin._support.checks import (
 )
 from rolin._support.progress import Progress
 from rolin.bandit.deciding import Decider
-from rolin.bandit.explanation import Explanation, explain
+from rolin.bandit.explaining import explain
+from rolin.bandit.explanation import Explanation
 from rolin.bandit.new_ids import NewIds
 from rolin.bandit.question import Conditions, Question
 from rolin.bandit.requests import (

@@ -207,6 +207,12 @@ class Learner(ABC):
         """
         return np.fromiter(map(self._index.row_of.get, arms, repeat(0)), np.int64, len(arms))
 
+    def _read_contexts(self, given: ArrayLike) -> Floats:
+        """Return contexts as the kernels need them; one row for all arms stays one row, if the model takes it."""
+        if self.takes_shared_context and is_repeated(given) and len(given):  # type: ignore[arg-type]  # an array
+            return repeated(as_floats("contexts", given[0]), len(given))  # type: ignore[arg-type,index]
+        return as_floats("contexts", given)
+
     def candidates(self, contexts: ArrayLike, arms: Iterable[Name] | None) -> Candidates:
         """Return checked contexts and arms. Whether the contexts are finite is checked by the kernels."""
         x: Any = contexts
@@ -241,13 +247,11 @@ class Learner(ABC):
     def _with_one_context(self, context: Floats, arms: Iterable[Name]) -> Candidates:
         """Return the candidates of a question in which all arms have the same context."""
         found = self._index.find(arms if type(arms) is list else as_names(arms))
-        contexts = repeated(context, len(found.rows))
-        if not self.takes_shared_context:
-            contexts = contexts.copy()
-        return Candidates(contexts, found.names, found.rows)
-
-    def _read_contexts(self, given: ArrayLike) -> Floats:
-        """Return contexts as the kernels need them; one row for all arms stays one row, if the model takes it."""
-        if self.takes_shared_context and is_repeated(given) and len(given):  # type: ignore[arg-type]  # an array
-            return repeated(as_floats("contexts", given[0]), len(given))  # type: ignore[arg-type,index]
-        return as_floats("contexts", given)
+        shape = (len(found.rows), self.n_features)
+        if self.takes_shared_context:
+            # what np.broadcast_to does, in a tenth of the time
+            contexts = np.ndarray(shape, np.float64, context, 0, (0, context.itemsize))
+        else:
+            contexts = np.empty(shape)
+            contexts[:] = context
+        return tuple.__new__(Candidates, (contexts, found.names, found.rows))

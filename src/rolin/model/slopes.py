@@ -31,7 +31,7 @@ from rolin.model.scales import Scales
 from rolin.model.slope_solve import feature_order, own_stds, solve_slopes
 from rolin.model.solve import CoefficientPosterior
 from rolin.model.sparse import SparseContexts
-from rolin.model.summaries import ArmCoefficients, ArmEffects
+from rolin.model.summaries import ArmCoefficients, ArmEffects, OwnCoefficients
 from rolin.model.view import PosteriorView
 
 __all__ = ["AdaptiveSlopes", "SlopePosterior"]
@@ -220,6 +220,13 @@ class SlopePosterior(Posterior):
         own = self._own_of(self.named_rows(arms))
         return ArmEffects(
             own.arms, own.mean[:, 0], own.covariance[:, 0, 0], own.on_shared[:, 0] @ self._factor.T
+        )
+
+    def own_coefficients(self, arms: Iterable[Name] | None = None) -> OwnCoefficients:
+        """Return the joint posterior of what the arms have of their own: their effects and slopes."""
+        own = self._own_of(self.named_rows(arms))
+        return OwnCoefficients(
+            own.arms, self.slope_indices, own.mean, own.covariance, own.on_shared @ self._factor.T
         )
 
     def slopes(self, arms: Iterable[Name] | None = None) -> ArmCoefficients:

@@ -19,6 +19,7 @@ from rolin.catalogue.names import Names
 from rolin.catalogue.posterior_cache import PosteriorCache
 from rolin.catalogue.reading import read_arms, read_fields
 from rolin.catalogue.scoring import JointScoring, MarginalScoring, Scoring, reject_situation
+from rolin.catalogue.slope_scoring import SlopeScoring
 from rolin.catalogue.storage import ArmStore, Slots
 from rolin.errors import (
     ArmError,
@@ -135,10 +136,11 @@ class Catalogue:
             with_predictions=marginal,
             has_contexts=self._situated is None,
         )
+        joint = SlopeScoring if self._cache.has_slopes else JointScoring
         self._scoring: Scoring = (
             MarginalScoring(policy, self._store, self._cache)
             if marginal
-            else JointScoring(policy, self._store, self._cache, self._situated)
+            else joint(policy, self._store, self._cache, self._situated)
         )
         self._turn = _Turn()
         self._check_features()

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rolin._support.arms import ArmRows, Name
 from rolin._support.checks import first_not_finite
 from rolin._support.compile import NOT_FINITE
-from rolin.errors import MergeError, ParameterError, Unsupported
+from rolin.errors import MergeError, ParameterError
 from rolin.model import kernels
 from rolin.model.adaptive import Adaptive, ScaleEvent
 from rolin.model.draws import Scores
@@ -278,8 +278,10 @@ class SlopePosterior(Posterior):
         return std
 
     def view(self) -> PosteriorView:
-        """Raise: what reads the arrays of a posterior does not know slopes."""
-        raise Unsupported("the arms have slopes of their own, which is not supported here")
+        """Return the arrays of the posterior as they are now, for reading only."""
+        variance = np.zeros(len(self._coef))
+        variance[self._columns[: len(self._stds) - 1]] = self._stds[1:] ** 2
+        return super().view()._replace(slope_variance=variance)
 
     # -- state -------------------------------------------------------------------------------
 

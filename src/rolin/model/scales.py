@@ -172,7 +172,11 @@ class Scales:
                 "without intercept_std there is no intercept"
             )
         if self.slopes is not None:
-            set_(self, "slopes", check_slopes(self.slopes))
+            slopes = check_slopes(self.slopes)
+            if isinstance(self.slope_std, tuple) and len(self.slope_std) == len(slopes):
+                stds = self.slope_std  # sorted together with the indices that they belong to
+                set_(self, "slope_std", tuple(stds[i] for i in np.argsort(self.slopes)))
+            set_(self, "slopes", slopes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all scales by name; those of slopes only if there are any."""

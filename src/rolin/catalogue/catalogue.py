@@ -218,7 +218,7 @@ class Catalogue:
     @property
     def nbytes(self) -> int:
         """Memory in bytes, the features included."""
-        return self._store.nbytes + self._cache.nbytes
+        return self._store.nbytes + self._cache.nbytes + self._scoring.nbytes
 
     def contexts(self, arms: Iterable[Name], situation: Any = None) -> Floats:
         """Return the (n, d) contexts of n arms of the catalogue.

@@ -84,6 +84,11 @@ class Scoring(ABC):
     def draw(self, situation: Any, key: Key, available: Flags | None) -> ArmDraws:
         """Return the distribution that each arm is drawn from independently, and one draw."""
 
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes of what is kept between decisions."""
+        return 0
+
     def _n_available(self, available: Flags | None) -> int:
         return self._store.n if available is None else int(np.count_nonzero(available))
 

@@ -30,6 +30,11 @@ class SlopeScoring(JointScoring):
     # Standard deviations of arms without rewards, and what they belong to: additions to the store, and weights.
     _known: tuple[tuple[int, bytes], Floats] | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes of what is kept between decisions."""
+        return 0 if self._known is None else self._known[1].nbytes
+
     def _score(
         self, view: PosteriorView, drawn: JointDraw, level: Floats, draws: Floats, out: Floats
     ) -> None:

@@ -115,7 +115,8 @@ class Crossing:
         left
             The encoded situation.
         """
-        values = np.bincount(left.indices[0], left.values[0])  # an index may occur twice
+        values = np.zeros(self._situation.width)
+        np.add.at(values, left.indices[0], left.values[0])  # an index may occur twice
         used = np.flatnonzero(values)
         indices = self._indices[used]  # (m, 1 + p)
         found: Floats = values[used] ** 2 @ np.where(indices >= 0, variances[indices], 0.0)

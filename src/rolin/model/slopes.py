@@ -234,6 +234,20 @@ class SlopePosterior(Posterior):
             np.sqrt(variance + (loadings**2).sum(axis=2)),
         )
 
+    def draw_model(
+        self, arms: Iterable[Name], generator: np.random.Generator
+    ) -> tuple[Floats, Floats]:
+        """Draw the (D,) shared coefficients, and the (K, q) own coefficients of arms, jointly from the posterior.
+
+        θ = θ̂ + T'z, and u | θ ~ N(a - B θ, V) (docs/explanation/maths.md, "Slopes per arm").
+        """
+        own = self._own_of(self.named_rows(arms))
+        away = self._factor.T @ generator.standard_normal(len(self._coef))  # θ - θ̂
+        values, vectors = np.linalg.eigh(own.covariance)
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
+        noise = (roots @ generator.standard_normal((*own.mean.shape, 1)))[:, :, 0]
+        return self._coef + away, own.mean - own.on_shared @ away + noise
+
     # -- for policies: rows and arrays must have been checked ---------------------------------
 
     def _residuals(

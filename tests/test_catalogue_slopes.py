@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import rolin
 from rolin.errors import NotFiniteError, Unsupported
-from rolin.features import Number, Tags
 from support.catalogues import D, array, crossed_map, fields
 
 KNOWN: dict[str, Any] = {"coef_std": 1.0, "arm_std": 0.5, "noise_std": 1.0}
@@ -292,17 +291,6 @@ def test_squares_of_both_sides_make_the_squares_of_the_context(seed: int) -> Non
     variances = rng.random(size=features.n_features)
     weights = features.arm_variances(variances, situation)
     assert weights.shape == (1 + apart.shape[1],)
-    np.testing.assert_allclose(weights[0] + apart**2 @ weights[1:], x**2 @ variances, rtol=1e-12)
-
-
-def test_features_that_collide_are_added_before_they_are_squared(rng: np.random.Generator) -> None:
-    """Two tags of the situation in the only bucket: their feature is 2 or 0, and its square is not 1² + 1²."""
-    features = rolin.FeatureMap(situation={"tags": Tags(size=1)}, arm={"price": Number()})
-    situation = {"tags": ["a", "b"]}
-    x = features.contexts({"one": {"price": 3.0}}, situation)
-    apart = features.arm_vectors([{"price": 3.0}])
-    variances = rng.random(size=features.n_features)
-    weights = features.arm_variances(variances, situation)
     np.testing.assert_allclose(weights[0] + apart**2 @ weights[1:], x**2 @ variances, rtol=1e-12)
 
 

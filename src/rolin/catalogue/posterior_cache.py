@@ -4,9 +4,9 @@ The features of an arm do not change, so q = x'M⁻¹x can follow every change o
 M⁻¹ and the one that q belongs to is decomposed into a few rank-one steps ee', about as many as there were rewards
 since. All steps are applied in one pass over the features: O(K d) per reward, for every rule.
 
-If arms have slopes of their own, the pass treats all arms as never seen. The variance of such an arm is
-s₀² + x'(M⁻¹ + S)x, with the prior variances S of the slopes, so q = x'(M⁻¹ + S)x. Arms with rewards are then predicted
-one by one.
+If arms have slopes of their own, the variance of an arm without rewards is s₀² + x'(M⁻¹ + S)x, with the prior variances
+S of the slopes. So q = x'(M⁻¹ + S)x is followed instead. What the pass writes for arms with rewards is then replaced:
+they are predicted one by one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ _EPS = float(np.finfo(float).eps)
 _ROUNDING = 32 * _EPS
 # The rounding error that q may accumulate, relative to q, before it is recomputed.
 _MAX_ERROR = 1e-10
-_PRIOR_ROWS = np.zeros(BLOCK, dtype=np.int32)  # the rows of a block of arms that were never seen
 
 
 class PosteriorCache:
@@ -266,13 +265,11 @@ class PosteriorCache:
         """Apply the steps to q, and compute means and standard deviations, block by block."""
         # The arrays as they are now: a pass that was given up must not write into later ones.
         store, rows, q, mean, std = self._store, self.rows, self._q, self.mean, self.std
-        has_slopes = self.has_slopes
 
         def apply(block: Block) -> int:
             slots = block.slots
-            block_rows = _PRIOR_ROWS[: len(block.features)] if has_slopes else rows[slots]
             wrong = kernels.update_predictions(
-                block.features, block_rows, store.offered[slots], view.arms, view.numbers,
+                block.features, rows[slots], store.offered[slots], view.arms, view.numbers,
                 vectors, sign, q[slots], mean[slots], std[slots],
             )  # fmt: skip
             return block.start + wrong if wrong >= 0 else -1

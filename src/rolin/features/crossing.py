@@ -115,12 +115,7 @@ class Crossing:
         left
             The encoded situation.
         """
-        values = np.zeros(self._situation.width)
-        np.add.at(values, left.indices[0], left.values[0])  # an index may occur twice
-        used = np.flatnonzero(values)
-        indices = self._indices[used]  # (m, 1 + p)
-        found: Floats = values[used] ** 2 @ np.where(indices >= 0, variances[indices], 0.0)
-        return found
+        return self.arm_coefficients(variances, left._replace(values=left.values**2))
 
     def from_arm_vectors(self, arm_vectors: Floats, left: SparseRows) -> Floats:
         """Return the (n, d) vectors of arms in one situation.

@@ -82,6 +82,8 @@ class Catalogue:
     coefficients with the situation and multiplies the result with the stored features. This works with
     `RoLinTS(sampling="joint")` and with `Greedy`.
 
+    If the policy has slopes per arm (`slope_std`), arms with rewards are scored one by one, after the pass over all arms.
+
     Do not change the array while the catalogue is in use. The catalogue itself takes up to 64 bytes per arm.
 
     Examples

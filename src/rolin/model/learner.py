@@ -239,7 +239,11 @@ class Learner(ABC):
     def _with_one_context(self, context: Floats, arms: Iterable[Name]) -> Candidates:
         """Return the candidates of a question in which all arms have the same context."""
         found = self._index.find(arms if type(arms) is list else as_names(arms))
-        contexts = np.broadcast_to(context, (len(found.rows), self.n_features))
-        if not self.takes_shared_context:
-            contexts = np.ascontiguousarray(contexts)
-        return Candidates(contexts, found.names, found.rows)
+        shape = (len(found.rows), self.n_features)
+        if self.takes_shared_context:
+            # what np.broadcast_to does, in a tenth of the time
+            contexts = np.ndarray(shape, np.float64, context, 0, (0, context.itemsize))
+        else:
+            contexts = np.empty(shape)
+            contexts[:] = context
+        return tuple.__new__(Candidates, (contexts, found.names, found.rows))

@@ -151,7 +151,11 @@ def _of_posterior(
         shapes["sums"] = (2,)
     if "slope_std" in settings:
         q = 1 + _n_slopes(settings)
-        shapes |= {"own": (rows, q, d + 2), "own_stds": (q,), "arm_scatter": (rows, q - 1, 1 + d)}
+        shapes |= {
+            "own": (rows, q, d + 2),
+            "own_stds": (q,),
+            "arm_scatter": (n_names, q - 1, 1 + d),
+        }
     return d, shapes
 
 

@@ -17,18 +17,17 @@ import pytest
 
 import rolin
 from rolin.model.posterior import Posterior
+from rolin.model.slopes import SlopePosterior
 from rolin.policies.base import Policy
 
 SOURCE = Path(rolin.__file__).parent
+MODELS = "adaptive learner logistic logistic_slopes mixture posterior slopes".split()
 # What changes the state of a model. All other modules only compute.
 FILES = {
     str(path)
     for path in (
         SOURCE / "_support" / "arms.py",
-        *(
-            SOURCE / "model" / f"{name}.py"
-            for name in ("adaptive", "learner", "logistic", "mixture", "posterior")
-        ),
+        *(SOURCE / "model" / f"{name}.py" for name in MODELS),
         *(SOURCE / "policies").glob("*.py"),
         *(SOURCE / "catalogue").glob("*.py"),
     )
@@ -89,7 +88,8 @@ def check_consistent(policy: Policy[Any]) -> None:
     """The running posterior is that of its moments, and the policy can go on."""
     model = policy._model
     if isinstance(model, Posterior) and not isinstance(policy, rolin.NaiveRoLinTS):
-        rebuilt = Posterior.of(policy.scales, model._stored())  # with the weights that it has now
+        kind = SlopePosterior if isinstance(model, SlopePosterior) else Posterior
+        rebuilt = kind.of(policy.scales, model._stored())  # with the weights that it has now
         np.testing.assert_allclose(
             rebuilt.coefficients.mean, model.coefficients.mean, rtol=1e-7, atol=1e-7
         )
@@ -109,6 +109,9 @@ POLICIES: dict[str, Callable[[], Policy[Any]]] = {
     "learned": lambda: rolin.RoLinTS(n_features=3, seed=0, intercept_std=None, **GUESSED),
     "defaults": lambda: rolin.RoLinTS(n_features=3, seed=0),
     "LogisticRoLinTS": lambda: rolin.LogisticRoLinTS(n_features=3, seed=0, **LOGITS),
+    "slopes": lambda: rolin.RoLinTS(n_features=3, seed=0, slope_std=0.5, **FIXED),
+    "learned slopes": lambda: rolin.RoLinTS(n_features=3, seed=0, slope_std="learn"),
+    "logistic slopes": lambda: rolin.LogisticRoLinTS(n_features=3, seed=0, slope_std="learn"),
     "BayesRoLinTS": lambda: rolin.BayesRoLinTS(n_features=3, seed=0),
     "NaiveRoLinTS": lambda: rolin.NaiveRoLinTS(n_features=3, seed=0),
     "HLinUCB": lambda: rolin.HLinUCB(n_features=3, seed=0),
@@ -116,6 +119,10 @@ POLICIES: dict[str, Callable[[], Policy[Any]]] = {
     "DisjointLinUCB": lambda: rolin.DisjointLinUCB(n_features=3, seed=0),
     "SafeFALCON": lambda: rolin.SafeFALCON(n_features=3, seed=0),
 }
+# They learn a reward and then, as a second step, their scales or the effect of forgetting.
+STEPWISE = {
+    "forgetting", "learned", "defaults", "LogisticRoLinTS", "learned slopes", "logistic slopes"
+}  # fmt: skip
 
 
 def played(make: Callable[[], Policy[Any]], n: int) -> Policy[Any]:
@@ -160,9 +167,9 @@ def test_an_interrupted_call_has_changed_everything_or_nothing(
     except rolin.errors.Unsupported:
         return
     after = state_of(done)
-    has_steps = kind in ("forgetting", "learned", "defaults", "LogisticRoLinTS")
+    has_steps = kind in STEPWISE
     # Every point of what is fast; the points of the others take turns.
-    stride = {"BayesRoLinTS": 5, "learned": 2, "defaults": 3}.get(kind, 1)
+    stride = {"BayesRoLinTS": 5, "learned": 2, "defaults": 3, "learned slopes": 3}.get(kind, 1)
     at, was = int(rng.integers(stride)) - stride + 1, True
     while was:
         at += stride

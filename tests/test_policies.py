@@ -49,6 +49,19 @@ MAKERS["RoLinTS, forgetting"] = functools.partial(policies.find()["RoLinTS"], ha
 MAKERS["RoLinTS, learned and forgetting"] = functools.partial(
     policies.find()["RoLinTS"], half_life=20.0, **LEARNED
 )
+# Arms with slopes of their own.
+SLOPES = {"slope_std": 0.7, "intercept_std": 2.0}
+for name in ("RoLinTS", "RoLinUCB", "Greedy", "LogisticRoLinTS", "LogisticRoLinUCB"):
+    kind = policies.find()[name]
+    MAKERS[f"{name}, slopes, known scales"] = functools.partial(fixed, kind, **SLOPES)
+    MAKERS[f"{name}, learned slopes"] = functools.partial(kind, slope_std="learn", slopes=[0, 2])
+MAKERS["NaiveRoLinTS, slopes"] = functools.partial(policies.find()["NaiveRoLinTS"], **SLOPES)
+MAKERS["RoLinTS, joint, slopes, known scales"] = functools.partial(
+    fixed, rolin.RoLinTS, sampling="joint", slope_std=[0.3, 0.9], slopes=[2, 1]
+)
+MAKERS["RoLinTS, slopes, learned and forgetting"] = functools.partial(
+    policies.find()["RoLinTS"], half_life=20.0, slope_std=("learn", 0.4), **LEARNED
+)
 
 
 @pytest.mark.parametrize(

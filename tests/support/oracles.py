@@ -47,7 +47,9 @@ def random_history(
 
 
 class Dense:
-    """The posterior of γ = (θ, intercept?, v_1 … v_K) by conditioning one big Gaussian.
+    """The posterior of γ = (θ, intercept?, u_1 … u_K) by conditioning one big Gaussian.
+
+    u_i is the effect of an arm, followed by its slopes if the scales have any.
 
     The rewards are r = Zγ + ε, so (γ, r) is jointly Gaussian; the posterior is the textbook
     conditional, with the n × n covariance of the rewards.
@@ -58,8 +60,10 @@ class Dense:
         mean, std = scales.prior(d)
         self.size = len(mean)
         self.scales = scales
-        prior_mean = np.concatenate([mean, np.zeros(n_arms)])
-        prior = np.diag(np.concatenate([std**2, np.full(n_arms, scales.arm_std**2)]))
+        self.slopes = list(scales.slope_indices(d)) if scales.has_slopes else []
+        own = [scales.arm_std, *np.broadcast_to(scales.slope_std, len(self.slopes))]
+        prior_mean = np.concatenate([mean, np.zeros(n_arms * len(own))])
+        prior = np.diag(np.concatenate([std, np.tile(own, n_arms)]) ** 2)
         z = self.z(history.x, history.arms, n_arms)
         noise = np.diag(scales.noise_std**2 / history.h)
         self.reward_mean = z @ prior_mean
@@ -75,9 +79,14 @@ class Dense:
         self.n_arms = n_arms
 
     def z(self, x: Array, arms: NDArray[np.int64], n_arms: int) -> Array:
-        """Return the augmented features (x, 1?, e_i)."""
+        """Return the augmented features (x, 1?, e_i ⊗ (1, x_S))."""
         ones = np.ones((len(x), self.size - x.shape[1]))
-        return np.column_stack([x, ones, np.eye(n_arms)[arms]])
+        own = [
+            np.kron(np.eye(n_arms)[a], [1.0, *v[self.slopes]]) for a, v in zip(arms, x, strict=True)
+        ]
+        return np.column_stack(
+            [x, ones, np.reshape(own, (len(x), n_arms * (1 + len(self.slopes))))]
+        )
 
     def predict(self, x: Array, arms: NDArray[np.int64]) -> tuple[Array, Array]:
         """Return mean and joint covariance of the arms' mean rewards."""

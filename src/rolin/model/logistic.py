@@ -15,7 +15,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple, SupportsFloat
+from typing import Any, NamedTuple, SupportsFloat, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,9 +31,18 @@ from rolin.model.posterior import Posterior, add_up_weights
 from rolin.model.scales import Scales
 from rolin.model.summaries import LogitPrediction
 
-__all__ = ["AdaptiveLogistic", "LogisticPosterior", "Site", "probability_of"]
+__all__ = [
+    "AdaptiveLogistic",
+    "LogisticPosterior",
+    "Site",
+    "limited",
+    "outcome_of",
+    "probability_of",
+]
 
 Floats = NDArray[np.float64]
+# One scale, or one per feature.
+AnyScale = TypeVar("AnyScale", float, float | tuple[float, ...])
 # Sites are computed again each time the clicks, or the views without a click, have grown by this share.
 _SHARE = 0.25
 # Passes over the arms: until no mean moves by more than _SETTLED standard deviations, and at most _PASSES.
@@ -94,7 +103,7 @@ class LogisticPosterior(Posterior):
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
         """Learn from one outcome, 0 or 1; a weight of h counts it h times."""
-        super().observe(arm, context, _outcome(reward), weight)
+        super().observe(arm, context, outcome_of(reward), weight)
         if self._is_stale:
             self._refresh()
 
@@ -256,7 +265,7 @@ class LogisticPosterior(Posterior):
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> Site:
         """Return the site of an outcome in the current state. Nothing is learned."""
-        outcome = _outcome(reward)
+        outcome = outcome_of(reward)
         name, x, _, h = self.checked_observation(arm, context, outcome, weight)
         row = self._index.row_of.get(name, 0)
         r, h, _ = kernels.outcome_site(
@@ -289,11 +298,10 @@ class AdaptiveLogistic(Adaptive, LogisticPosterior):
             effects = self.arm_effects()
             if np.sum((effects.mean / old) ** 2 + (effects.std / old) ** 2 - 1.0) <= 0.0:
                 arm_std = old / _STEP
-        coef_std: Any = _limited(np.asarray(found.coef_std), np.asarray(self.scales.coef_std))
         return replace(
             found,
-            arm_std=float(_limited(np.asarray(arm_std), np.asarray(old))),
-            coef_std=tuple(coef_std) if isinstance(found.coef_std, tuple) else float(coef_std),
+            arm_std=limited(arm_std, old),
+            coef_std=limited(found.coef_std, self.scales.coef_std),
         )
 
     def _adopted(self, scales: Scales) -> dict[str, Any]:
@@ -307,9 +315,11 @@ def probability_of(mean: Floats, std: Floats) -> LogitPrediction:
     return LogitPrediction(out[0], out[1], mean, std)
 
 
-def _limited(new: Floats, old: Floats) -> Floats:
+def limited(new: AnyScale, old: AnyScale) -> AnyScale:
     """Return new scales, limited to a factor of the old ones; equal scales do not change by a bit."""
-    return np.where(new == old, old, np.clip(new, old / _STEP, old * _STEP))
+    before = np.asarray(old)
+    step = np.where(new == before, before, np.clip(new, before / _STEP, before * _STEP))
+    return tuple(step.tolist()) if isinstance(new, tuple) else float(step)
 
 
 def _rescale(scatter: Floats, numbers: Floats, coef: Floats, factor: float) -> None:
@@ -326,7 +336,7 @@ def _rescale(scatter: Floats, numbers: Floats, coef: Floats, factor: float) -> N
     numbers[layout.SUM_LOG_WEIGHT] += numbers[layout.COUNT] * np.log(factor)
 
 
-def _outcome(reward: object) -> float:
+def outcome_of(reward: object) -> float:
     """Return a reward as 0.0 or 1.0, and reject all others."""
     outcome = reward if type(reward) is float else number_of("reward", reward)
     if outcome not in (0.0, 1.0):

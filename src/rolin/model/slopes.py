@@ -176,13 +176,21 @@ class SlopePosterior(Posterior):
         self.change(apply)
 
     def _extended_scales(self, n_features: int) -> Scales:
-        scales = super()._extended_scales(n_features)
-        if scales.slopes is None and isinstance(scales.slope_std, tuple):
-            raise ParameterError(
-                "features cannot be appended: slope_std has one number per feature, so there is no prior for the "
-                "slopes of new ones"
-            )
-        return scales
+        return self._with_new_slopes(super()._extended_scales(n_features), n_features)
+
+    def _with_new_slopes(self, scales: Scales, n_features: int) -> Scales:
+        """Return scales with a number for the slopes of appended features, if there is one number per slope."""
+        stds = scales.slope_std
+        if scales.slopes is not None or not isinstance(stds, tuple) or len(stds) == n_features:
+            return scales
+        return replace(scales, slope_std=stds + self._new_slope_stds(n_features - len(stds)))
+
+    def _new_slope_stds(self, n: int) -> tuple[float, ...]:
+        """Return the scales of the slopes of n appended features."""
+        raise ParameterError(
+            "features cannot be appended: slope_std has one number per feature, so there is no prior for the slopes of "
+            "new ones"
+        )
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -330,20 +338,13 @@ class AdaptiveSlopes(Adaptive, SlopePosterior):
         return noted
 
     def _extended_scales(self, n_features: int) -> Scales:
-        slope_std = self.scales.slope_std
-        if "slope_std" not in self.unknown or not isinstance(slope_std, tuple):
-            return super()._extended_scales(n_features)
-        one = replace(self.scales, slope_std=typical_of(slope_std))
-        given = self.scales
-        self.scales = one
-        try:
-            scales = super()._extended_scales(n_features)
-        finally:
-            self.scales = given
-        if scales.slopes is not None:
-            return replace(scales, slope_std=slope_std)
-        more = (typical_of(slope_std),) * (n_features - len(slope_std))
-        return replace(scales, slope_std=slope_std + more)
+        # `Adaptive` does not ask its base class if it learns coef_std.
+        return self._with_new_slopes(super()._extended_scales(n_features), n_features)
+
+    def _new_slope_stds(self, n: int) -> tuple[float, ...]:
+        if "slope_std" not in self.unknown:
+            return super()._new_slope_stds(n)
+        return (typical_of(self.scales.slope_std),) * n  # until the next estimate
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the running state as named arrays; those of the posterior are views."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
+from rolin.errors import Unsupported
 from rolin.model.diagnosis import Diagnosis, diagnose
 from rolin.model.draws import Scores
 from rolin.model.mixture import Beliefs, Mixture
@@ -62,6 +63,10 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
     exploration
         Factor on the standard deviations of the arms in all draws: 1 is Thompson sampling, 0 draws only the scales and
         chooses the highest mean.
+    slope_std
+        Not supported: values other than 0 raise `Unsupported`.
+    slopes
+        Not supported: values other than `None` raise `Unsupported`.
     **options
         Further options of [`LinearPolicy`][rolin.LinearPolicy].
 
@@ -85,10 +90,17 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         arm_std: float = 0.5,
         noise_std: float = 1.0,
         intercept_std: float | None = None,
+        slope_std: float = 0.0,
+        slopes: Sequence[int] | None = None,
         exploration: float = 1.0,
         seed: int | None = None,
         **options: Unpack[PriorOptions],
     ) -> None:
+        if slopes is not None or slope_std != 0.0:
+            raise Unsupported(
+                "BayesRoLinTS has no slopes: it integrates over arm_std and noise_std, and a third scale would need a "
+                "grid of many more models. Use RoLinTS(slope_std='learn')"
+            )
         scales = Scales(
             noise_std=noise_std,
             arm_std=arm_std,

@@ -180,6 +180,11 @@ class LinearPolicy(Policy[Posterior]):
             raise ParameterError(
                 f"learn_by={learn_by!r}, but no scale is given as 'learn': pass for example arm_std='learn'"
             )
+        if has_slopes and learn_by.startswith("moments"):
+            raise ParameterError(
+                f"learn_by={learn_by!r} with slopes, expected 'map', 'reml' or 'ml': the methods of moments do not "
+                "estimate slope_std"
+            )
         options: dict[str, Any] = {}
         if learn or half_life is not None:
             options = {

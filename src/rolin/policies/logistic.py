@@ -12,12 +12,13 @@ from rolin._support.arms import Name
 from rolin.errors import ParameterError
 from rolin.model.draws import Sampling
 from rolin.model.logistic import AdaptiveLogistic, LogisticPosterior, probability_of
+from rolin.model.logistic_slopes import AdaptiveLogisticSlopes, LogisticSlopePosterior
 from rolin.model.posterior import Posterior
 from rolin.model.scales import CoefScale, Scale, Scales
 from rolin.model.summaries import LogitPrediction
 from rolin.policies.exploration import Exploration
 from rolin.policies.linear import LinearPolicy
-from rolin.policies.options import LearningOptions, with_shared_options
+from rolin.policies.options import SlopeOptions, with_shared_options
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.rolin_ucb import RoLinUCB
 from rolin.policies.stored import check_logistic
@@ -61,8 +62,10 @@ class _Logistic(LinearPolicy):
             raise ParameterError(
                 "intercept_std='learn', expected a number or None: a logistic policy does not learn it"
             )
-        adaptive = AdaptiveLogistic if options else LogisticPosterior
-        return adaptive(scales, n_features, **options)
+        if options:
+            adaptive = AdaptiveLogisticSlopes if has_slopes else AdaptiveLogistic
+            return adaptive(scales, n_features, **options)
+        return (LogisticSlopePosterior if has_slopes else LogisticPosterior)(scales, n_features)
 
     def predict(
         self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
@@ -94,6 +97,9 @@ class LogisticRoLinTS(_Logistic, RoLinTS):
     as is merging two learners; [Learn from clicks](../how-to/clicks.md) shows how close it is. A weight counts as that
     many outcomes.
 
+    With slopes (`slope_std`), the observations are not computed again. Rates far below 1 % are then overestimated at
+    first.
+
     Examples
     --------
     >>> policy = LogisticRoLinTS(n_features=2, seed=7)
@@ -111,7 +117,7 @@ class LogisticRoLinTS(_Logistic, RoLinTS):
         arm_std: Scale = _ARM_STD,
         sampling: Sampling = "marginal",
         exploration: Exploration = "auto",
-        **options: Unpack[LearningOptions],
+        **options: Unpack[SlopeOptions],
     ) -> None:
         super().__init__(
             n_features=n_features,
@@ -152,7 +158,7 @@ class LogisticRoLinUCB(_Logistic, RoLinUCB):
         arm_std: Scale = _ARM_STD,
         horizon: int | None = None,
         width: float | None = None,
-        **options: Unpack[LearningOptions],
+        **options: Unpack[SlopeOptions],
     ) -> None:
         super().__init__(
             n_features=n_features,

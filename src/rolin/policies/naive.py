@@ -1,7 +1,8 @@
 """RoLinTS as one dense linear model that is inverted every round: a reference for tests and timings.
 
 With z_i = (x_i, e_i) and γ = (θ, v) the model is an ordinary Bayesian linear regression in d + K
-dimensions (Section 5.2 of the paper). It shares no formula with the fast posterior.
+dimensions (Section 5.2 of the paper). With slopes for s features, e_i becomes e_i ⊗ (1, x_S), and the dimension
+d + K (1 + s). It shares no formula with the fast posterior.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from rolin.model.learner import Learner
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
 from rolin.model.scales import Numbers, Scales
+from rolin.model.slopes import SlopePosterior
 from rolin.model.sparse import SparseContexts
 from rolin.model.summaries import ArmEffects, Coefficients
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
-from rolin.policies.options import LearningOptions, with_shared_options
+from rolin.policies.options import SlopeOptions, with_shared_options
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.stored import check_dense
 
@@ -37,7 +39,7 @@ _UNRANKED = -1
 
 @with_shared_options
 class NaiveRoLinTS(RoLinTS):
-    """`RoLinTS` with dense matrices, in O((d + K)³) per decision; for checks and timings, not for production.
+    """`RoLinTS` with dense matrices, in O((d + K)³) per decision, or O((d + K d)³) with slopes; for checks and timings, not for production.
 
     With marginal sampling it makes the same decisions as `RoLinTS` with the same numbers. It neither learns scales nor
     forgets: `"learn"` as a scale, `exploration="auto"` and a number as `half_life` raise `ParameterError`.
@@ -66,7 +68,7 @@ class NaiveRoLinTS(RoLinTS):
         noise_std: float = 1.0,
         sampling: Sampling = "marginal",
         exploration: float = 1.0,
-        **options: Unpack[LearningOptions],
+        **options: Unpack[SlopeOptions],
     ) -> None:
         super().__init__(
             n_features=n_features,
@@ -91,15 +93,16 @@ class NaiveRoLinTS(RoLinTS):
 
     def _joint_probabilities(self, posterior: Posterior, candidates: Candidates) -> Probabilities:
         # The dense model draws all arms at once. Given the coefficients, the fast one has the arms' distributions.
-        fast = Posterior.of(self.scales, self.moments)
+        kind = SlopePosterior if self.scales.has_slopes else Posterior
+        fast = kind.of(self.scales, self.moments)
         return super()._joint_probabilities(fast, candidates)
 
 
 class _Solution(NamedTuple):
-    """The posterior of γ = (θ, v)."""
+    """The posterior of γ = (θ, u), with the q own coefficients u of every arm: its effect, and its slopes."""
 
-    mean: Floats  # (D + K,)
-    covariance: Floats  # (D + K, D + K): Σ
+    mean: Floats  # (D + K q,)
+    covariance: Floats  # (D + K q, D + K q): Σ
     log_evidence: float
 
 
@@ -107,9 +110,9 @@ class _ArmMeans(NamedTuple):
     """The joint distribution of the mean rewards of some arms: covariance (Z Σ) Z' + diag(unseen)."""
 
     mean: Floats  # (n,): z'γ
-    z: Floats  # (n, D + K)
-    product: Floats  # (n, D + K): Z Σ
-    unseen: Floats  # (n,): prior variance of the effects of arms that were never observed
+    z: Floats  # (n, D + K q)
+    product: Floats  # (n, D + K q): Z Σ
+    unseen: Floats  # (n,): prior variance of the own part of arms that were never observed
 
 
 # What `_sums` holds: the number N of rewards, Σ log h, and r'Hr.
@@ -117,32 +120,45 @@ _COUNT, _LOG_WEIGHTS, _SQUARES = range(3)
 
 
 class DensePosterior(Posterior):
-    """The posterior from the raw sums Z'HZ, Z'Hr and r'Hr of the (D + K)-dimensional model."""
+    """The posterior from the raw sums Z'HZ, Z'Hr and r'Hr of the (D + K q)-dimensional model."""
 
     def __init__(self, scales: Scales, n_features: int) -> None:
         super().__init__(scales, n_features)
         size = self.size
-        self._gram = np.zeros((size, size))  # (D + K, D + K): Z'HZ
-        self._pulled = np.zeros(size)  # (D + K,): Z'Hr
+        self._slopes = scales.slope_indices(n_features if scales.has_slopes else 0)
+        self._q = 1 + len(self._slopes)
+        self._gram = np.zeros((size, size))  # (D + K q, D + K q): Z'HZ
+        self._pulled = np.zeros(size)  # (D + K q,): Z'Hr
         self._sums = np.zeros(3)
+
+    def _weights(self) -> Floats:
+        """Return the (K,) weights of the arms: what multiplies the squares of their effects."""
+        weights: Floats = np.diag(self._gram)[self.size :: self._q].copy()
+        return weights
 
     @property
     def concentration(self) -> float:
         """How much the rewards concentrate on few arms: Σ s_i², with the arms' shares s_i of all weights."""
-        weights = np.diag(self._gram)[self.size :]
+        weights = self._weights()
         total = float(weights.sum())
         return float(np.sum((weights / total) ** 2)) if total else 0.0
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Build the raw sums from centered ones."""
-        d, size, k = self.n_features, self.size, len(moments.arms)
+        d, size, q, k = self.n_features, self.size, self._q, len(moments.arms)
         self.arm_index = ArmIndex(moments.arms, removed)
         h, x, r = moments.weight, moments.mean_context, moments.mean_reward
-        z = np.column_stack([x, np.ones((k, size - d)), np.eye(k)])  # (K, D + K), one per arm
+        z = self._rows(x, np.arange(1, 1 + k), k)  # one row per arm
         self._gram = (h[:, None] * z).T @ z
         self._gram[:d, :d] += moments.scatter
         self._pulled = (h * r) @ z
         self._pulled[:d] += moments.cross
+        for i, part in enumerate(() if moments.arm_scatter is None else moments.arm_scatter):
+            own = slice(size + i * q + 1, size + (i + 1) * q)  # the arm's slopes
+            self._gram[own, own] += part[:, 1 + self._slopes]
+            self._gram[own, :d] += part[:, 1:]
+            self._gram[:d, own] += part[:, 1:].T
+            self._pulled[own] += part[:, 0]
         self._sums = np.array(
             [moments.count, moments.sum_log_weight, moments.reward_scatter + h @ r**2]
         )
@@ -199,24 +215,32 @@ class DensePosterior(Posterior):
         self.change(learn)
 
     def _rows(self, contexts: Floats, rows: NDArray[np.int64], n_rows: int) -> Floats:
-        """Return z = (x, 1 if there is an intercept, e_i); an unseen arm has no e_i."""
+        """Return z = (x, 1 if there is an intercept, e_i ⊗ (1, x_S)); an unseen arm has no e_i."""
         n = len(rows)
         ones = np.ones((n, self.size - self.n_features))
-        return np.column_stack([contexts, ones, np.eye(n_rows + 1)[rows, 1:]])
+        entries = np.column_stack([np.ones(n), contexts[:, self._slopes]])  # (n, q)
+        own = np.eye(n_rows + 1)[rows, 1:, None] * entries[:, None]  # (n, K, q)
+        return np.column_stack([contexts, ones, own.reshape(n, n_rows * self._q)])
 
     # -- reading -----------------------------------------------------------------------------
 
+    def _own_stds(self) -> Floats:
+        """Return the (q,) standard deviations of an arm's effect and slopes."""
+        return self.scales.own_stds(self.n_features)[: self._q]
+
     def _solution(self) -> _Solution:
         """Solve the regression."""
-        noise, arm_std, size = self.scales.noise_std**2, self.scales.arm_std, self.size
+        noise, size, k = self.scales.noise_std**2, self.size, len(self.arm_index)
         mean, std = self.scales.prior(self.n_features)
-        # Without arm effects there are no v to infer: the model is the linear one.
-        k = len(self.arm_index) if arm_std > 0 else 0
-        n = size + k
-        prior_mean = np.concatenate([mean, np.zeros(k)])
-        prior_precision = np.concatenate([std**-2, np.full(k, arm_std**-2.0 if k else 0.0)])
-        precision = np.diag(prior_precision) + self._gram[:n, :n] / noise
-        right = prior_precision * prior_mean + self._pulled[:n] / noise
+        std = np.concatenate([std, np.tile(self._own_stds(), k)])
+        # Coefficients with a standard deviation of zero are zero: there is nothing to infer.
+        free = np.flatnonzero(std > 0.0)
+        prior_mean, prior_precision = (
+            np.append(mean, np.zeros(len(std) - size))[free],
+            std[free] ** -2,
+        )
+        precision = np.diag(prior_precision) + self._gram[np.ix_(free, free)] / noise
+        right = prior_precision * prior_mean + self._pulled[free] / noise
         try:
             covariance = np.asarray(np.linalg.inv(precision), float)
         except np.linalg.LinAlgError:
@@ -234,15 +258,18 @@ class DensePosterior(Posterior):
             + prior_mean @ (prior_precision * prior_mean)
             - right @ gamma
         )
-        return _Solution(gamma, covariance, float(log_evidence))
+        every, square_of_all = np.zeros(len(std)), np.zeros((len(std), len(std)))
+        every[free], square_of_all[np.ix_(free, free)] = gamma, covariance
+        return _Solution(every, square_of_all, float(log_evidence))
 
     def _joint(self, contexts: Floats, rows: NDArray[np.int64]) -> _ArmMeans:
         """Return the joint distribution of the arms' mean rewards."""
         if not np.isfinite(contexts).all():
             raise first_not_finite("contexts", contexts)
         gamma, covariance, _ = self._solution()
-        z = self._rows(contexts, rows, len(self.arm_index))[:, : len(gamma)]
-        unseen = np.where(rows == 0, self.scales.arm_std**2, 0.0)
+        z = self._rows(contexts, rows, len(self.arm_index))
+        own = np.column_stack([np.ones(len(rows)), contexts[:, self._slopes]]) * self._own_stds()
+        unseen = np.where(rows == 0, (own**2).sum(axis=1), 0.0)
         return _ArmMeans(z @ gamma, z, z @ covariance, unseen)
 
     def score(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
@@ -281,10 +308,17 @@ class DensePosterior(Posterior):
     @property
     def moments(self) -> Moments:
         """All evidence so far, centered from the raw sums, which loses some accuracy."""
-        d, size = self.n_features, self.size
-        h = np.diag(self._gram)[size:].copy()
-        x = self._gram[size:, :d] / h[:, None]
-        r = self._pulled[size:] / h
+        d, size, q, k = self.n_features, self.size, self._q, len(self.arm_index)
+        h = self._weights()
+        # The rows of each arm: its effect, then its slopes.
+        own = self._gram[size:].reshape(k, q, size + k * q)
+        pulled = self._pulled[size:].reshape(k, q)
+        x, r = own[:, 0, :d] / h[:, None], pulled[:, 0] / h
+        arm_scatter = None
+        if q > 1:
+            raw = np.concatenate([pulled[:, 1:, None], own[:, 1:, :d]], axis=2)
+            means = np.column_stack([r, x])
+            arm_scatter = raw - (h[:, None] * x[:, self._slopes])[:, :, None] * means[:, None]
         return Moments(
             self.count,
             float(self._sums[_LOG_WEIGHTS]),
@@ -295,25 +329,32 @@ class DensePosterior(Posterior):
             h,
             x,
             r,
+            tuple(self._slopes.tolist()),
+            arm_scatter,
         )
 
     def shrinkage(self, arms: Iterable[Name] | None = None) -> Floats:
         """Return the shrinkage w of each arm."""
-        rows = self.named_rows(arms).rows
-        h = np.append(0.0, np.diag(self._gram)[self.size :])[rows]
-        evidence: Floats = h * self.scales.arm_std**2
-        return evidence / (evidence + self.scales.noise_std**2)
+        rows, q, noise = self.named_rows(arms).rows, self._q, self.scales.noise_std**2
+        stds, k = self._own_stds(), len(self.arm_index)
+        own = self._gram[self.size :, self.size :].reshape(k, q, k, q)
+        left = np.ones(1 + k)  # of the prior variance of the effect, given θ
+        for i in range(k):
+            relative = np.eye(q) + np.outer(stds, stds) * own[i, :, i] / noise
+            left[1 + i] = np.linalg.inv(relative)[0, 0]
+        shrinkage: Floats = 1.0 - left[rows]
+        return shrinkage
 
     def arm_effects(self, arms: Iterable[Name] | None = None) -> ArmEffects:
         """Return the posterior of the arms' effects, by default of all observed arms."""
         named = self.named_rows(arms)
         gamma, covariance, _ = self._solution()
-        size, k = self.size, len(gamma) - self.size
-        pick = np.eye(len(self.arm_index) + 1)[named.rows, 1 : 1 + k]  # zero for an unseen arm
-        values, axes = np.linalg.eigh(pick @ covariance[size:, size:] @ pick.T)
+        effects = slice(self.size, None, self._q)
+        pick = np.eye(len(self.arm_index) + 1)[named.rows, 1:]  # zero for an unseen arm
+        values, axes = np.linalg.eigh(pick @ covariance[effects, effects] @ pick.T)
         return ArmEffects(
             tuple(named.names),
-            pick @ gamma[size:],
+            pick @ gamma[effects],
             np.where(named.rows == 0, self.scales.arm_std**2, 0.0),
             axes * np.sqrt(np.maximum(values, 0.0)),
         )
@@ -325,6 +366,6 @@ class DensePosterior(Posterior):
         return {"gram": self._gram, "pulled": self._pulled, "sums": self._sums}
 
     def _reserve(self, last_row: int) -> int:
-        n = self.size + last_row
+        n = self.size + last_row * self._q
         self._gram, self._pulled = np.zeros((n, n)), np.zeros(n)
         return last_row

@@ -31,6 +31,7 @@ __all__ = [
     "PriorOptions",
     "RoLinOptions",
     "SharedOptions",
+    "SlopeOptions",
     "options_of",
     "parameter_docs",
     "takes_positions",
@@ -57,6 +58,13 @@ class LearningOptions(PriorOptions, total=False):
     seed: int | None
 
 
+class SlopeOptions(LearningOptions, total=False):
+    """The options of policies with arm effects that are not scales, and those of slopes."""
+
+    slope_std: SlopeScale
+    slopes: Sequence[int] | None
+
+
 class SharedOptions(LearningOptions, total=False):
     """What every linear policy takes, beside `n_features`; see `LinearPolicy` for their meaning."""
 
@@ -70,12 +78,10 @@ class LinOptions(SharedOptions, total=False):
     noise_std: Scale
 
 
-class RoLinOptions(LinOptions, total=False):
+class RoLinOptions(LinOptions, SlopeOptions, total=False):
     """The options of policies with arm effects."""
 
     arm_std: Scale
-    slope_std: SlopeScale
-    slopes: Sequence[int] | None
 
 
 def with_shared_options(policy: Class) -> Class:

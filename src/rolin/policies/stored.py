@@ -66,7 +66,8 @@ def check_mixture(settings: Settings, n_names: int, arrays: Arrays) -> None:
 
 def check_dense(settings: Settings, n_names: int, arrays: Arrays) -> None:
     """Raise unless these are the arrays of a `DensePosterior`."""
-    size = _size(settings, arrays, "pulled", n_names) + n_names
+    own = n_names * (1 + _n_slopes(settings))
+    size = _size(settings, arrays, "pulled", own) + own
     check_arrays(arrays, {"gram": (size, size), "pulled": (size,), "sums": (3,)})
     _check_positive(gram=np.diag(arrays["gram"]), sums=arrays["sums"][[0, 2]])
 

@@ -1,0 +1,207 @@
+"""Policies whose arms have slopes: beside the dense reference, with binary rewards, and what they reject."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rolin
+from rolin import Scales
+from rolin.errors import ParameterError, Unsupported
+from rolin.model.logistic_slopes import LogisticSlopePosterior
+from rolin.model.posterior import Posterior
+from rolin.model.slopes import SlopePosterior
+from support.oracles import Dense, History
+
+SCALES: dict[str, Any] = {
+    "coef_std": 1.2,
+    "arm_std": 0.8,
+    "noise_std": 0.6,
+    "intercept_std": 2.0,
+    "exploration": 1.0,
+}
+
+
+@pytest.mark.parametrize("slopes", [None, [1], [0, 2]])
+def test_decisions_are_those_of_the_dense_model(slopes: list[int] | None, seed: int) -> None:
+    """NaiveRoLinTS, which inverts the (D + K q) model, makes the same decisions and predictions all along."""
+    rng, options = np.random.default_rng(seed), {**SCALES, "slope_std": 0.7, "slopes": slopes}
+    fast = rolin.RoLinTS(n_features=3, seed=1, **options)
+    naive = rolin.NaiveRoLinTS(n_features=3, seed=1, **options)
+    names = list("abcde")
+    for t in range(60):
+        x = rng.normal(size=(5, 3)) if t % 2 else rng.normal(size=3)
+        one, other = fast.decide(x, names), naive.decide(x, names)
+        assert one.arm == other.arm
+        np.testing.assert_allclose(
+            fast.probabilities(x, names), naive.probabilities(x, names), atol=1e-8
+        )
+        reward, weight = float(rng.normal()), 0.5 + rng.random()
+        for policy in (fast, naive):
+            policy.update(one.arm, one.context, reward, weight)
+    assert naive.posterior.log_evidence == pytest.approx(fast.posterior.log_evidence, rel=1e-9)
+    mine, theirs = (policy.posterior.arm_effects(names) for policy in (fast, naive))
+    np.testing.assert_allclose(mine.mean, theirs.mean, rtol=1e-7)
+    np.testing.assert_allclose(mine.std, theirs.std, rtol=1e-7)
+    np.testing.assert_allclose(
+        fast.posterior.shrinkage(names), naive.posterior.shrinkage(names), rtol=1e-7
+    )
+    again = rolin.NaiveRoLinTS(n_features=3, seed=1, **options)
+    again.posterior.fill(fast.moments)
+    assert again.posterior.log_evidence == pytest.approx(fast.posterior.log_evidence, rel=1e-9)
+
+
+def test_joint_probabilities_of_the_dense_model() -> None:
+    """With joint sampling, the naive policy has the same probabilities: both average over the same coefficients."""
+    rng, options = np.random.default_rng(0), {**SCALES, "slope_std": 0.7, "sampling": "joint"}
+    fast, naive = (
+        kind(n_features=2, seed=1, **options) for kind in (rolin.RoLinTS, rolin.NaiveRoLinTS)
+    )
+    for t in range(20):
+        x, r = rng.normal(size=2), float(rng.normal())
+        for policy in (fast, naive):
+            policy.update(t % 3, x, r)
+    x = rng.normal(size=(4, 2))
+    np.testing.assert_allclose(fast.probabilities(x), naive.probabilities(x), atol=1e-9)
+
+
+def test_no_slopes_is_another_class() -> None:
+    """Without slopes, policies have the posterior of the paper's model, with none of the arrays of slopes."""
+    assert type(rolin.RoLinTS(n_features=2, **SCALES).posterior) is Posterior
+    assert type(rolin.RoLinTS(n_features=2, slope_std=0.0, **SCALES).posterior) is Posterior
+    assert type(rolin.RoLinTS(n_features=2, slope_std=0.1, **SCALES).posterior) is SlopePosterior
+
+
+def test_an_unseen_arm_has_its_prior() -> None:
+    """An arm that was never seen reacts like the shared coefficients, and is uncertain by its own slopes."""
+    policy = rolin.RoLinTS(n_features=2, slope_std=[0.3, 0.9], seed=1, **SCALES)
+    rng = np.random.default_rng(0)
+    for t in range(500):
+        policy.update(t % 5, rng.normal(size=2), float(rng.normal()))
+    x = np.array([2.0, -1.0])
+    mean, std = policy.predict({"new": x})
+    theta = policy.posterior.coefficients
+    at = np.append(x, 1.0)
+    assert mean.item() == pytest.approx(at @ theta.mean)
+    own = 0.8**2 + (0.3 * 2.0) ** 2 + (0.9 * 1.0) ** 2
+    assert std.item() ** 2 == pytest.approx(own + at @ theta.covariance @ at)
+
+
+def test_a_returned_arm_is_new_or_has_its_past() -> None:
+    """Removing an arm and restoring it without its past gives it the prior of a new arm."""
+    policy = rolin.RoLinTS(n_features=1, slope_std=0.5, seed=1, **SCALES)
+    for _ in range(20):
+        policy.update("a", [1.0], 3.0)
+        policy.update("b", [1.0], 0.0)
+    with_past = policy.predict({"a": [1.0]})
+    policy.remove_arm("a")
+    policy.restore_arm("a")
+    assert policy.predict({"a": [1.0]}).mean == with_past.mean
+    policy.remove_arm("a")
+    policy.restore_arm("a", with_past=False)
+    again, new = policy.predict({"a": [1.0]}), policy.predict({"new": [1.0]})
+    assert (again.mean, again.std) == (new.mean, new.std)
+    policy.update("a", [1.0], 3.0)
+    assert policy.predict({"a": [1.0]}).std < new.std
+
+
+# -- binary rewards ----------------------------------------------------------------------------
+
+
+def test_outcomes_are_gaussian_observations_of_the_logit(seed: int) -> None:
+    """The logistic posterior is the dense Gaussian of the sites that its outcomes became."""
+    rng, scales = (
+        np.random.default_rng(seed),
+        Scales(arm_std=0.9, slope_std=(0.4, 0.8), intercept_std=2.0),
+    )
+    posterior = LogisticSlopePosterior(scales, 2)
+    arms, x = rng.integers(4, size=50), rng.normal(size=(50, 2))
+    sites = []
+    for arm, context in zip(arms.tolist(), x, strict=True):
+        outcome = float(rng.random() < 0.3)
+        sites.append(posterior.site(arm, context, outcome, 1.5))
+        posterior.observe(arm, context, outcome, 1.5)
+    r, h = np.array(sites).T
+    dense = Dense(dataclasses.replace(scales, noise_std=1.0), History(arms, x, r, h), 4)
+    at = rng.normal(size=(4, 2))
+    mean, covariance = dense.predict(at, np.arange(4))
+    got = posterior.predict(at, range(4))
+    np.testing.assert_allclose(got.logit_mean, mean, rtol=1e-8)
+    np.testing.assert_allclose(got.logit_std**2, np.diag(covariance), rtol=1e-8)
+    many = LogisticSlopePosterior(scales, 2)
+    rng = np.random.default_rng(seed)
+    rng.integers(4, size=50), rng.normal(size=(50, 2))
+    many.observe_many(arms.tolist(), x, (rng.random(50) < 0.3).astype(float), np.full(50, 1.5))
+    for one, other in zip(many.arrays().values(), posterior.arrays().values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_one_outcome_is_the_exact_update_of_the_logit() -> None:
+    """After one outcome, mean and variance of the logit are those of the exact posterior, by quadrature."""
+    posterior = LogisticSlopePosterior(Scales(arm_std=0.5, slope_std=1.0, intercept_std=1.0), 1)
+    x = np.array([2.0])
+    prior_mean, prior_variance = (
+        0.0,
+        2.0**2 + 1.0 + 0.5**2 + 2.0**2,
+    )  # θ x, intercept, effect, slope
+    posterior.observe("a", x, 1)
+    eta = np.linspace(-30, 30, 200_001)
+    density = np.exp(-0.5 * (eta - prior_mean) ** 2 / prior_variance) / (1.0 + np.exp(-eta))
+    density /= density.sum()
+    got = posterior.predict([x], ["a"])
+    mean = float(density @ eta)
+    assert got.logit_mean.item() == pytest.approx(mean, rel=1e-6)
+    assert got.logit_std.item() ** 2 == pytest.approx(float(density @ (eta - mean) ** 2), rel=1e-6)
+
+
+def test_clicks_reveal_slopes(seed: int) -> None:
+    """Two arms that react in opposite ways to the same feature: the logistic policy learns which is which.
+
+    1000 outcomes with logits ±2 leave a standard deviation of the slopes below 0.3; 2 is 6 of them from zero.
+    """
+    rng = np.random.default_rng(seed)
+    policy = rolin.LogisticRoLinTS(n_features=1, slope_std="learn", seed=seed)
+    for t in range(1000):
+        x, arm = rng.normal(size=1), t % 2
+        click = rng.random() < 1.0 / (1.0 + np.exp(-2.0 * x[0] * (1 - 2 * arm)))
+        policy.update(arm, x, float(click))
+    slopes = policy.posterior.slopes([0, 1])  # type: ignore[attr-defined]  # it has slopes
+    assert (np.abs(slopes.mean[:, 0]) > 1.0).all()
+    assert policy.decide([1.5], arms=[0, 1]).arm == 0
+    assert policy.decide([-1.5], arms=[0, 1]).arm == 1
+    assert policy.scales.slope_std > 0.5
+
+
+# -- what is rejected --------------------------------------------------------------------------
+
+
+def test_bayes_says_why_it_has_no_slopes() -> None:
+    """It cannot integrate over slopes, and names the policy that can learn them."""
+    with pytest.raises(Unsupported, match=r"Use RoLinTS\(slope_std='learn'\)"):
+        rolin.BayesRoLinTS(n_features=2, slope_std=0.5)
+    with pytest.raises(Unsupported, match="BayesRoLinTS has no slopes"):
+        rolin.BayesRoLinTS(n_features=2, slopes=[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"slopes": [0]}, "slopes=\\[0\\] with slope_std=0"),
+        ({"slope_std": ("learn", 0.0)}, "slope_std=\\('learn', 0\\)"),
+        ({"slope_std": "learned"}, "slope_std"),
+        ({"slope_std": "learn", "learn_by": "moments"}, "moments"),
+    ],
+)
+def test_bad_options(options: Any, message: str) -> None:
+    """Options that contradict each other are rejected when the policy is created."""
+    with pytest.raises(ParameterError, match=message):
+        rolin.RoLinTS(n_features=2, **options)
+
+
+def test_linear_policies_without_effects_have_no_slopes() -> None:
+    """LinTS has no arm effects, so it has no slopes either."""
+    with pytest.raises(rolin.errors.UnknownOption, match="slope_std"):
+        rolin.LinTS(n_features=2, slope_std=0.5)

@@ -35,8 +35,15 @@ POLICIES: dict[str, Callable[[], Any]] = {
     "bound": lambda: rolin.RoLinUCB(intercept_std=None, **ALL),
     "bound, some slopes": lambda: rolin.RoLinUCB(intercept_std=2.0, **SOME),
     "mean": lambda: rolin.Greedy(intercept_std=2.0, **ALL),
+    "logistic": lambda: rolin.LogisticRoLinTS(n_features=D, slope_std="learn", seed=1),
+    "logistic, bound": lambda: rolin.LogisticRoLinUCB(n_features=D, slope_std=0.5, seed=1),
 }
-MARGINAL = [name for name in POLICIES if "joint" not in name]
+
+
+def reward_of(policy: Any, mean: float, rng: np.random.Generator) -> float:
+    """Return a reward with this mean, or its sign if the policy takes yes and no."""
+    reward = mean + float(rng.normal())
+    return float(reward > 0.0) if policy.binary else reward
 
 
 def scores_of(catalogue: rolin.Catalogue, key: int, situation: Any = None) -> Any:
@@ -71,7 +78,7 @@ def test_decisions_are_those_over_the_array(
             learned += [(t % 6, rng.normal(size=D)), (f"not stored {t % 2}", rng.normal(size=D))]
         for arm, context in learned:
             slope = truth[arm] if isinstance(arm, int) else truth[0]
-            reward = float(context @ slope + rng.normal())
+            reward = reward_of(ours, float(context @ slope), rng)
             for policy in (ours, theirs):
                 policy.update(arm, context, reward)
 
@@ -84,7 +91,7 @@ def test_scores_are_those_over_the_array(name: str, rng: np.random.Generator) ->
     for t in range(300):
         arm = int(rng.integers(60))  # 40 arms stay without rewards
         context = x[arm] if t % 4 else rng.normal(size=D)
-        policy.update(arm, context, float(rng.normal()))
+        policy.update(arm, context, reward_of(policy, 0.0, rng))
         if t % 3 == 0:
             catalogue.decide()
     expected = policy.score(policy.candidates(x, range(100)), 5).values
@@ -177,7 +184,7 @@ def test_a_batch_is_one_after_the_other(name: str, rng: np.random.Generator) -> 
     catalogue = rolin.Catalogue(policy, array(rng))
     for i in range(30):
         arm = i % 7
-        policy.update(arm, catalogue.contexts([arm])[0], float(rng.normal()))
+        policy.update(arm, catalogue.contexts([arm])[0], reward_of(policy, 0.0, rng))
     other = copy.deepcopy(policy)
     single = rolin.Catalogue(other, catalogue.contexts(range(300)))
     for decision in catalogue.decide_many(19, top_k=2, exclude=[7]):
@@ -221,7 +228,7 @@ def test_arms_come_and_go(name: str, rng: np.random.Generator) -> None:
             policy.restore_arm(forgotten, with_past=False)
         decision = catalogue.decide(top_k=2)
         assert set(decision.ranking) <= here.keys()
-        policy.update(decision.arm, decision.context, float(rng.normal()))
+        policy.update(decision.arm, decision.context, reward_of(policy, 0.0, rng))
     assert len(catalogue) == len(here)
     arms = sorted(here, key=lambda arm: int(catalogue._store.find([arm])[0]))
     expected = policy.score(policy.candidates([here[arm] for arm in arms], arms), 5).values

@@ -18,14 +18,16 @@ import rolin
 CORES = len(os.sched_getaffinity(0))
 SIZES = ((10_000, 16), (10_000, 64), (100_000, 16), (100_000, 64), (1_000_000, 16), (1_000_000, 64))
 BATCH = 16
+SEEN = 2000  # arms with rewards, for slopes per arm
 
 
-def rules(d: int) -> dict[str, Any]:
+def rules(d: int, slope_std: float = 0.0) -> dict[str, Any]:
     """Return the policies, by name."""
+    options: Any = {"n_features": d, "slope_std": slope_std, "seed": 0}
     return {
-        "RoLinTS, marginal": rolin.RoLinTS(n_features=d, seed=0, **SAMPLING),
-        "RoLinTS, joint": rolin.RoLinTS(n_features=d, sampling="joint", seed=0, **SAMPLING),
-        "RoLinUCB": rolin.RoLinUCB(n_features=d, seed=0, **BOUNDS),
+        "RoLinTS, marginal": rolin.RoLinTS(**options, **SAMPLING),
+        "RoLinTS, joint": rolin.RoLinTS(sampling="joint", **options, **SAMPLING),
+        "RoLinUCB": rolin.RoLinUCB(**options, **BOUNDS),
     }
 
 
@@ -45,8 +47,9 @@ def catalogues(plan: Plan, step: Callable[[], None]) -> Section:
     """Time decisions over all arms of a catalogue."""
     rng = np.random.default_rng(0)
     rows, memory, targets, raw = [], [], [], {}
+    dtypes = (np.float32, np.float64)
     for k, d in SIZES:
-        for dtype in (np.float32, np.float64):
+        for dtype in dtypes:
             x = rng.standard_normal((k, d)).astype(dtype)
             theta = rng.standard_normal(d).astype(dtype)
             tasks: dict[str, Task] = {
@@ -73,6 +76,7 @@ def catalogues(plan: Plan, step: Callable[[], None]) -> Section:
                     beyond = made[name].nbytes - x.nbytes
                     memory.append([size, name, number(x.nbytes / k), number(beyond / k)])
                 raw[f"{size}: {name}"] = found[name].parts.tolist()
+    sloped = [with_slopes(k, 16, t, plan, step) for k in (100_000, 1_000_000) for t in dtypes]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return Section(
         "Decisions over a catalogue",
@@ -88,7 +92,34 @@ def catalogues(plan: Plan, step: Callable[[], None]) -> Section:
                 rows,
             ),
             table(["arms × features", "rule", "bytes of features", "bytes beside them per arm"], memory),
+            f"With slopes per arm for all features, and {SEEN:,} arms with rewards; milliseconds of update and decide:",
+            table(
+                ["arms × features", "rule", "without slopes", "with slopes", "slopes to none"],
+                [row for part in sloped for row in part],
+            ),
         ],
         targets,
         raw,
     )  # fmt: skip
+
+
+def with_slopes(
+    k: int, d: int, dtype: Any, plan: Plan, step: Callable[[], None]
+) -> list[list[str]]:
+    """Return rows of a table: update and decide with slopes per arm, beside the same without."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((k, d)).astype(dtype)
+    seen = rng.choice(k, SEEN, replace=False)
+    rewards = rng.standard_normal(SEEN)
+    tasks: dict[str, Task] = {}
+    for slope_std in (0.0, 0.5):
+        for name, policy in rules(d, slope_std).items():
+            policy.update_many(seen.tolist(), x[seen], rewards)
+            tasks[f"{name}, {slope_std}"] = loop(one(policy, rolin.Catalogue(policy, x)))
+    found = interleave(tasks, plan, step)
+    rows = []
+    for name in rules(d):
+        plain, sloped = found[f"{name}, 0.0"], found[f"{name}, 0.5"]
+        cells = (plain.micro / 1e3, sloped.micro / 1e3, sloped.over(plain))
+        rows.append([f"{k:,} × {d}, {dtype.__name__}", name, *map(number, cells)])
+    return rows

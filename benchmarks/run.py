@@ -28,6 +28,7 @@ import logs  # noqa: E402  (the same)
 import propensity  # noqa: E402  (the same)
 import scaling  # noqa: E402  (the same)
 import simulation  # noqa: E402  (the same)
+import slopes  # noqa: E402  (the same)
 from machine import versions  # noqa: E402  (the same)
 from progress import progress  # noqa: E402  (the same)
 from report import Section, table, targets_table  # noqa: E402  (the same)
@@ -39,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Compare the speed of rolin with other libraries.")
     parser.add_argument("--quick", action="store_true", help="few repetitions, for rough numbers")
     parser.add_argument(
-        "--only", nargs="+", choices="abcdefghijklmn", help="run only these sections"
+        "--only", nargs="+", choices="abcdefghijklmno", help="run only these sections"
     )
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "out", help="folder for results.json"
@@ -95,7 +96,8 @@ def sections(quick: bool) -> list[tuple[str, str, int, Measure]]:
         ("k", "k. journal", few.blocks, lambda s: journal.journals(few, s)),
         ("l", "l. features", 3 + 2 * few.blocks, lambda s: features.features(few, s)),
         ("m", "m. logs", len(logs.CASES) * some.blocks, lambda s: logs.logs(some, s)),
-        ("n", "n. catalogues", 12 * some.blocks, lambda s: catalogues.catalogues(some, s)),
+        ("n", "n. catalogues", 16 * some.blocks, lambda s: catalogues.catalogues(some, s)),
+        ("o", "o. slopes", few.blocks + 2 * plan.blocks, lambda s: slopes.slopes(plan, few, s)),
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import cycle, islice
 from time import perf_counter_ns
+from typing import Any
 
 import floors
 import numpy as np
@@ -35,9 +36,9 @@ def updates(plan: Plan, step: Step) -> Section:
     )
     rows = []
     for d in (10, 30, 100):
-        many = _updates(_MANY, d)
+        many = update_tasks(_MANY, d)
         tasks = {
-            "few": _updates(_FEW, d)(_FEW),
+            "few": update_tasks(_FEW, d)(_FEW),
             "hot": many(_FEW),
             "many": many(_MANY),
             "product": floors.matrix_vector(d),
@@ -61,10 +62,10 @@ def updates(plan: Plan, step: Step) -> Section:
     return section
 
 
-def _updates(n_arms: int, n_features: int) -> Callable[[int], Task]:
+def update_tasks(n_arms: int, n_features: int, **options: Any) -> Callable[[int], Task]:
     """Return a function that makes a task: updates of the first `in_play` arms."""
     rng = np.random.default_rng(0)
-    policy = rolin.RoLinTS(n_features=n_features, seed=0, **SAMPLING)
+    policy = rolin.RoLinTS(n_features=n_features, seed=0, **SAMPLING, **options)
     names = arm_names(n_arms)
     for start in range(0, n_arms, 10_000):
         part = names[start : start + 10_000]

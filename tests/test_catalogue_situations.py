@@ -25,8 +25,8 @@ from rolin.errors import (
     ShapeError,
     Unsupported,
 )
-from rolin.features import Category, Number, Tags
-from support.catalogues import D, array
+from rolin.features import Category, Number
+from support.catalogues import D, array, crossed_map, fields
 
 # -- where features come from ----------------------------------------------------------------------
 
@@ -80,34 +80,6 @@ def test_catalogues_are_read_from_files(
 
 
 # -- situations ------------------------------------------------------------------------------------
-
-
-def crossed_map() -> rolin.FeatureMap:
-    """Return a map with situations, names, numbers and tags."""
-    return rolin.FeatureMap(
-        situation={
-            "device": Category(["phone", "desktop"]),
-            "hour": Number(center=12.0, scale=6.0),
-        },
-        arm={
-            "price": Number(),
-            "colour": Category(["red", "blue"]),
-            "tags": Tags(["new", "old"]),
-            "_arm": Category(["a0", "a1"]),
-        },
-    )
-
-
-def fields(rng: np.random.Generator, n: int) -> list[dict[str, Any]]:
-    """Return the fields of n arms."""
-    return [
-        {
-            "price": float(rng.normal()),
-            "colour": ["red", "blue", "green"][int(rng.integers(3))],
-            "tags": ["new", "old", "other"][: int(rng.integers(4))],
-        }
-        for _ in range(n)
-    ]
 
 
 @pytest.mark.parametrize("intercept", [None, 2.0])

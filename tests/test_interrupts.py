@@ -206,8 +206,9 @@ CATALOGUE_CALLS: dict[str, Callable[[rolin.Catalogue], object]] = {
 @pytest.mark.compiled
 @pytest.mark.parametrize("what", CATALOGUE_CALLS)
 @pytest.mark.parametrize("sampling", ["marginal", "joint"])
+@pytest.mark.parametrize("slope_std", [0.0, 0.5])
 def test_an_interrupted_catalogue_answers_as_a_new_one(
-    what: str, sampling: Any, rng: np.random.Generator
+    what: str, sampling: Any, slope_std: float, rng: np.random.Generator
 ) -> None:
     """Wherever it is interrupted, a catalogue has its arms, or those after the call, and true scores."""
     x = rng.normal(size=(40, 3))
@@ -215,7 +216,7 @@ def test_an_interrupted_catalogue_answers_as_a_new_one(
     features = dict(zip(names, x, strict=True)) | {
         "added": np.full(3, 0.7), "new": np.full(3, 0.5), "newer": np.full(3, 0.5), "other": np.full(3, 0.9),
     }  # fmt: skip
-    policy = rolin.RoLinTS(n_features=3, seed=0, sampling=sampling, **FIXED)
+    policy = rolin.RoLinTS(n_features=3, seed=0, sampling=sampling, slope_std=slope_std, **FIXED)
     at, was = 0, True
     while was:
         at += 1

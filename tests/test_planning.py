@@ -45,6 +45,45 @@ def test_problems_are_joint_draws_of_the_posterior(
     np.testing.assert_array_less(np.abs(np.cov(drawn.T) - np.cov(exact.T)), 2**0.5 * allowed)
 
 
+@pytest.mark.parametrize("intercept_std", [None, 2.0])
+def test_problems_of_arms_with_slopes_are_joint_draws_too(
+    intercept_std: float | None, rng: np.random.Generator
+) -> None:
+    """As above, with two contexts of the same arm, whose means share its slopes, and with an arm never seen.
+
+    The oracle conditions a Gaussian process on all rewards: the covariance of two mean rewards is coef_std² x'y +
+    intercept_std², plus arm_std² + slope_std² x_S'y_S for the same arm.
+    """
+    scales = {"coef_std": 0.7, "arm_std": 0.8, "noise_std": 1.3, "intercept_std": intercept_std}
+    policy, n = rolin.RoLinTS(n_features=3, slope_std=0.6, slopes=[0, 2], seed=0, **scales), 20_000
+    seen, contexts, rewards = np.arange(30) % 4, rng.normal(size=(30, 3)), rng.normal(size=30)
+    policy.update_many(seen, contexts, rewards)
+    arms, x = [0, 0, 3, 99], rng.normal(size=(4, 3))
+
+    def covariance(a: Any, names_a: Any, b: Any, names_b: Any) -> Any:
+        own = 0.8**2 + 0.6**2 * a[:, [0, 2]] @ b[:, [0, 2]].T
+        shared = 0.7**2 * a @ b.T + (intercept_std or 0.0) ** 2
+        return shared + (np.equal.outer(names_a, names_b) * own)
+
+    across = covariance(x, arms, contexts, seen)
+    solved = np.linalg.solve(
+        covariance(contexts, seen, contexts, seen) + 1.3**2 * np.eye(30), across.T
+    )
+    mean, exact = solved.T @ rewards, covariance(x, arms, x, arms) - across @ solved
+    std = np.sqrt(np.diag(exact))
+    drawn = np.array(
+        [draw_problem(policy.posterior, [0, 3, 99], rng).means(x, arms) for _ in range(n)]
+    )
+    np.testing.assert_array_less(np.abs(drawn.mean(axis=0) - mean), 5 * std / n**0.5)
+    # The standard error of a covariance is at most √(2/n) times both standard deviations.
+    allowed = 5 * np.outer(std, std) * (2 / n) ** 0.5
+    np.testing.assert_array_less(np.abs(np.cov(drawn.T) - exact), allowed)
+    also = policy.posterior.draw(x[1:], arms[1:], generator=rng, size=n, sampling="joint")
+    np.testing.assert_array_less(np.abs(np.cov(also.T) - exact[1:, 1:]), allowed[1:, 1:])
+    plan = rolin.plan_exploration(policy, 10, rng.normal(size=(5, 4, 3)), runs=3)
+    assert np.isfinite(plan.rewards).all()
+
+
 def test_few_rounds_are_not_for_exploring(rng: np.random.Generator) -> None:
     """With 40 unknown arms, 20 rounds pay for less exploration than Thompson sampling; its policy does not change."""
     policy = rolin.RoLinTS(

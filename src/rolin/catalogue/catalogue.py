@@ -19,6 +19,7 @@ from rolin.catalogue.names import Names
 from rolin.catalogue.posterior_cache import PosteriorCache
 from rolin.catalogue.reading import read_arms, read_fields
 from rolin.catalogue.scoring import JointScoring, MarginalScoring, Scoring, reject_situation
+from rolin.catalogue.slope_scoring import SlopeScoring
 from rolin.catalogue.storage import ArmStore, Slots
 from rolin.errors import (
     ArmError,
@@ -81,6 +82,8 @@ class Catalogue:
     coefficients with the situation and multiplies the result with the stored features. This works with
     `RoLinTS(sampling="joint")` and with `Greedy`.
 
+    If the policy has slopes per arm (`slope_std`), arms with rewards are scored one by one, after the pass over all arms.
+
     Do not change the array while the catalogue is in use. The catalogue itself takes up to 64 bytes per arm.
 
     Examples
@@ -135,10 +138,11 @@ class Catalogue:
             with_predictions=marginal,
             has_contexts=self._situated is None,
         )
+        joint = SlopeScoring if self._cache.has_slopes else JointScoring
         self._scoring: Scoring = (
             MarginalScoring(policy, self._store, self._cache)
             if marginal
-            else JointScoring(policy, self._store, self._cache, self._situated)
+            else joint(policy, self._store, self._cache, self._situated)
         )
         self._turn = _Turn()
         self._check_features()
@@ -216,7 +220,7 @@ class Catalogue:
     @property
     def nbytes(self) -> int:
         """Memory in bytes, the features included."""
-        return self._store.nbytes + self._cache.nbytes
+        return self._store.nbytes + self._cache.nbytes + self._scoring.nbytes
 
     def contexts(self, arms: Iterable[Name], situation: Any = None) -> Floats:
         """Return the (n, d) contexts of n arms of the catalogue.

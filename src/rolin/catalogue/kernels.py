@@ -24,7 +24,9 @@ __all__ = [
     "decompose_difference",
     "highest",
     "linear_predictors",
+    "own_stds",
     "score_given_coefficients",
+    "score_unseen",
     "sum_scaled",
     "update_predictions",
 ]
@@ -220,6 +222,39 @@ def score_given_coefficients(
                     past += arms[row, CONTEXT + j] * theta[j]
             score = score - w * past + w * arms[row, REWARD]
         score += draws[k] * math.sqrt(arm_variance * unshrunk)
+        out[k] = score if offered[k] else -np.inf
+        if offered[k] and not abs(score) < np.inf:
+            wrong = k
+    return wrong
+
+
+@compiled(reorder=True)
+def own_stds(
+    x: Features,  # (K, p)
+    weights: Floats,  # (1 + p,): prior variances of the arm effect, and of what multiplies each feature
+    out: Floats,  # (K,), written
+) -> None:
+    """Compute the standard deviation of the own part of arms that have slopes and were never seen: √(z'D z)."""
+    for k in range(x.shape[0]):
+        total = weights[0]
+        for j in range(x.shape[1]):
+            value = np.float64(x[k, j])
+            total += weights[1 + j] * value * value
+        out[k] = math.sqrt(total)
+
+
+@compiled(reorder=True)
+def score_unseen(
+    offered: Flags,  # (K,)
+    stds: Floats,  # (K,): of the arms' own part
+    draws: Floats,  # (K,)
+    levels: Floats,  # (K,): x'θ
+    out: Floats,  # (K,), written
+) -> int:
+    """Score every arm like one that was never seen, given θ; return the index of an arm that overflows, or -1."""
+    wrong = -1
+    for k in range(levels.shape[0]):
+        score = levels[k] + draws[k] * stds[k]
         out[k] = score if offered[k] else -np.inf
         if offered[k] and not abs(score) < np.inf:
             wrong = k

@@ -3,6 +3,10 @@
 The features of an arm do not change, so q = x'M⁻¹x can follow every change of M⁻¹. The difference between the current
 M⁻¹ and the one that q belongs to is decomposed into a few rank-one steps ee', about as many as there were rewards
 since. All steps are applied in one pass over the features: O(K d) per reward, for every rule.
+
+If arms have slopes of their own, the variance of an arm without rewards is s₀² + x'(M⁻¹ + S)x, with the prior variances
+S of the slopes. So q = x'(M⁻¹ + S)x is followed instead. What the pass writes for arms with rewards is then replaced:
+they are predicted one by one.
 """
 
 from __future__ import annotations
@@ -51,6 +55,8 @@ class PosteriorCache:
     ) -> None:
         self._posterior, self._store = posterior, store
         self._with_predictions, self._has_contexts = with_predictions, has_contexts
+        self.has_slopes = posterior.view().has_slopes
+        """Whether the arms have slopes of their own."""
         self._forget()
 
     def _forget(self) -> None:
@@ -115,7 +121,7 @@ class PosteriorCache:
             self.rows[slots[stored]] = 1 + known + np.flatnonzero(stored)
             self._slots = np.concatenate([self._slots, slots])
             self._weights = np.concatenate([self._weights, np.full(len(new), -1.0)])
-        if self._has_contexts:
+        if self._has_contexts and not self.has_slopes:
             self._find_moved(view)
         return view
 
@@ -129,8 +135,14 @@ class PosteriorCache:
             )
 
     @property
-    def moved(self) -> Slots:
-        """Slots of offered arms that were seen in other contexts than the stored one: x̄ is not x."""
+    def one_by_one(self) -> Slots:
+        """Slots of offered arms that a pass over the features cannot predict.
+
+        Without slopes, they were seen in other contexts than the stored one: x̄ is not x. With slopes, they are all arms
+        that were seen.
+        """
+        if self.has_slopes:
+            return self._slots[self._slots >= 0]
         n = self._store.n
         return np.flatnonzero(self._moved[:n] & self._store.offered[:n])
 
@@ -199,30 +211,35 @@ class PosteriorCache:
         if self._predicted_at == now:
             meanwhile()
             return
-        vectors, sign = self._steps(view.coef, view.factor)
+        vectors, sign = self._steps(view)
         meanwhile()
         self._apply(view, vectors, sign)
-        self._predict_moved()
+        self._predict_one_by_one()
         self._predicted_at = now
 
-    def _steps(self, coef: Floats, factor: Floats) -> tuple[Floats, float]:
+    def _steps(self, view: PosteriorView) -> tuple[Floats, float]:
         """Return the vectors to multiply the features with, θ̂ and the steps of M⁻¹, and the sign of the steps."""
-        size, synced = len(coef), self._synced
+        size, synced = view.size, self._synced
         found, steps, sign = -1, np.empty((size // 2, size)), -1.0
         now = np.empty((size, size))
-        kernels.covariance(factor, now)
+        kernels.covariance(view.factor, now)
+        if view.slope_variance is not None:
+            now[np.diag_indices(size)] += view.slope_variance
         if synced is not None and synced.shape == now.shape:
             found = kernels.decompose_difference(synced, now, _ROUNDING, steps)
             self._n_steps += max(found, 0)
         if found < 0 or self._is_inaccurate(now):
             # Recompute q from zero: the first time, after a change of scales, and against rounding errors.
-            found, steps, sign = size, factor, 1.0
+            steps, sign = view.factor, 1.0
+            if view.slope_variance is not None:
+                steps = np.concatenate([steps, np.diag(np.sqrt(view.slope_variance))])
+            found = len(steps)
             self._q[:] = 0.0
             self._synced, self._recomputed_at = now, now.copy()
             self._n_steps, self._next_check = 0, 1
         width = self._store.width
         vectors = np.empty((1 + found, 1 + width))
-        for out, vector in zip(vectors, (coef, *steps[:found]), strict=True):
+        for out, vector in zip(vectors, (view.coef, *steps[:found]), strict=True):
             out[1:] = vector[:width]
             out[0] = vector[width:].sum()  # the intercept
         return vectors, sign
@@ -259,11 +276,11 @@ class PosteriorCache:
 
         reject_overflow(store, workers().map(apply, store.blocks()))
 
-    def _predict_moved(self) -> None:
-        """Predict arms one by one that were seen in other contexts than the stored one."""
-        moved = self.moved
-        for start in range(0, len(moved), BLOCK):
-            slots = moved[start : start + BLOCK]
+    def _predict_one_by_one(self) -> None:
+        """Predict the arms that the pass over the features cannot predict."""
+        found = self.one_by_one
+        for start in range(0, len(found), BLOCK):
+            slots = found[start : start + BLOCK]
             rows = self.rows[slots].astype(np.int64)
             _, table = self._posterior.score(
                 self._store.features(slots), rows, np.zeros(len(slots))

@@ -20,7 +20,14 @@ from rolin.model.view import PosteriorView
 from rolin.policies import LinearPolicy
 from rolin.policies.keyed_random import Key
 
-__all__ = ["ArmDraws", "JointScoring", "MarginalScoring", "Scoring", "reject_situation"]
+__all__ = [
+    "ArmDraws",
+    "JointDraw",
+    "JointScoring",
+    "MarginalScoring",
+    "Scoring",
+    "reject_situation",
+]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -76,6 +83,11 @@ class Scoring(ABC):
     @abstractmethod
     def draw(self, situation: Any, key: Key, available: Flags | None) -> ArmDraws:
         """Return the distribution that each arm is drawn from independently, and one draw."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes of what is kept between decisions."""
+        return 0
 
     def _n_available(self, available: Flags | None) -> int:
         return self._store.n if available is None else int(np.count_nonzero(available))
@@ -139,6 +151,16 @@ class MarginalScoring(Scoring):
         return ArmDraws(self._cache.mean[:n].copy(), std, scores)
 
 
+class JointDraw(NamedTuple):
+    """What all arms of a decision are scored by."""
+
+    situation: Any
+    normals: Floats
+    """(D,): the first draws of the decision; 0 if nothing is drawn"""
+    theta: Floats
+    """(D,): the coefficients drawn by them"""
+
+
 class JointScoring(Scoring):
     """Scores all arms by one draw of the coefficients, plus a draw of each arm's effect given them.
 
@@ -179,24 +201,24 @@ class JointScoring(Scoring):
             draws = [
                 workers().submit(self._effect_draws, view, key, available) for key in keys[shared]
             ]
-            thetas = [self._theta(view, key) for key in keys[shared]]
-            levels = self._linear_predictors(thetas, situations[shared])
-            for theta, level, own in zip(thetas, levels, draws, strict=True):
+            drawn = [
+                self._drawn(view, situation, key)
+                for situation, key in zip(situations[shared], keys[shared], strict=True)
+            ]
+            for one, level, own in zip(drawn, self._linear_predictors(drawn), draws, strict=True):
                 scores = own.result()
-                self._score(view, theta, level, scores, scores)
+                self._score(view, one, level, scores, scores)
                 yield scores
 
     def draw(self, situation: Any, key: Key, available: Flags | None) -> ArmDraws:
         """Return the distribution that each arm is drawn from independently, and one draw."""
         view = self._cache.find_rows()
         n = self._store.n
-        theta = self._theta(view, key)
-        (level,) = self._linear_predictors([theta], [situation])
+        drawn = self._drawn(view, situation, key)
+        (level,) = self._linear_predictors([drawn])
         mean, scores = np.zeros(n), np.empty(n)
-        self._score(view, theta, level, mean, mean)
-        std = self._policy.posterior.own_std(
-            self._cache.rows[:n].astype(np.int64), np.empty((0, view.size))
-        )
+        self._score(view, drawn, level, mean, mean)
+        std = self._own_std(view, situation)
         kernels.sum_scaled(mean, std, self._effect_draws(view, key, available), scores)
         return ArmDraws(mean, _exploration(self._policy) * std, scores)
 
@@ -207,26 +229,31 @@ class JointScoring(Scoring):
         draws = self._policy.draws(view.size + self._n_available(available), key)
         return _spread(draws[view.size :], available)
 
-    def _theta(self, view: PosteriorView, key: Key) -> Floats:
-        """Return θ̂ + T'z, where z are the first draws of the decision; θ̂ if nothing is drawn."""
-        if not self._draws:
-            return view.coef
-        theta: Floats = view.coef + view.factor.T @ self._policy.draws(view.size, key)
-        return theta
+    def _own_std(self, view: PosteriorView, situation: Any) -> Floats:
+        """Return the standard deviation of each arm's own part, given the coefficients."""
+        rows = self._cache.rows[: self._store.n].astype(np.int64)
+        return self._policy.posterior.own_std(rows, np.empty((0, view.size)))
 
-    def _linear_predictors(self, thetas: Sequence[Floats], situations: Sequence[Any]) -> Floats:
+    def _drawn(self, view: PosteriorView, situation: Any, key: Key) -> JointDraw:
+        """Return θ = θ̂ + T'z, where z are the first draws of the decision; θ̂ if nothing is drawn."""
+        if not self._draws:
+            return JointDraw(situation, np.zeros(view.size), view.coef)
+        normals = self._policy.draws(view.size, key)
+        return JointDraw(situation, normals, view.coef + view.factor.T @ normals)
+
+    def _linear_predictors(self, drawn: Sequence[JointDraw]) -> Floats:
         """Return x'θ of all arms, for each θ and its situation, in one pass over the features."""
         d = self._policy.n_features
         # For each θ: the constant, then what each stored feature is multiplied with.
-        vectors = np.empty((len(thetas), 1 + self._store.width))
-        for vector, theta, situation in zip(vectors, thetas, situations, strict=True):
+        vectors = np.empty((len(drawn), 1 + self._store.width))
+        for vector, (situation, _, theta) in zip(vectors, drawn, strict=True):
             if self._feature_map is None:
                 reject_situation(situation)
                 vector[0], vector[1:] = 0.0, theta[:d]
             else:
                 vector[:] = self._feature_map.arm_coefficients(theta[:d], situation)
             vector[0] += theta[d:].sum()  # the intercept
-        out = np.empty((len(thetas), self._store.n))
+        out = np.empty((len(drawn), self._store.n))
 
         def multiply(block: Block) -> None:
             kernels.linear_predictors(block.features, vectors, out[:, block.slots])
@@ -235,12 +262,12 @@ class JointScoring(Scoring):
         return out
 
     def _score(
-        self, view: PosteriorView, theta: Floats, level: Floats, draws: Floats, out: Floats
+        self, view: PosteriorView, drawn: JointDraw, level: Floats, draws: Floats, out: Floats
     ) -> None:
         """Write the scores given θ. `out` may be the array of the draws."""
-        rows, offered = self._cache.rows, self._store.offered
+        rows, offered, theta = self._cache.rows, self._store.offered, drawn.theta
         situated = self._feature_map is not None  # then x̄ differs from x for every arm
-        moved = self._cache.moved
+        moved = self._cache.one_by_one
         moved_draws = draws[moved]
 
         def score(block: Block) -> int:

@@ -57,6 +57,8 @@ class ArmStore:
         self._free: list[int] = []  # slots of arms that were added and removed again
         self.n = len(names)
         """Number of slots in use, those of removed arms included."""
+        self.additions = 0
+        """How often arms have been added. Only then the features of slots change."""
         self.offered = np.ones(self.n, dtype=np.bool_)
         """(capacity,): which slots hold an arm that is in the catalogue."""
 
@@ -157,7 +159,10 @@ class ArmStore:
         offered = np.zeros(capacity, dtype=np.bool_)
         offered[: self.n] = self.offered[: self.n]
         offered[slots] = True
-        vars(self).update(offered=offered, n=n, _added=added, _free=self._free[n_reused:])
+        vars(self).update(
+            offered=offered, n=n, additions=self.additions + 1,
+            _added=added, _free=self._free[n_reused:],
+        )  # fmt: skip
         return slots
 
     def remove(self, names: Sequence[Name]) -> Slots:

@@ -114,6 +114,21 @@ class Crossing:
         found: Floats = left.values[0] @ np.where(indices >= 0, coef[indices], 0.0)
         return found
 
+    def arm_variances(self, variances: Floats, left: SparseRows) -> Floats:
+        """Return the (1 + p,) weights of the squares of an arm's constant and its p features in one situation.
+
+        Every feature is the product of one feature of the situation and one of the arm, so Σ_j variance_j x_j² is a
+        weighted sum of squared features of the arm.
+
+        Parameters
+        ----------
+        variances
+            (d,): a number for each feature.
+        left
+            The encoded situation.
+        """
+        return self.arm_coefficients(variances, left._replace(values=left.values**2))
+
     def from_arm_vectors(self, arm_vectors: Floats, left: SparseRows) -> Floats:
         """Return the (n, d) vectors of arms in one situation.
 

@@ -377,6 +377,18 @@ class FeatureMap(BaseFeatureMap):
         """
         return self._crossing.arm_coefficients(coef, self._encode_situation(situation))
 
+    def arm_variances(self, variances: Floats, situation: Any = None) -> Floats:
+        """Return (1 + p,) weights w with Σ_j variance_j x_j² = w_0 + Σ_a w_a a², where a are the p features of an arm.
+
+        Parameters
+        ----------
+        variances
+            (d,): a number for each feature of a vector x.
+        situation
+            The fields of the situation.
+        """
+        return self._crossing.arm_variances(variances, self._encode_situation(situation))
+
     def contexts_of(self, arm_vectors: Floats, situation: Any = None) -> Floats:
         """Return the (n, d) contexts of arms in one situation, from the features of the arms alone.
 

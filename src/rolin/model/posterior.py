@@ -467,10 +467,24 @@ class Posterior(Learner):
             return mean + std * generator.standard_normal((size, len(x)))
         return np.array(
             [
-                self.score_joint(x, rows, generator.standard_normal(self.size + len(x)))[1][0]
+                self.score_joint(x, rows, generator.standard_normal(self.size + len(x))).values
                 for _ in range(size)
             ]
         ).reshape(size, len(x))
+
+    def draw_model(
+        self, arms: Iterable[Name], generator: np.random.Generator
+    ) -> tuple[Floats, Floats]:
+        """Draw the (D,) shared coefficients, and the (K, q) own coefficients of arms, jointly from the posterior.
+
+        θ = θ̂ + T'z, and v | θ ~ N(w (r̄ - x̄'θ), s₀²(1 - w)) (docs/explanation/maths.md, "Draws"). Without slopes, the arm
+        effects are the only own coefficients: q = 1.
+        """
+        effects = self.arm_effects(arms)
+        z = generator.standard_normal(self.size)
+        own = np.sqrt(effects.own_variance) * generator.standard_normal(len(effects.arms))
+        drawn: Floats = effects.mean - effects.loadings @ z + own
+        return self._coef + self._factor.T @ z, drawn[:, None]
 
     # -- for policies: rows and arrays must have been checked ---------------------------------
 

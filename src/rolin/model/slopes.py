@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rolin._support.arms import ArmRows, Name
 from rolin._support.checks import first_not_finite
 from rolin._support.compile import NOT_FINITE
-from rolin.errors import ParameterError, Unsupported
+from rolin.errors import ParameterError
 from rolin.model import kernels
 from rolin.model.adaptive import Adaptive, ScaleEvent
 from rolin.model.draws import Scores
@@ -253,6 +253,20 @@ class SlopePosterior(Posterior):
             np.sqrt(variance + (loadings**2).sum(axis=2)),
         )
 
+    def draw_model(
+        self, arms: Iterable[Name], generator: np.random.Generator
+    ) -> tuple[Floats, Floats]:
+        """Draw the (D,) shared coefficients, and the (K, q) own coefficients of arms, jointly from the posterior.
+
+        θ = θ̂ + T'z, and u | θ ~ N(a - B θ, V) (docs/explanation/maths.md, "Slopes per arm").
+        """
+        own = self._own_of(self.named_rows(arms))
+        away = self._factor.T @ generator.standard_normal(len(self._coef))  # θ - θ̂
+        values, vectors = np.linalg.eigh(own.covariance)
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
+        noise = (roots @ generator.standard_normal((*own.mean.shape, 1)))[:, :, 0]
+        return self._coef + away, own.mean - own.on_shared @ away + noise
+
     # -- for policies: rows and arrays must have been checked ---------------------------------
 
     def _residuals(
@@ -295,8 +309,10 @@ class SlopePosterior(Posterior):
         return std
 
     def view(self) -> PosteriorView:
-        """Raise: what reads the arrays of a posterior does not know slopes."""
-        raise Unsupported("the arms have slopes of their own, which is not supported here")
+        """Return the arrays of the posterior as they are now, for reading only."""
+        variance = np.zeros(len(self._coef))
+        variance[self._columns[: len(self._stds) - 1]] = self._stds[1:] ** 2
+        return super().view()._replace(slope_variance=variance)
 
     # -- state -------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import ArmIndex
-from rolin.model.kernels.layout import CONTEXT, COUNT, WEIGHT
+from rolin.model.kernels.layout import ARM_VARIANCE, CONTEXT, COUNT, WEIGHT
 
 __all__ = ["PosteriorView"]
 
@@ -37,6 +37,15 @@ class PosteriorView(NamedTuple):
     """(10,): σ², s₀² and the running sums, as `rolin.model.kernels` describes."""
     renewals: int
     """How often all of the posterior has changed at once. Between two renewals, weights only grow."""
+    slope_variance: Floats | None = None
+    """(D,): prior variance of the arms' own slopes, 0 for coefficients without slopes; `None` if no arm has slopes.
+    With slopes, a row of `arms` does not hold all that is known about its arm: ask `score` or `score_joint` of the
+    posterior. Row 0 does, together with this: an arm that was never seen has the own variance s₀² + Σ_j slope_variance_j x_j²."""
+
+    @property
+    def has_slopes(self) -> bool:
+        """Whether the arms have slopes of their own."""
+        return self.slope_variance is not None
 
     @property
     def size(self) -> int:
@@ -47,6 +56,11 @@ class PosteriorView(NamedTuple):
     def n_rewards(self) -> float:
         """Number of rewards, after decay."""
         return float(self.numbers[COUNT])
+
+    @property
+    def arm_variance(self) -> float:
+        """Prior variance s₀² of the arm effects."""
+        return float(self.numbers[ARM_VARIANCE])
 
     def weights(self, n_rows: int) -> Floats:
         """Return H of the first `n_rows` arms, in the order of `arm_index.names`."""

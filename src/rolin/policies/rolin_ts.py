@@ -88,8 +88,9 @@ class RoLinTS(WithExploration, LinearPolicy):
     def draws(self, n_arms: int, key: Key) -> Floats:
         """Return independent normal numbers, with the factor `exploration` as their standard deviation."""
         normals = self._random.normals(key, n_arms)
-        # The property takes 0.1 µs.
-        return normals if self._exploration == 1.0 else self.exploration * normals
+        if self._exploration != 1.0:  # the property takes 0.1 µs
+            normals *= self.exploration  # in place: a catalogue draws millions
+        return normals
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
         """Draw the mean reward of every candidate."""

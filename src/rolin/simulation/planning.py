@@ -37,31 +37,32 @@ _FACTORS = (0.0, 0.1, 0.25, 0.5, 1.0)
 
 
 class Problem(NamedTuple):
-    """Coefficients and arm effects that could be the true ones."""
+    """Coefficients, shared and of each arm, that could be the true ones."""
 
     coef: Floats
     """(D,): an intercept is the last."""
-    effects: dict[Name, float]
+    own: dict[Name, Floats]
+    """(q,) for each arm: its effect, then its slopes."""
+    slopes: NDArray[np.int64]
+    """(q - 1,): the features that have slopes."""
 
     def means(self, contexts: Floats, arms: Sequence[Name]) -> Floats:
         """Return the mean reward (or the logit of a binary one) of each arm."""
         d = contexts.shape[1]
-        means: Floats = contexts @ self.coef[:d] + self.coef[d:].sum()
-        return means + [self.effects[arm] for arm in arms]
+        own = np.array([self.own[arm] for arm in arms])
+        shared = contexts @ self.coef[:d] + self.coef[d:].sum()
+        means: Floats = shared + own[:, 0] + (contexts[:, self.slopes] * own[:, 1:]).sum(axis=1)
+        return means
 
 
 def draw_problem(
     posterior: Posterior, arms: Sequence[Name], generator: np.random.Generator
 ) -> Problem:
-    """Draw coefficients and the effects of arms jointly from a posterior.
-
-    θ = θ̂ + T'z, and v | θ ~ N(w (r̄ - x̄'θ), s₀²(1 - w)) (docs/explanation/maths.md, "Draws").
-    """
-    view, effects = posterior.view(), posterior.arm_effects(arms)
-    z = generator.standard_normal(view.size)
-    own = np.sqrt(effects.own_variance) * generator.standard_normal(len(arms))
-    drawn = effects.mean - effects.loadings @ z + own
-    return Problem(view.coef + view.factor.T @ z, dict(zip(arms, drawn.tolist(), strict=True)))
+    """Draw the coefficients, shared and of each arm, jointly from a posterior."""
+    coef, own = posterior.draw_model(arms, generator)
+    scales = posterior.scales
+    slopes = scales.slope_indices(posterior.n_features)[: own.shape[1] - 1]  # none without slopes
+    return Problem(coef, dict(zip(arms, own, strict=True)), slopes)
 
 
 @dataclass(frozen=True, repr=False)

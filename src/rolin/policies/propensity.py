@@ -14,24 +14,18 @@ from rolin.policies.kernels.propensity import probabilities_of_highest
 __all__ = ["Node", "error_of_average", "highest_of_normals", "noise_nodes"]
 
 Floats = NDArray[np.float64]
-_EXACT = 1e-14
 
 
-def highest_of_normals(mean: Floats, std: Floats) -> Floats:
+def highest_of_normals(mean: Floats, std: Floats, factor: float = 1.0) -> Floats:
     """Return the probability that each of several independent normal variables is the highest.
+
+    Their standard deviations are `factor` times `std`.
 
     >>> highest_of_normals(np.zeros(2), np.ones(2)).round(9).tolist()
     [0.5, 0.5]
     """
     out = np.empty(len(mean))
-    # Shifted to the highest mean and scaled by the largest std, so that no number is too large or too small.
-    unit = std.max()
-    if unit > 0.0:
-        with np.errstate(over="ignore"):  # an arm that far below has probability zero
-            mean = np.maximum((mean - mean.max()) / unit, -1e100)
-        std = std / unit
-        std[std < _EXACT * np.maximum(1.0, -mean)] = 0.0  # narrower than the rounding error
-    probabilities_of_highest(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
+    probabilities_of_highest(mean, std, factor, out)
     return out
 
 

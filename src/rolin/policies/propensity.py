@@ -66,7 +66,7 @@ def noise_nodes(freedom: float) -> Nodes:
     weights = np.exp(log_density)
     nodes = Nodes(np.array(x), weights / weights.sum())
     if freedom >= _WELL_KNOWN:
-        nodes = _gaussian(nodes, 2 + math.ceil(36.0 / math.sqrt(freedom)))
+        nodes = _gaussian(nodes, max(3, 1 + math.ceil(38.0 / math.sqrt(freedom))))
     return nodes._replace(values=np.exp(nodes.values))
 
 

@@ -2,9 +2,9 @@
 
 With F = Π Φ_j, the distribution function of the highest, it is
 
-    P(i) = ∫ φ_i Π_{j≠i} Φ_j du = ∫ (log Φ_i)' exp(Σ_j log Φ_j) du.
+    P(i) = ∫ φ_i Π_{j≠i} Φ_j du = ∫ (φ_i/Φ_i) F du.
 
-So one look-up of log Φ and its derivative per arm and node gives the probabilities of all arms. The sum of all
+So one evaluation of Φ and φ/Φ per arm and node gives the probabilities of all arms. The sum of all
 integrands is F', whose integral is known: it checks every panel.
 """
 
@@ -15,14 +15,14 @@ import math
 import numpy as np
 
 from rolin._support.compile import Floats, Rows, compiled
-from rolin.policies.kernels.log_cdf import DEGREE, LOWEST, PER_UNIT, SIZE, TABLE
+from rolin.policies.kernels.normal_cdf import cdf_and_hazard
 
 __all__ = ["average_over_models", "average_over_pairs", "probabilities_of_highest"]
 
 # In standard deviations: 3e-14 of a normal distribution lies above.
 _REACH = 7.5
-# -log F where the walk ends: 1e-14 of the distribution of the highest lies below.
-_LAST = 32.2
+# F where the walk ends.
+_LAST = 1e-14
 # An arm narrower than this, compared to the widest arm or to its distance from the best mean, is known exactly.
 _EXACT = 1e-14
 # Panels are at most this many standard deviations of an arm wide.
@@ -32,7 +32,6 @@ _WIDEST = 6.0
 _FIRST, _GROWTH = 0.2, 3.5
 # The largest error of a panel, and how often to halve a panel with a larger one.
 _ERROR, _HALVINGS = 1e-11, 8
-_STRIDE = DEGREE + 1
 _NODES = 16
 
 
@@ -48,21 +47,22 @@ _AT, _WEIGHTS = _lobatto(_NODES)
 
 
 @compiled(reorder=True)
-def _integrate(work: Floats, n: int, high: float, slopes: Floats) -> float:
+def _integrate(work: Floats, n: int, high: float, hazards: Floats) -> float:
     """Integrate over the arms of `work`, from `high` down to 0; return F where the walk ends.
 
     The rows of `work` are means, standard deviations, the probabilities, which are written, and those of one panel.
     """
     mean, std, p, part = work[0], work[1], work[2], work[3]
-    at, total, density = np.empty(_NODES), np.empty(_NODES), np.empty(_NODES)
+    at, weighted = np.empty(_NODES), np.empty(_NODES)
+    below = np.ones(_NODES)  # F at the nodes
     # About where Σ (1 - Φ_j) is 0.1 for n equal arms, which is the end of the first panel.
     quantile = max(1.3, math.sqrt(2.0 * math.log(n)))
     first = 0.0
     for i in range(n):
         p[i] = 0.0
         first = max(first, mean[i] + quantile * std[i])
-    u, width, below = high, high - first, 1.0
-    error = _ERROR + 1e-14 * n  # the table has rounding errors too
+    u, width = high, high - first
+    error = _ERROR + 1e-14 * n  # for rounding errors
     while u > 0.0:
         width = min(width, u)
         for i in range(n):  # up to where the arm begins to matter, or one panel of the arm
@@ -71,67 +71,46 @@ def _integrate(work: Floats, n: int, high: float, slopes: Floats) -> float:
             bottom = u - width
             for q in range(_NODES):
                 at[q] = bottom + width * _AT[q]
-                total[q] = 0.0
+                below[q] = 1.0
             for i in range(n):
                 if mean[i] + _REACH * std[i] > bottom:
-                    middle, rate = mean[i], PER_UNIT / std[i]
+                    middle, rate = mean[i], 1.0 / std[i]
                     for q in range(_NODES):
-                        # Horner's scheme, for the polynomial and its derivative
-                        t = (at[q] - middle) * rate - LOWEST * PER_UNIT
-                        t = min(max(t, 0.0), SIZE - 1e-9)
-                        piece = np.int64(t)
-                        t -= piece + 0.5
-                        c = np.uint64(_STRIDE * piece)  # unsigned: no check for negative indices
-                        value = TABLE[c + 7]
-                        slope = value
-                        value = value * t + TABLE[c + 6]
-                        slope = slope * t + value
-                        value = value * t + TABLE[c + 5]
-                        slope = slope * t + value
-                        value = value * t + TABLE[c + 4]
-                        slope = slope * t + value
-                        value = value * t + TABLE[c + 3]
-                        slope = slope * t + value
-                        value = value * t + TABLE[c + 2]
-                        slope = slope * t + value
-                        value = value * t + TABLE[c + 1]
-                        slope = slope * t + value
-                        value = value * t + TABLE[c]
-                        total[q] += value
-                        slopes[i, q] = slope
+                        cdf, hazards[i, q] = cdf_and_hazard((at[q] - middle) * rate)
+                        below[q] *= cdf
             for q in range(_NODES):
-                density[q] = math.exp(total[q])
-            below, above = density[0], density[_NODES - 1]
-            for q in range(_NODES):
-                density[q] *= width * _WEIGHTS[q]
+                weighted[q] = width * _WEIGHTS[q] * below[q]
             mass, hazard = 0.0, 0.0
             for i in range(n):
                 part[i] = 0.0
                 if mean[i] + _REACH * std[i] > bottom:
-                    rate, product = PER_UNIT / std[i], 0.0
+                    rate, product = 1.0 / std[i], 0.0
                     for q in range(_NODES):
-                        product += slopes[i, q] * density[q]
+                        product += hazards[i, q] * weighted[q]
                     part[i] = rate * product
                     mass += part[i]
-                    hazard += rate * slopes[i, 0]
-            if abs(mass - (above - below)) <= error or halving == _HALVINGS:
+                    hazard += rate * hazards[i, 0]
+            if abs(mass - (below[_NODES - 1] - below[0])) <= error or halving == _HALVINGS:
                 break
             width *= 0.5
         for i in range(n):
             p[i] += part[i]
-        u, depth = bottom, -total[0]
-        if depth > _LAST:
+        u = bottom
+        if below[0] < _LAST:
             break
-        # By how much log(-log F) grows in the next panel. Its derivative is hazard/depth.
-        growth = _GROWTH if depth > 0.25 * _FIRST else math.log(_FIRST / max(depth, 1e-30))
-        width = growth * depth / max(hazard, 1e-300)
-    return below
+        depth = -math.log(below[0])
+        if depth < 1e-9:  # too close to 0 for its logarithm
+            width = u - first if u > first else u
+        else:  # by how much log(-log F) grows in the next panel; its derivative is hazard/depth
+            growth = _GROWTH if depth > 0.25 * _FIRST else math.log(_FIRST / depth)
+            width = growth * depth / hazard
+    return below[0]  # type: ignore[no-any-return]  # an array's number
 
 
 # Not reordered: the compiler must not turn x/unit into x · (1/unit), which may overflow.
 @compiled(reorder=False)
 def _highest(
-    mean: Floats, std: Floats, factor: float, out: Floats, work: Floats, arms: Rows, slopes: Floats
+    mean: Floats, std: Floats, factor: float, out: Floats, work: Floats, arms: Rows, hazards: Floats
 ) -> None:
     """Do what `probabilities_of_highest` does, in arrays of the caller: (4, K), (K,) and (K, nodes)."""
     n = mean.shape[0]
@@ -167,7 +146,7 @@ def _highest(
             work[0, count], work[1, count] = work[0, k] - low, work[1, k]
             count += 1
     if count:
-        rest = _integrate(work, count, high - low, slopes)
+        rest = _integrate(work, count, high - low, hazards)
     total = 0.0
     for i in range(count):
         total += work[2, i]
@@ -200,16 +179,16 @@ def average_over_pairs(
 ) -> None:
     """Average the probabilities for the means `mean` ± `factor` · `shifts`; both signs make a pair."""
     n = mean.shape[0]
-    work, arms, slopes = np.empty((4, n)), np.empty(n, np.int64), np.empty((n, _NODES))
+    work, arms, hazards = np.empty((4, n)), np.empty(n, np.int64), np.empty((n, _NODES))
     moved, first, second = np.empty(n), np.empty(n), np.empty(n)
     out[:] = 0.0
     for pair in range(shifts.shape[0]):
         for k in range(n):
             moved[k] = mean[k] + factor * shifts[pair, k]
-        _highest(moved, std, factor, first, work, arms, slopes)
+        _highest(moved, std, factor, first, work, arms, hazards)
         for k in range(n):
             moved[k] = mean[k] - factor * shifts[pair, k]
-        _highest(moved, std, factor, second, work, arms, slopes)
+        _highest(moved, std, factor, second, work, arms, hazards)
         for k in range(n):  # Welford's update
             p = 0.5 * (first[k] + second[k])
             difference = p - out[0, k]
@@ -230,10 +209,10 @@ def average_over_models(
 ) -> None:
     """Average the probabilities over several models and several factors on their standard deviations."""
     n = means.shape[1]
-    work, arms, slopes = np.empty((4, n)), np.empty(n, np.int64), np.empty((n, _NODES))
+    work, arms, hazards = np.empty((4, n)), np.empty(n, np.int64), np.empty((n, _NODES))
     p = np.empty(n)
     out[:] = 0.0
     for i in range(models.shape[0]):
-        _highest(means[models[i]], stds[models[i]], factors[i], p, work, arms, slopes)
+        _highest(means[models[i]], stds[models[i]], factors[i], p, work, arms, hazards)
         for k in range(n):
             out[k] += weights[i] * p[k]

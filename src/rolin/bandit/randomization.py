@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rolin._support.checks import first_not_finite
 from rolin.errors import ParameterError, Unsupported
 from rolin.journal.events import SettingsChanged
+from rolin.model.draws import Scores
 from rolin.policies import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.keyed_random import Key, KeyedGenerator
@@ -20,7 +21,7 @@ from rolin.policies.keyed_random import Key, KeyedGenerator
 __all__ = ["Choice", "Randomization", "check_settings"]
 
 Floats = NDArray[np.float64]
-# Streams of a key; the policy itself draws from 0 and 1.
+# Streams of a key; the policy itself draws from 0, 1 and 4.
 _FLOOR, _CONTROL = 2, 3
 
 
@@ -79,11 +80,10 @@ class Randomization:
                 raise first_not_finite("contexts", x)
             order = self._random.at(key, _FLOOR).permutation(n)[:top_k]
             return Choice(tuple(order.tolist()), np.full(n, 1.0 / n))
-        p, first = self._first(policy, candidates, key)
+        scores, p, first = self._first(policy, candidates, key)
         if len(first) == top_k:
             return Choice(tuple(first), p)
         # After an arm that was drawn here, the others follow in the policy's order.
-        scores = policy.score(candidates, key)
         ranked = policy.rank(scores, key, min(top_k + len(first), n))
         if not first and p is not None and p[ranked[0]] <= 0.0:
             # So unlikely that its computed probability is 0, which no log may hold for a chosen arm.
@@ -94,20 +94,20 @@ class Randomization:
 
     def _first(
         self, policy: Policy[Any], candidates: Candidates, key: Key
-    ) -> tuple[Floats | None, list[int]]:
-        """Return the probability of every arm, and the first arm unless the policy draws it itself."""
+    ) -> tuple[Scores, Floats | None, list[int]]:
+        """Return the scores, the probability of every arm, and the first arm unless the scores choose it."""
         if not self._propensities:
-            return None, []
+            return policy.score(candidates, key), None, []
         n, floor = len(candidates.names), self._floor
         try:
-            p, error = policy.first_probabilities(candidates)
+            scores, (p, error) = policy.score_with_probabilities(candidates, key)
         except Unsupported:
             if not floor:
-                return None, []
+                return policy.score(candidates, key), None, []
             raise
         share, averaged = n * floor, bool(error.any())
         if not share and not averaged:
-            return p, []
+            return scores, p, []
         generator = self._random.at(key, _FLOOR)
         u = generator.random()
         if u < share:
@@ -116,7 +116,7 @@ class Randomization:
             drawn = [_draw(p, generator)]
         else:
             drawn = []
-        return np.maximum(1.0 - share, 0.0) * p + floor, drawn
+        return scores, np.maximum(1.0 - share, 0.0) * p + floor, drawn
 
 
 def _draw(p: Floats, generator: np.random.Generator) -> int:

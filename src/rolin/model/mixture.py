@@ -226,8 +226,8 @@ class Mixture(Learner):
     def predict_each(self, contexts: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Return (G, K) means, and (G, K) standard deviations in units of the noise."""
         zeros = np.zeros(len(rows))
-        tables = np.stack([part.score(contexts, rows, zeros)[1] for part in self.parts])
-        return tables[:, 0], tables[:, 1]
+        tables = [part.score(contexts, rows, zeros)[1] for part in self.parts]
+        return np.stack([table[0] for table in tables]), np.stack([table[1] for table in tables])
 
     def predict(self, contexts: ArrayLike, arms: Iterable[Name] | None = None) -> Prediction:
         """Return mean and standard deviation of each arm's mean reward, over all scales."""

@@ -39,7 +39,13 @@ from rolin.model.moments import Moments, check_factor
 from rolin.model.scales import Scales
 from rolin.model.solve import CoefficientPosterior, solve_coefficients
 from rolin.model.sparse import SparseContexts
-from rolin.model.summaries import ArmEffects, Coefficients, OwnCoefficients, Prediction
+from rolin.model.summaries import (
+    ArmEffects,
+    Coefficients,
+    GivenCoefficients,
+    OwnCoefficients,
+    Prediction,
+)
 from rolin.model.view import PosteriorView
 
 __all__ = ["Posterior", "add_up_weights"]
@@ -560,6 +566,26 @@ class Posterior(Learner):
         """
         loadings: Floats = vectors @ self._factor.T
         return loadings
+
+    def _residuals(
+        self, contexts: Floats, rows: NDArray[np.int64], theta: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return u = x - w x̄ of every arm, and a table with the means for coefficients θ and the own variances."""
+        u, out = np.empty((len(rows), len(theta))), np.empty((3, len(rows)))
+        kernels.residuals(contexts, rows, self._arms, theta, self._numbers, u, out)
+        return u, out
+
+    def given_coefficients(self, contexts: Floats, rows: NDArray[np.int64]) -> GivenCoefficients:
+        """Return how the arms' mean rewards follow the coefficients, and their own standard deviations.
+
+        θ = θ̂ + T'z, so the mean w r̄ + u'θ of an arm is w r̄ + u'θ̂ + (T u)'z.
+        """
+        u, out = self._residuals(contexts, rows, self._coef)
+        with np.errstate(invalid="ignore", over="ignore"):
+            loadings = self.loadings(u)
+        if not (np.isfinite(out[0]).all() and np.isfinite(loadings).all()):
+            raise first_not_finite("contexts", contexts)
+        return GivenCoefficients(out[0], loadings, np.sqrt(out[1]))
 
     def own_std(self, rows: NDArray[np.int64], contexts: Floats) -> Floats:
         """Return the standard deviation of each arm's effect if the coefficients were known, in any context."""

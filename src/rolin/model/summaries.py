@@ -16,6 +16,7 @@ __all__ = [
     "ArmCoefficients",
     "ArmEffects",
     "Coefficients",
+    "GivenCoefficients",
     "LogitPrediction",
     "OwnCoefficients",
     "Prediction",
@@ -36,6 +37,20 @@ class Prediction(NamedTuple):
         """Return the ends of intervals that contain the mean rewards with this probability."""
         reach = _reach(level) * self.std
         return self.mean - reach, self.mean + reach
+
+
+class GivenCoefficients(NamedTuple):
+    """Posterior of each arm's mean reward if the coefficients were known: then the arms are independent.
+
+    If the coefficients are θ̂ + T'z, with standard normal z, the means are `mean + loadings @ z`.
+    """
+
+    mean: Floats
+    """(K,): the means for the coefficients θ̂"""
+    loadings: Floats
+    """(K, D): how they follow the uncertainty z of the coefficients"""
+    std: Floats
+    """(K,): the arms' own standard deviations"""
 
 
 class LogitPrediction(Prediction):

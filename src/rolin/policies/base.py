@@ -32,7 +32,7 @@ from rolin.policies.options import options_of, takes_positions
 from rolin.policies.stored import Arrays
 from rolin.policies.warm_start import FitLike, UnsetScales, evidence_of, options_for
 
-__all__ = ["Policy"]
+__all__ = ["Policy", "first_with"]
 
 Model = TypeVar("Model", bound=Learner)
 Floats = NDArray[np.float64]
@@ -280,11 +280,34 @@ class Policy(ABC, Generic[Model]):
         """Return the probability that each candidate is chosen first, if the policy can compute it."""
         raise Unsupported(f"{type(self).__name__} does not know its probabilities")
 
+    def score_with_probabilities(
+        self, candidates: Candidates, key: Key
+    ) -> tuple[Scores, Probabilities]:
+        """Return what `score` and `first_probabilities` do; override it if one prediction is enough for both.
+
+        If the probabilities have a standard error, the arm must be drawn from them: then they are exact.
+        """
+        probabilities = self.first_probabilities(candidates)
+        return self.score(candidates, key), probabilities
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Ask for scores and probabilities one by one if the class overrides either of them."""
+        super().__init_subclass__(**options)
+        both = first_with("score_with_probabilities", cls)
+        if any(first_with(name, cls) < both for name in ("draws", "score", "first_probabilities")):
+            cls.score_with_probabilities = Policy.score_with_probabilities  # type: ignore[method-assign]
+
     def _certain(self, candidates: Candidates) -> Probabilities:
         """Return the probabilities of a rule that draws nothing; only ties are broken at random."""
-        scores = self.score(candidates, 0).values
-        best = tied_for_best(scores)
-        return Probabilities(best / best.sum(), np.zeros(len(scores)))
+        return self._certain_with_scores(candidates, 0)[1]
+
+    def _certain_with_scores(
+        self, candidates: Candidates, key: Key
+    ) -> tuple[Scores, Probabilities]:
+        """Return the scores of a rule that draws nothing, and its probabilities."""
+        scores = self.score(candidates, key)
+        best = tied_for_best(scores.values)
+        return scores, Probabilities(best / best.sum(), np.zeros(len(best)))
 
     def _decision(
         self, candidates: Candidates, scores: Scores, key: Key, top_k: int | None
@@ -590,3 +613,9 @@ class Policy(ABC, Generic[Model]):
         if cls.binary:
             return "the update for a binary reward depends on the current posterior"
         return "it keeps no moments" if cls._unset_scales is None else None
+
+
+def first_with(name: str, policy: type) -> int:
+    """Return the position of the first class in the method resolution order that defines a name, or their number."""
+    mro = policy.__mro__
+    return next((i for i, parent in enumerate(mro) if name in vars(parent)), len(mro))

@@ -21,17 +21,18 @@ from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.exploration import WithExploration
+from rolin.policies.kernels import average_over_models
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy
 from rolin.policies.options import PriorOptions, with_options_of
-from rolin.policies.propensity import highest_of_normals, noise_nodes
+from rolin.policies.propensity import noise_nodes
 from rolin.policies.stored import check_mixture
 
 __all__ = ["BayesRoLinTS"]
 
 Floats = NDArray[np.float64]
-# Models less likely than this are left out of an integral.
-_NEGLIGIBLE = 1e-10
+# Models and noises less likely than this are left out of an integral. There are at most a few hundred.
+_NEGLIGIBLE = 3e-12
 
 # Rows of the table that `Mixture.weigh` returns.
 _WEIGHT, _CUMULATIVE, _NOISE = range(3)
@@ -141,17 +142,14 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
         """Average the probabilities over the scales, by their weights."""
         x, _, rows = candidates
-        beliefs = self._model.beliefs
+        freedom, table = self._model.weigh()
+        scale, share = noise_nodes(freedom)
+        weights = np.outer(table[_WEIGHT], share)
+        models, nodes = np.nonzero(weights > _NEGLIGIBLE)
+        factors = self.exploration * table[_NOISE, models] * scale[nodes]
         means, stds = self._model.predict_each(x, rows)
-        total: Floats = np.zeros(len(x))
-        nodes = list(noise_nodes(beliefs.freedom))
-        for weight, noise, mean, std in zip(
-            beliefs.weight, beliefs.noise_std, means, stds, strict=True
-        ):
-            if weight > _NEGLIGIBLE:
-                for scale, share in nodes:
-                    std_of_draws = self.exploration * scale * noise * std
-                    total += weight * share * highest_of_normals(mean, std_of_draws)
+        total = np.empty(len(x))
+        average_over_models(means, stds, models, factors, weights[models, nodes], total)
         return Probabilities(total / total.sum(), np.zeros(len(x)))
 
     @property

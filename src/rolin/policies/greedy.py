@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin.model.draws import Scores
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
@@ -35,3 +36,9 @@ class Greedy(LinearPolicy):
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
         """Return 1 for the best arm; tied arms share it equally."""
         return self._certain(candidates)
+
+    def score_with_probabilities(
+        self, candidates: Candidates, key: Key
+    ) -> tuple[Scores, Probabilities]:
+        """Return the scores, and the probabilities that follow from them."""
+        return self._certain_with_scores(candidates, key)

@@ -143,6 +143,12 @@ class HLinUCB(Policy["HiddenFeatures"]):
         """Return 1 for the best arm; tied arms share it equally."""
         return self._certain(candidates)
 
+    def score_with_probabilities(
+        self, candidates: Candidates, key: Key
+    ) -> tuple[Scores, Probabilities]:
+        """Return the scores, and the probabilities that follow from them."""
+        return self._certain_with_scores(candidates, key)
+
     @property
     def new_arms_are_equal(self) -> bool:
         """Whether arms without rewards score the same in the same context; random hidden features differ."""

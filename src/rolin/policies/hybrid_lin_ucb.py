@@ -118,6 +118,12 @@ class HybridLinUCB(Policy["HybridRegression"]):
         """Return 1 for the best arm; tied arms share it equally."""
         return self._certain(candidates)
 
+    def score_with_probabilities(
+        self, candidates: Candidates, key: Key
+    ) -> tuple[Scores, Probabilities]:
+        """Return the scores, and the probabilities that follow from them."""
+        return self._certain_with_scores(candidates, key)
+
 
 class _Features(NamedTuple):
     """Contexts, split into the features of the two kinds of coefficients."""

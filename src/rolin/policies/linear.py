@@ -29,7 +29,7 @@ from rolin.model.scales import (
 )
 from rolin.model.slopes import AdaptiveSlopes, SlopePosterior
 from rolin.model.summaries import Prediction
-from rolin.policies.base import Policy
+from rolin.policies.base import Policy, first_with
 from rolin.policies.candidates import Candidates
 from rolin.policies.keyed_random import Key
 from rolin.policies.options import options_of
@@ -109,9 +109,9 @@ class LinearPolicy(Policy[Posterior]):
     def __init_subclass__(cls, **options: Any) -> None:
         """Set the rule to `"own"` if the class overrides what the inherited rule describes."""
         super().__init_subclass__(**options)
-        declared = _first_with("rule", cls)
-        changed = _first_with("score", cls) < declared or (
-            _first_with("draws", cls) < declared and cls.__mro__[declared] is not LinearPolicy
+        declared = first_with("rule", cls)
+        changed = first_with("score", cls) < declared or (
+            first_with("draws", cls) < declared and cls.__mro__[declared] is not LinearPolicy
         )
         if changed:
             cls.rule = "own"
@@ -120,12 +120,12 @@ class LinearPolicy(Policy[Posterior]):
     @classmethod
     def _drop_inherited_shortcuts(cls) -> None:
         """Replace inherited methods that compute with a rule that the class has overridden."""
-        draws, score = _first_with("draws", cls), _first_with("score", cls)
+        draws, score = first_with("draws", cls), first_with("score", cls)
         if draws < score:
             cls.score = LinearPolicy.score  # type: ignore[method-assign]  # which uses `draws`
-        if _first_with("score_many", cls) > min(draws, score):
+        if first_with("score_many", cls) > min(draws, score):
             cls.score_many = Policy.score_many  # type: ignore[method-assign]  # one by one
-        if _first_with("first_probabilities", cls) > min(draws, score):
+        if first_with("first_probabilities", cls) > min(draws, score):
             cls.first_probabilities = Policy.first_probabilities  # type: ignore[method-assign]  # unknown
 
     def __init__(
@@ -347,8 +347,3 @@ class LinearPolicy(Policy[Posterior]):
             }
         known = options_of(type(self))
         return {name: value for name, value in settings.items() if known is None or name in known}
-
-
-def _first_with(name: str, policy: type) -> int:
-    """Return the position of the first class in the method resolution order that defines a name."""
-    return next(i for i, parent in enumerate(policy.__mro__) if name in vars(parent))

@@ -91,11 +91,13 @@ class NaiveRoLinTS(RoLinTS):
             )
         return DensePosterior(scales, n_features)
 
-    def _joint_probabilities(self, posterior: Posterior, candidates: Candidates) -> Probabilities:
+    def _joint_probabilities(
+        self, posterior: Posterior, candidates: Candidates, normals: Floats
+    ) -> Probabilities:
         # The dense model draws all arms at once. Given the coefficients, the fast one has the arms' distributions.
         kind = SlopePosterior if self.scales.has_slopes else Posterior
         fast = kind.of(self.scales, self.moments)
-        return super()._joint_probabilities(fast, candidates)
+        return super()._joint_probabilities(fast, candidates, normals)
 
 
 class _Solution(NamedTuple):

@@ -13,6 +13,7 @@ from rolin.model.posterior import Posterior
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.exploration import Exploration, WithExploration
+from rolin.policies.kernels import average_over_pairs
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy, Rule
 from rolin.policies.options import RoLinOptions, with_shared_options
@@ -21,8 +22,12 @@ from rolin.policies.propensity import error_of_average, highest_of_normals
 __all__ = ["RoLinTS"]
 
 Floats = NDArray[np.float64]
-# Number of pairs of coefficients over which joint probabilities are averaged.
+# Number of pairs of coefficients over which joint probabilities are averaged: if they are asked for, and if an arm is
+# drawn from them, also during the first rewards, when the coefficients are least certain.
 _PAIRS = 256
+_PAIRS_OF_A_KEY, _MORE_PAIRS_OF_A_KEY, _EARLY = 32, 128, 100
+# The stream of a decision's key that draws these coefficients. Policies use 0 and 1, and a `Bandit` 2 and 3.
+_COEFFICIENTS = 4
 
 
 @with_shared_options
@@ -104,30 +109,42 @@ class RoLinTS(WithExploration, LinearPolicy):
         """Return the probability of each candidate, integrated over the draws; see `probabilities`."""
         x, _, rows = candidates
         if self.sampling == "marginal":
-            _, table = self._model.score(x, rows, np.zeros(len(x)))
-            std = self.exploration * table[1]
-            return Probabilities(highest_of_normals(table[0], std), np.zeros(len(x)))
-        return self._joint_probabilities(self._model, candidates)
+            return self._marginal_probabilities(self._model.score(x, rows, np.zeros(len(x))))
+        normals = self.generator("probabilities").standard_normal((_PAIRS, self._model.size))
+        return self._joint_probabilities(self._model, candidates, normals)
 
-    def _joint_probabilities(self, posterior: Posterior, candidates: Candidates) -> Probabilities:
+    def score_with_probabilities(
+        self, candidates: Candidates, key: Key
+    ) -> tuple[Scores, Probabilities]:
+        """Draw the mean reward of every candidate, and return their probabilities.
+
+        With joint sampling, the probabilities are averages over few draws of the coefficients, which belong to the key.
+        An arm that is drawn from these averages is chosen as often as by `score`, for any number of draws.
+        """
+        scores = self.score(candidates, key)
+        if self.sampling == "marginal":
+            return scores, self._marginal_probabilities(scores)
+        pairs = _MORE_PAIRS_OF_A_KEY if self._model.count < _EARLY else _PAIRS_OF_A_KEY
+        normals = self._random.at(key, _COEFFICIENTS).standard_normal((pairs, self._model.size))
+        return scores, self._joint_probabilities(self._model, candidates, normals)
+
+    def _marginal_probabilities(self, scores: Scores) -> Probabilities:
+        """Return the probabilities of independent draws, from the rows mean and std of the scores."""
+        mean, std = scores.table[0], scores.table[1]
+        return Probabilities(highest_of_normals(mean, std, self.exploration), np.zeros(len(mean)))
+
+    def _joint_probabilities(
+        self, posterior: Posterior, candidates: Candidates, normals: Floats
+    ) -> Probabilities:
         """Average over draws of the coefficients; given the coefficients, the arms are independent.
 
-        Draws come in pairs θ̂ ± T'z, so that much of their error cancels. The same candidates in the same state give the same answer.
+        Draws come in pairs θ̂ ± T'z, so that much of their error cancels. The rows of `normals` are the z.
         """
-        x, _, rows = candidates
-        factor = self.exploration
-        own_std = factor * posterior.own_std(rows, x)
-        draws = np.zeros(posterior.size + len(rows))
-        normals = self.generator("probabilities").standard_normal((_PAIRS, posterior.size))
-        pairs = np.zeros((_PAIRS, len(rows)))
-        for pair, z in zip(pairs, normals, strict=True):
-            for sign in (1.0, -1.0):
-                draws[: posterior.size] = sign * factor * z
-                mean = posterior.score_joint(x, rows, draws)[1][-1]
-                pair += 0.5 * highest_of_normals(mean, own_std)
-        return Probabilities(
-            pairs.mean(axis=0), error_of_average(pairs.var(axis=0, ddof=1), _PAIRS)
-        )
+        given = posterior.given_coefficients(candidates.contexts, candidates.rows)
+        out = np.empty((2, len(given.mean)))
+        shifts = normals @ given.loadings.T
+        average_over_pairs(given.mean, shifts, given.std, self.exploration, out)
+        return Probabilities(out[0], error_of_average(out[1], len(normals)))
 
     def score_many(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:
         """Score the arms of several questions; with marginal sampling, in one pass."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rolin._support.checks import count_of, number_of
 from rolin.errors import ParameterError
+from rolin.model.draws import Scores
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
@@ -89,3 +90,9 @@ class RoLinUCB(LinearPolicy):
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
         """Return 1 for the best arm; tied arms share it equally."""
         return self._certain(candidates)
+
+    def score_with_probabilities(
+        self, candidates: Candidates, key: Key
+    ) -> tuple[Scores, Probabilities]:
+        """Return the scores, and the probabilities that follow from them."""
+        return self._certain_with_scores(candidates, key)

@@ -6,7 +6,11 @@ from contextlib import suppress
 import numba
 
 from rolin.policies.kernels.hidden_features import observe_hidden
-from rolin.policies.kernels.propensity import probabilities_of_highest
+from rolin.policies.kernels.propensity import (
+    average_over_models,
+    average_over_pairs,
+    probabilities_of_highest,
+)
 
 # `None` if NumPy has to draw, which gives the same numbers but takes longer: when kernels are interpreted (one of its
 # instructions exists only in compiled code), or when Numba has moved its tables.
@@ -15,4 +19,10 @@ if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # set when numba
     with suppress(ImportError):
         from rolin.policies.kernels.normals import fill_normals
 
-__all__ = ["fill_normals", "observe_hidden", "probabilities_of_highest"]
+__all__ = [
+    "average_over_models",
+    "average_over_pairs",
+    "fill_normals",
+    "observe_hidden",
+    "probabilities_of_highest",
+]

@@ -124,6 +124,26 @@ def test_an_engine_says_what_one_process_says(engine: Any, log: Path, local: Mom
     assert_same(found, local, 0.0)
 
 
+def test_an_engine_folds_slopes_as_one_process_does(engine: Any, log: Path) -> None:
+    """The scatter of each arm, too, to the bit; of a Spark data frame, whose rows have no order, to 1e-10."""
+    options: dict[str, Any] = {"slopes": ["x0", "x3"], "progress": False}
+    expected = rolin.fit(log, n_jobs=1, **options).moments
+    found = rolin.fit(log, engine=engine, **options).moments
+    assert (found.arms, found.slopes) == (expected.arms, (0, 3))
+    assert_same(found, expected, 0.0)
+    np.testing.assert_array_equal(found.arm_scatter, expected.arm_scatter)
+    if engine == "spark":
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.getActiveSession()
+        frame = session.read.parquet(str(log)).repartition(5)
+        shuffled = rolin.fit(frame, **options).moments
+        order = [expected.arms.index(arm) for arm in shuffled.arms]
+        np.testing.assert_allclose(
+            shuffled.arm_scatter, expected.arm_scatter[order], rtol=1e-10, atol=1e-10
+        )
+
+
 def slow(folder: Path, seconds: float, deadly: str | None = None) -> Callable[..., Fold]:
     """Return what makes folds that take their time, and leave the number of their process.
 

@@ -11,6 +11,7 @@ import pytest
 
 import rolin
 from rolin import Bandit, Policy, offline
+from rolin.bandit import SlopeContribution
 from rolin.errors import ArmError, JournalError, ParameterError, UnknownDecision, Unsupported
 from rolin.features import HashedFeatures
 from rolin.journal import Journal
@@ -47,13 +48,18 @@ def test_contributions_add_up_to_what_is_predicted(name: str) -> None:
         sizes = [abs(c.contribution) for c in told.contributions]
         assert sizes == sorted(sizes, reverse=True)
         for c in told.contributions:
-            assert c.contribution == pytest.approx(c.value * c.coefficient)
+            assert isinstance(c, SlopeContribution) == ("slopes" in name)
+            own = c.own if isinstance(c, SlopeContribution) else 0.0
+            assert c.contribution == pytest.approx(c.value * c.coefficient + own)
     one, two = (bandit.explain(decision, arm) for arm in ("red", "blue"))
     apart = bandit.explain(decision, "red", against="blue")
     assert apart.mean == pytest.approx(one.mean - two.mean, rel=1e-9, abs=1e-12)
     assert apart.effect == pytest.approx(one.effect - two.effect, rel=1e-9, abs=1e-12)
     shared = {"intercept", "device=phone", "device is unseen", "hour", "intercept of the policy"}
-    assert not shared & {c.name for c in apart.contributions}  # all arms have them
+    found = {c.name: c for c in apart.contributions}
+    for c in (found[name] for name in shared & found.keys()):  # all arms have them
+        assert isinstance(c, SlopeContribution)  # but react to them by their own slopes
+        assert (c.value, c.shared, c.own) == (0.0, 0.0, c.contribution)
 
 
 def test_uncertainty_against_a_dense_oracle() -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import joblib
 import numpy as np
@@ -153,30 +153,42 @@ def test_any_policy_starts_from_one_state_file(rng: np.random.Generator, tmp_pat
         rolin.LinearPolicy.from_fit(found)
 
 
-def test_the_scales_are_those_of_the_estimate(rng: np.random.Generator) -> None:
-    """The posterior, the policy and `scales.estimate` agree, and the policy goes on learning them."""
+@pytest.mark.parametrize("intercept_std", ["learn", 2.0, None])
+def test_the_scales_are_those_of_a_default_policy(
+    intercept_std: float | Literal["learn"] | None, rng: np.random.Generator
+) -> None:
+    """A policy learns the same scales and coefficients from the same log, with the same intercept; it goes on learning.
+
+    The rewards are far from 0, so that scales estimated without the intercept would be others.
+    """
+    columns = log(rng, 3000)
+    columns["reward"] = columns["reward"] + 100.0
+    options: Any = {"features": FEATURES, "intercept_std": intercept_std, "progress": False}
+    found = rolin.fit(pa.table(columns), **options)
+    policy = rolin.RoLinUCB(n_features=4, intercept_std=intercept_std)
+    x = np.column_stack([columns[name] for name in FEATURES])
+    policy.update_many(columns["arm"], x, columns["reward"])
+    policy.learn_scales()
+    for name, value in policy.scales.to_dict().items():
+        given = getattr(found.scales, name)
+        assert given is value if value is None else given == pytest.approx(value, rel=1e-6)
+    expected_mean = policy.posterior.coefficients.mean
+    np.testing.assert_allclose(found.coefficients.mean, expected_mean, rtol=1e-6)
+    without = rolin.fit(pa.table(columns), **{**options, "intercept_std": None})
+    assert (without.scales.arm_std > 10.0 * found.scales.arm_std) == (intercept_std is not None)
+
+
+def test_a_policy_keeps_the_scales_that_it_is_given(rng: np.random.Generator) -> None:
+    """Others are learned; the frame of coefficients has the intercept last."""
     columns = log(rng, 3000)
     found = rolin.fit(pa.table(columns), features=FEATURES, progress=False)
-    expected = rolin.model.estimate_scales(oracle(columns, weighted=False)).scales
-    assert found.scales.arm_std == pytest.approx(expected.arm_std, rel=1e-6)
-    guesses: Any = {
-        "noise_std": ("learn", 1.0),
-        "arm_std": ("learn", 0.5),
-        "coef_std": ("learn", 1.0),
-    }
-    policy = found.policy(rolin.RoLinUCB, horizon=100, intercept_std=None, **guesses)
-    assert policy.scales.noise_std == pytest.approx(expected.noise_std, rel=1e-6)
-    assert policy.learns_scales
+    assert found.policy(rolin.RoLinUCB, horizon=100).learns_scales
     fixed = found.policy(
         rolin.RoLinTS, noise_std=1.5, arm_std=0.1, coef_std=2.0, intercept_std=None
     )
     assert not fixed.learns_scales
     assert fixed.scales.noise_std == 1.5
-    expected_mean = policy.posterior.coefficients.mean
-    np.testing.assert_allclose(found.coefficients.mean, expected_mean, rtol=1e-6)
-    frame = rolin.fit(
-        pa.table(columns), features=FEATURES, intercept_std=1.0, progress=False
-    ).to_frame()
+    frame = found.to_frame()
     assert frame["feature"].tolist() == [*found.feature_names, "intercept"]
     assert (frame["std"] > 0.0).all()
     assert "3,000 rewards of 7 arms, 4 features" in str(found)

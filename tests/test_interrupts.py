@@ -21,7 +21,7 @@ from rolin.model.slopes import SlopePosterior
 from rolin.policies.base import Policy
 
 SOURCE = Path(rolin.__file__).parent
-MODELS = "adaptive learner logistic logistic_slopes mixture posterior slopes".split()
+MODELS = ["adaptive", "learner", "logistic", "logistic_slopes", "mixture", "posterior", "slopes"]
 # What changes the state of a model. All other modules only compute.
 FILES = {
     str(path)

@@ -17,7 +17,8 @@ import rolin
 from rolin import Bandit, Moments, Posterior, Scales
 from rolin.errors import DataError, NotFiniteError, ParameterError, ShapeError
 from rolin.logs import RewardLog
-from rolin.model.held_out import HeldOut, Residuals, estimate_width, residuals_of
+from rolin.model.held_out import HeldOut, estimate_width
+from rolin.model.residuals import Residuals, residuals_of
 from rolin.offline import DecisionLog, check_intervals
 
 SCALES = {"noise_std": 1.0, "arm_std": 0.5, "coef_std": 1.0, "intercept_std": None}

@@ -26,6 +26,11 @@ POLICIES: dict[str, Callable[[], Policy[Any]]] = {
     ),
     "joint": lambda: rolin.RoLinTS(n_features=2, sampling="joint", seed=7),
     "half-life": lambda: rolin.RoLinTS(n_features=2, half_life=5.0, arm_std="learn", seed=7),
+    "slopes": lambda: fixed(rolin.RoLinTS, n_features=2, slope_std=0.6, seed=7),
+    "learned slopes": lambda: rolin.RoLinTS(n_features=2, slope_std="learn", seed=7),
+    "some slopes": lambda: rolin.RoLinTS(
+        n_features=2, slope_std=("learn", 0.4), slopes=[1], half_life=9.0, seed=7
+    ),
     "learned logistic": lambda: rolin.LogisticRoLinTS(
         n_features=2, arm_std="learn", half_life=20.0, seed=7
     ),

@@ -30,6 +30,10 @@ POLICIES = {
     "learned": lambda d: rolin.RoLinTS(n_features=d, arm_std="learn", noise_std="learn", seed=7),
     "half-life": lambda d: rolin.RoLinTS(n_features=d, half_life=9.0, seed=7),
     "joint": lambda d: rolin.RoLinTS(n_features=d, sampling="joint", seed=7),
+    "slopes": lambda d: fixed(rolin.RoLinTS, n_features=d, slope_std=0.6, seed=7),
+    "some slopes": lambda d: rolin.RoLinTS(
+        n_features=d, slope_std="learn", slopes=FEATURES.indices(["device"]), seed=7
+    ),
     "logistic that learns": lambda d: rolin.LogisticRoLinTS(n_features=d, arm_std="learn", seed=7),
 }
 

@@ -41,7 +41,8 @@ from rolin._support.checks import (
 )
 from rolin._support.progress import Progress
 from rolin.bandit.deciding import Decider
-from rolin.bandit.explanation import Explanation, explain
+from rolin.bandit.explaining import explain
+from rolin.bandit.explanation import Explanation
 from rolin.bandit.new_ids import NewIds
 from rolin.bandit.question import Conditions, Question
 from rolin.bandit.requests import (
@@ -299,11 +300,12 @@ class Bandit(Generic[P]):
         Parameters
         ----------
         contexts
-            A mapping from arm to its vector of d features, or a (K, d) array. With a feature map, a mapping
-            from arm to its raw features, a list of them, or a table of K rows.
+            A mapping from arm to its vector of d features, or a (K, d) array; or with `arms`, one vector for all arms.
+            With a feature map, a mapping from arm to its raw features, a list of them, or a table of K rows; or with
+            `arms`, `None` for arms without features of their own.
         arms
-            Names of the K rows of an array, list or table: strings or integers. By default the index of a pandas
-            data frame, otherwise 0 … K - 1.
+            Names of the K arms of an array, vector, list or table: strings or integers. By default the index of a
+            pandas data frame, otherwise 0 … K - 1.
         situation
             With a feature map, the raw features that all arms share.
         id
@@ -330,7 +332,7 @@ class Bandit(Generic[P]):
 
     def decide_many(
         self,
-        contexts: Iterable[Mapping[Any, Any] | ArrayLike],
+        contexts: Iterable[Mapping[Any, Any] | ArrayLike | None] | None = None,
         arms: Iterable[Name] | None = None,
         *,
         situations: Sequence[Any] | None = None,
@@ -345,9 +347,9 @@ class Bandit(Generic[P]):
         Parameters
         ----------
         contexts
-            A (B, K, d) array, or a list of what `decide` takes.
+            A (B, K, d) array, or a list of what `decide` takes; `None` for arms without features of their own.
         arms
-            Names of the K rows of each array, the same for all decisions.
+            Names of the K arms, the same for all decisions.
         situations
             As for `decide`, one per decision.
         ids
@@ -361,10 +363,18 @@ class Bandit(Generic[P]):
         active
             As for `decide`, the same for all decisions.
         """
-        each = listed("contexts", contexts)
-        n = len(each)
         if is_table(situations):
             situations = rows_of(situations)
+        if contexts is None and situations is not None:
+            situations = listed("situations", situations)
+            contexts = [None] * len(situations)
+        if isinstance(contexts, np.ndarray) and contexts.ndim == 2:
+            raise ShapeError(
+                "contexts is one question, expected a (B, K, d) array or a list of questions; for one context per "
+                "decision that all arms share, pass a list of vectors and arms=…"
+            )
+        each = listed("contexts", contexts)  # which rejects None
+        n = len(each)
         columns = []
         for name, given in (("situations", situations), ("ids", ids), ("people", people)):
             column = [None] * n if given is None else listed(name, given)
@@ -714,7 +724,7 @@ class Bandit(Generic[P]):
 
     def predict(
         self,
-        contexts: Mapping[Any, Any] | ArrayLike,
+        contexts: Mapping[Any, Any] | ArrayLike | None = None,
         arms: Iterable[Name] | None = None,
         *,
         situation: Any = None,

@@ -9,6 +9,7 @@ import numpy as np
 
 from rolin._support.arms import Name
 from rolin._support.checks import first_not_finite, text_of
+from rolin._support.repeated import is_repeated, repeated
 from rolin.bandit.modes import show_baseline
 from rolin.bandit.new_ids import NewIds
 from rolin.bandit.question import (
@@ -87,7 +88,9 @@ class Decider:
             if names is not self._last_names.names:
                 self._last_names = OfferedNames.of(names)
             last = self._last_names
-            if x.size and not np.abs(x).max() <= LARGEST:  # so that its reward can be learned from
+            shared = is_repeated(x)
+            numbers = x[:1] if shared else x
+            if x.size and not np.abs(numbers).max() <= LARGEST:  # so that its reward can be learned
                 raise first_not_finite("contexts", x)
             if top_k > 1:
                 check_top_k(top_k, candidates)
@@ -99,7 +102,10 @@ class Decider:
                 chosen, p, proposal = show_baseline(
                     settings, randomization, policy, candidates, id, top_k
                 )
-        vectors = x.copy() if raw is None else x
+        if raw is not None:
+            vectors = raw.contexts()
+        else:  # a copy of the caller's array
+            vectors = repeated(x[0].copy(), len(x)) if shared else x.copy()
         own = None if proposal is None else proposal.propensities
         for array in (vectors, p, own):
             if array is not None:
@@ -120,6 +126,10 @@ class Decider:
         if feature_map is None:
             if situation is not None:
                 raise ParameterError("situation was given, but the bandit has no feature map")
+            if contexts is None:
+                raise ParameterError(
+                    "contexts is missing, expected vectors: the bandit has no feature map"
+                )
             return contexts, arms, None
         raw = record_candidates(feature_map, contexts, arms, situation, excluded)
         return raw.contexts(), raw.arms, raw

@@ -28,6 +28,7 @@ from rolin.journal.events import (
     SettingsChanged,
 )
 from rolin.journal.folding import digest_of, fold, load_with_snapshot, state_bytes
+from rolin.model.scales import Scales
 from rolin.policies import Policy
 
 __all__ = ["BanditState", "Current"]
@@ -237,14 +238,16 @@ def _check_same(
         raise JournalError(
             f"the journal belongs to a {type(ours).__name__}, but a {type(given).__name__} was given"
         )
-    theirs = given.settings
-    for name, value in ours.settings.items():
+    known, expected = ours.settings, given.settings
+    for name in {**known, **expected}:
         if name == "n_features" and may_have_grown:
             continue
-        if name not in ("seed", "exploration") and theirs[name] != value:
+        # A policy without slopes has no settings of them.
+        here, there = (each.get(name, getattr(Scales, name, None)) for each in (known, expected))
+        if name not in ("seed", "exploration") and here != there:
             raise JournalError(
-                f"the journal belongs to a policy with {name}={value!r}, but one with "
-                f"{name}={theirs[name]!r} was given: omit the policy to continue, or use another file"
+                f"the journal belongs to a policy with {name}={here!r}, but one with {name}={there!r} was given: omit "
+                "the policy to continue, or use another file"
             )
     if (given.arms or given.removed_arms) and digest_of(state_bytes(given)) != origin:
         raise JournalError(

@@ -14,8 +14,8 @@ from rolin import offline
 from rolin._support.checks import level_of
 from rolin._support.files import check_output, is_figure, is_report, write_bytes, write_figure
 from rolin._support.progress import reporter
-from rolin.cli.policies import missing_of, new_policy, read_map
-from rolin.cli.shared import MissingRewards, listed_names
+from rolin.cli.policies import missing_of, new_policy, read_map, slope_options
+from rolin.cli.shared import MissingRewards, SlopeFeatures, SlopeStd, listed_names
 from rolin.errors import DataError, OverlapWarning, RolinError, StateFileError
 from rolin.features import BaseFeatureMap
 from rolin.logs.frames import numbers, read_table
@@ -69,6 +69,8 @@ def run(
             help="File (.json) with the feature map that reads raw features. Default: that of the policy."
         ),
     ] = None,
+    slope_std: SlopeStd = None,
+    slopes: SlopeFeatures = None,
     control_only: Annotated[
         bool, typer.Option("--control-only", help="Use only the decisions of the control group.")
     ] = False,
@@ -111,6 +113,8 @@ def run(
         )
     if (own_map := _map(feature_map, targets)) is not None:
         columns["feature_map"] = own_map
+    replayed = [name for name, target in targets.items() if isinstance(target, type)]
+    options = slope_options(slope_std, slopes, replayed, own_map)
     if arm_features is not None:
         columns["arm_features"] = _arm_features(arm_features, raw=own_map is not None)
     read = offline.read(log, missing=missing_of(missing), first_rank=first_rank, **columns)
@@ -128,7 +132,7 @@ def run(
             with reporter(True, name, len(read)) as advance, warnings.catch_warnings():
                 warnings.simplefilter("ignore", OverlapWarning)  # the text contains them
                 if isinstance(target, type):
-                    fresh = new_policy(name, read.n_features, seed=0)
+                    fresh = new_policy(name, read.n_features, seed=0, **options[name])
                     result = offline.replay(read, fresh, level=level, progress=advance)
                     text = f"{name}, learning from the log: {result}"
                     reports.append(

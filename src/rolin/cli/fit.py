@@ -45,7 +45,15 @@ def run(
     missing: MissingRewards = "refuse",
     intercept_std: Annotated[
         float | None,
-        typer.Option(help="Prior standard deviation of an intercept. Default: no intercept."),
+        typer.Option(
+            help="Prior standard deviation of an intercept. Default: learned from the log."
+        ),
+    ] = None,
+    slopes: Annotated[
+        str | None,
+        typer.Option(
+            help="Features that arms may have slopes of their own for, separated by commas, or `all`. Default: none."
+        ),
     ] = None,
     engine: Annotated[
         Literal["dask", "ray", "spark"] | None,
@@ -84,7 +92,8 @@ def run(
         "features": listed_names(features),
         "feature_map": None if feature_map is None else read_map(feature_map),
         "missing": missing_of(missing),
-        "intercept_std": intercept_std,
+        "intercept_std": "learn" if intercept_std is None else intercept_std,
+        "slopes": slopes == "all" or listed_names(slopes) or False,
         "engine": engine,
         "address": address,
         "n_jobs": n_jobs,

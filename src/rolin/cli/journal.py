@@ -13,8 +13,8 @@ import typer
 
 from rolin._support.files import write_bytes
 from rolin.bandit.bandit import Bandit
-from rolin.cli.policies import new_policy, read_map
-from rolin.cli.shared import listed_names
+from rolin.cli.policies import new_policy, read_map, slope_options
+from rolin.cli.shared import SlopeFeatures, SlopeStd, listed_names
 from rolin.errors import DataError, RolinError, StateFileError
 from rolin.features import BaseFeatureMap
 from rolin.journal import SQLiteJournal, check_journal, load_policy
@@ -120,6 +120,8 @@ def import_(
             help="For a new journal: name of the policy, which gets its default settings."
         ),
     ] = "RoLinTS",
+    slope_std: SlopeStd = None,
+    slopes: SlopeFeatures = None,
     arm: Annotated[
         str | None,
         typer.Option(
@@ -176,8 +178,9 @@ def import_(
         raise DataError(f"{log} has no decisions")
     d = pasts[0].decision.offered_contexts.shape[1]
     begun = journal.exists()
+    options = slope_options(slope_std, slopes, [] if begun else [policy], own_map)
     try:
-        new = None if begun else new_policy(policy, d)
+        new = None if begun else new_policy(policy, d, **options[policy])
         with Bandit(new, feature_map=own_map, journal=journal) as bandit:
             n = bandit.import_log(pasts)
     except RolinError:

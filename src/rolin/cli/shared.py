@@ -26,6 +26,8 @@ __all__ = [
     "OnEngine",
     "RewardColumn",
     "Seed",
+    "SlopeFeatures",
+    "SlopeStd",
     "WeightColumn",
     "Workers",
     "in_order",
@@ -66,6 +68,22 @@ MissingRewards = Annotated[
     typer.Option(
         metavar="refuse|drop|NUMBER",
         help="Rows without a reward: `refuse` raises an error, `drop` skips the rows, NUMBER is used as the reward.",
+    ),
+]
+
+# The slopes of a policy that the command creates.
+SlopeStd = Annotated[
+    str | None,
+    typer.Option(
+        metavar="learn|NUMBER",
+        help="For policies that have this option: standard deviation of the arms' own slopes. Default: no slopes.",
+    ),
+]
+SlopeFeatures = Annotated[
+    str | None,
+    typer.Option(
+        help="With --slope-std: features that arms have slopes for, separated by commas: their numbers, from 0 on, or "
+        "fields of the feature map. Default: all."
     ),
 ]
 

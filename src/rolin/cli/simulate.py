@@ -11,8 +11,16 @@ from rich.console import Console
 
 from rolin import environments
 from rolin._support.files import check_output, is_figure, write_figure
-from rolin.cli.policies import new_policy
-from rolin.cli.shared import Address, Jobs, OnEngine, Seed, summary_table
+from rolin.cli.policies import new_policy, slope_options
+from rolin.cli.shared import (
+    Address,
+    Jobs,
+    OnEngine,
+    Seed,
+    SlopeFeatures,
+    SlopeStd,
+    summary_table,
+)
 from rolin.errors import DataError
 from rolin.simulation.runner import simulate
 
@@ -44,6 +52,8 @@ def run(
             min=0.0, help="Standard deviation of the arm effects, which the features do not show."
         ),
     ] = 0.5,
+    slope_std: SlopeStd = None,
+    slopes: SlopeFeatures = None,
     rounds: Annotated[int, typer.Option(min=1, help="Number of rounds in a run.")] = 1000,
     runs: Annotated[int, typer.Option(min=1, help="Number of runs.")] = 20,
     seed: Seed = 0,
@@ -65,13 +75,17 @@ def run(
     repeated = {name for name in policies if policies.count(name) > 1}
     if repeated:
         raise DataError(f"{', '.join(sorted(repeated))} is given twice, expected each policy once")
+    options = slope_options(slope_std, slopes, policies)
     if out is not None:
         if out.exists() and not out.is_dir():
             raise DataError(f"--out {out} is a file, expected a folder")
         out.mkdir(parents=True, exist_ok=True)
         check_output(out / "regret.png", is_figure, "a figure of this command")
     result = simulate(
-        {name: functools.partial(new_policy, name, n_features) for name in policies},
+        {
+            name: functools.partial(new_policy, name, n_features, **each)
+            for name, each in options.items()
+        },
         world(n_arms=n_arms, n_features=n_features, arm_std=arm_std),
         rounds=rounds,
         runs=runs,

@@ -103,7 +103,7 @@ class BaseFeatureMap(ABC):
 
     def contexts(
         self,
-        arms: Mapping[Any, Any] | Iterable[Any],
+        arms: Mapping[Any, Any] | Iterable[Any] | None,
         situation: Any = None,
         *,
         names: Iterable[Name] | None = None,
@@ -114,12 +114,14 @@ class BaseFeatureMap(ABC):
         ----------
         arms
             A mapping from arm to its fields, a list of K mappings, or a table of K rows (pandas, polars,
-            Arrow). JSON texts are parsed.
+            Arrow). JSON texts are parsed. `None` for arms without fields: then all rows are the same, and the array
+            is read-only.
         situation
             The fields of the situation, which all arms share.
         names
             The names of the arms, if `arms` is a list or a table. The default is the index of a pandas frame,
-            unless it only numbers the rows, and otherwise 0 … K - 1.
+            unless it only numbers the rows, and otherwise 0 … K - 1. Without `arms`, these arms have no fields of
+            their own.
         """
         rows, found = read_arm_rows(arms, names)
         return self.encode(rows, read_row("the situation", situation), found)
@@ -230,6 +232,11 @@ def read_arm_rows(
     if given is None and names is not None:  # arms without fields
         found = as_names(names)
         return [{} for _ in found], found
+    if given is None:
+        raise InputError(
+            "arms=None, expected a mapping from arm to its fields, a list, or a table; or the names of arms without "
+            "fields"
+        )
     if is_table(given):
         rows = rows_of(given)
         names = index_names(given) if names is None else names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +40,7 @@ class Crossing:
         The pairs of fields whose products are features, in the order of the vector.
     """
 
-    def __init__(self, situation: SideEncoder, arm: SideEncoder, terms: Iterable[Term]) -> None:
+    def __init__(self, situation: SideEncoder, arm: SideEncoder, terms: Sequence[Term]) -> None:
         self._situation, self._arm = situation, arm
         pairs = [
             (situation.indices_of(s) if s else range(1), arm.indices_of(a) if a else range(1))
@@ -55,13 +55,25 @@ class Crossing:
             )
         table = np.full((situation.width, arm.width), -1, dtype=np.int32)
         start = 0
-        for left, right in pairs:
+        self._ranges: dict[Term, range] = {}
+        for term, (left, right) in zip(terms, pairs, strict=True):
+            self._ranges[term] = range(start, start + len(left) * len(right))
             block = np.arange(start, start + len(left) * len(right), dtype=np.int32)
             table[np.ix_(left, right)] = block.reshape(len(left), len(right))
             start += block.size
         self._indices = table  # the feature index of each product, -1 for none
         self.n_features = start
         """Number d of features of a vector."""
+
+    def indices_of(self, term: Term) -> range | None:
+        """Return the indices, in a vector, of the products of two fields; `None` if they are not crossed.
+
+        Parameters
+        ----------
+        term
+            A field of the situation and one of the arm, `None` for the constant of that side.
+        """
+        return self._ranges.get(term)
 
     def dense(self, left: SparseRows, right: SparseRows) -> Floats:
         """Return (n, d) vectors.

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rolin._support.arms import Name
 from rolin._support.checks import count_of, flag_of
+from rolin._support.repeated import read_only_rows
 from rolin.errors import InputError
 from rolin.features import kernels
 from rolin.features.base import ARM, BaseFeatureMap, Label, Part, arm_labels
@@ -80,7 +81,9 @@ class HashedFeatures(BaseFeatureMap):
     def encode(
         self, rows: Sequence[dict[str, Any]], situation: dict[str, Any], arms: Sequence[Name]
     ) -> Floats:
-        """Return the (K, d) contexts of K arms in one situation."""
+        """Return the (K, d) contexts of K arms in one situation; see `FeatureMap.encode` for arms without fields."""
+        if len(rows) > 1 and not self._arm_names and not any(rows):
+            return read_only_rows(self.encode(rows[:1], situation, arms[:1])[0], len(rows))
         left = _row_tokens("s", situation, _situation_label, 0)
         right: Tokens = []
         ends = np.empty(len(rows), dtype=np.int64)

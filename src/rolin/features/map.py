@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rolin._support.arms import Name
 from rolin._support.checks import as_names, count_of, flag_of
+from rolin._support.repeated import read_only_rows
 from rolin.errors import InputError, ParameterError, ShapeError
 from rolin.features.base import ARM, BaseFeatureMap, Part, arm_labels, read_arm_rows
 from rolin.features.columns import PythonColumn
@@ -20,7 +21,15 @@ from rolin.features.encoder import SideEncoder, SparseRows
 from rolin.features.fields import Field, field_from_dict
 from rolin.features.inference import infer_fields
 from rolin.features.tables import Table, as_list, as_table, is_table, read_row
-from rolin.features.terms import Cross, Fields, Term, cross_pairs, declared_fields, vector_terms
+from rolin.features.terms import (
+    Cross,
+    Fields,
+    Term,
+    cross_pairs,
+    declared_fields,
+    find_term,
+    vector_terms,
+)
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -212,7 +221,13 @@ class FeatureMap(BaseFeatureMap):
     def encode(
         self, rows: Sequence[dict[str, Any]], situation: dict[str, Any], arms: Sequence[Name]
     ) -> Floats:
-        """Return the (K, d) contexts of K arms in one situation."""
+        """Return the (K, d) contexts of K arms in one situation.
+
+        If no arm has fields, all arms have the same context. It is encoded once and held once: the array is read-only,
+        and its first stride is 0.
+        """
+        if len(rows) > 1 and ARM not in self._arm.fields and not any(rows):
+            return read_only_rows(self.encode(rows[:1], situation, arms[:1])[0], len(rows))
         return self._crossing.dense(*self._encode_sides(rows, situation, arms))
 
     def sparse_contexts(
@@ -391,6 +406,38 @@ class FeatureMap(BaseFeatureMap):
         if self.strict:
             self._situation.check_known([row], _situation_label)
         return self._situation.encode([row], _situation_label)
+
+    def indices(self, fields: Iterable[str | tuple[str, str]]) -> list[int]:
+        """Return the indices, in a vector, of the features of some fields, such as for `slopes` of a policy.
+
+        Parameters
+        ----------
+        fields
+            Names of fields; a pair `(field of the situation, field of the arm)` for their products. If both sides
+            have a field of that name, write `"situation.name"` or `"arm.name"`.
+
+        Examples
+        --------
+        >>> from rolin.features import Category, Number
+        >>> features = FeatureMap(
+        ...     {"age": Number(scale=10.0), "device": Category(["phone", "desktop"])}, {"price": Number()}
+        ... )
+        >>> features.indices(["device", ("age", "price")])
+        [2, 3, 4, 6]
+        """
+        if isinstance(fields, str):
+            raise ParameterError(f"fields={fields!r} is one text, expected a list: [{fields!r}]")
+        left, right = self._situation.fields, self._arm.fields
+        found: set[int] = set()
+        for given in fields:
+            term = find_term(given, left, right)
+            indices = self._crossing.indices_of(term)
+            if indices is None:
+                raise ParameterError(
+                    f"fields holds {given!r}, but the map does not cross these fields: add the pair to cross"
+                )
+            found.update(indices)
+        return sorted(found)
 
     # -- names and description -----------------------------------------------------------------
 

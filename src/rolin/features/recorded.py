@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import Name, canonical
+from rolin._support.repeated import is_repeated
 from rolin.features.base import BaseFeatureMap, Part, read_arm_rows
 from rolin.features.columns import LIST_TYPES
 from rolin.features.tables import MAX_DEPTH, read_row
@@ -111,7 +112,9 @@ class RecordedFeatures:
     def nbytes(self) -> int:
         """Memory of the contexts of all arms; 0 if they would be encoded again."""
         contexts = self._contexts
-        return 0 if contexts is None else contexts.nbytes
+        if contexts is None:
+            return 0
+        return contexts[0].nbytes if is_repeated(contexts) else contexts.nbytes
 
     def contexts(self) -> Floats:
         """Return the (K, d) contexts of all arms; they are encoded again after `release`."""

@@ -15,6 +15,7 @@ __all__ = [
     "Term",
     "cross_pairs",
     "declared_fields",
+    "find_term",
     "flatten_fields",
     "vector_terms",
 ]
@@ -78,3 +79,27 @@ def vector_terms(
 ) -> list[Term]:
     """Return the terms of a vector: those of `before`, the fields of both sides, then the crossed pairs."""
     return [*before, *((s, None) for s in situation), *((None, a) for a in arm), *pairs]
+
+
+def find_term(given: Any, situation: Mapping[str, Field], arm: Mapping[str, Field]) -> Term:
+    """Return the term of one field by its name, or of a pair of fields; reject names that are unknown or ambiguous."""
+    known = f"a field of the situation ({', '.join(situation)}), one of the arm ({', '.join(arm)}), or a pair of both"
+    match given:
+        case (str() as s, str() as a) if s in situation and a in arm:
+            return s, a
+    if not isinstance(given, str):
+        raise ParameterError(f"fields holds {given!r}, expected {known}")
+    if given in situation and given in arm:
+        raise ParameterError(
+            f"situation and arm both have a field {given!r}: write 'situation.{given}' or 'arm.{given}'"
+        )
+    if given in situation:
+        return given, None
+    if given in arm:
+        return None, given
+    side, _, name = given.partition(".")
+    if side == "situation" and name in situation:
+        return name, None
+    if side == "arm" and name in arm:
+        return None, name
+    raise ParameterError(f"fields holds {given!r}, expected {known}")

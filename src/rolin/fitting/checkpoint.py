@@ -57,10 +57,10 @@ class Checkpoint:
         }
         self.n_done = 0
         """Number of partitions that were folded before."""
-        self.moments = Moments.zero(fold.n_features)
+        self.moments = fold.zero()
         """The sum of their moments."""
         if self._path.exists():
-            self._load(n_partitions, fold.n_features)
+            self._load(n_partitions, fold)
         else:
             try:
                 check_target(path)
@@ -69,7 +69,7 @@ class Checkpoint:
                 raise ParameterError(f"{path} cannot be written: {error}") from error
         self._next = time.monotonic() + _EVERY
 
-    def _load(self, n_partitions: int, n_features: int) -> None:
+    def _load(self, n_partitions: int, fold: Fold) -> None:
         path, state = self._path, state_file.read(self._path)
         if FOLDED not in state.settings:
             raise ParameterError(
@@ -85,10 +85,15 @@ class Checkpoint:
             raise StateFileError(
                 f"{path} is damaged: it has {self.n_done!r} of {n_partitions} partitions"
             )
-        if self.moments.n_features != n_features:
+        if self.moments.n_features != fold.n_features:
             raise StateFileError(
                 f"{path} is damaged: its sums have {self.moments.n_features} features, expected "
-                f"{n_features}"
+                f"{fold.n_features}"
+            )
+        if self.moments.slopes != fold.slopes:
+            raise StateFileError(
+                f"{path} is damaged: its sums have slopes={list(self.moments.slopes)}, expected "
+                f"{list(fold.slopes)}"
             )
 
     def store(self, n_done: int, moments: Moments) -> None:
@@ -115,7 +120,9 @@ class Checkpoint:
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Return in what two fits differ; an empty text if they do not."""
     fold = found.get("fold")
-    for name in wanted["fold"]:
-        if not isinstance(fold, dict) or fold.get(name) != wanted["fold"][name]:
+    for name, value in wanted["fold"].items():
+        # Checkpoints of earlier versions have no slopes.
+        default: Any = [] if name == "slopes" else None
+        if not isinstance(fold, dict) or fold.get(name, default) != value:
             return str(name)
     return "files (or they have changed)" if found.get("files") != wanted["files"] else ""

@@ -20,19 +20,21 @@ from rolin.errors import DataError, ParameterError
 from rolin.features import BaseFeatureMap
 from rolin.fitting import spark
 from rolin.fitting.checkpoint import Checkpoint
-from rolin.fitting.fold import Fold
+from rolin.fitting.fold import Fold, Slopes
 from rolin.fitting.partitions import check_schemas, fold_partition
 from rolin.logs import arrow
 from rolin.logs.batches import Partition, partitions_of
 from rolin.logs.files import files_of, first_rows, look
 from rolin.logs.rules import BadCell, Missing
 from rolin.model import state_file
-from rolin.model.estimation import ScaleEstimate, estimate_scales
+from rolin.model.estimation import ScaleEstimate
 from rolin.model.moments import Moments, Total
 from rolin.model.posterior import Posterior
-from rolin.model.scales import Scales, check_intercept_std
+from rolin.model.scales import InterceptScale, Scales, check_intercept_std
+from rolin.model.slopes import SlopePosterior
 from rolin.model.state_file import state_of
 from rolin.model.summaries import Coefficients
+from rolin.model.unknown_scales import estimate_unknown_scales
 from rolin.policies import Policy
 from rolin.policies.rolin_ts import RoLinTS
 
@@ -55,15 +57,19 @@ class Fit:
     """Names of the d features."""
     feature_map: BaseFeatureMap | None = None
     """The feature map that made vectors of raw features."""
-    intercept_std: float | None = None
-    """Prior standard deviation of an intercept; `None` for no intercept."""
+    intercept_std: InterceptScale = "learn"
+    """Prior standard deviation of an intercept: a number; `"learn"`; or `None` for no intercept."""
     checkpoint: Path | None = field(default=None, compare=False)
     """The file with the progress of the fit, which `save` removes."""
 
     @cached_property
     def estimate(self) -> ScaleEstimate:
-        """The scales, estimated from the evidence, with intervals."""
-        return estimate_scales(self.moments, prior=Scales(intercept_std=self.intercept_std))
+        """The scales, estimated from the evidence, with intervals.
+
+        They are those that a policy learns from the same evidence by default, with `slope_std="learn"` if there are
+        slopes.
+        """
+        return estimate_unknown_scales(self.moments, intercept_std=self.intercept_std)
 
     @property
     def scales(self) -> Scales:
@@ -73,7 +79,8 @@ class Fit:
     @cached_property
     def posterior(self) -> Posterior:
         """The posterior with the estimated scales."""
-        return Posterior.of(self.scales, self.moments)
+        kind = SlopePosterior if self.moments.slopes else Posterior
+        return kind.of(self.scales, self.moments)
 
     @property
     def coefficients(self) -> Coefficients:
@@ -103,7 +110,8 @@ class Fit:
             The file.
         """
         features = None if self.feature_map is None else self.feature_map.to_json()
-        settings = {"intercept_std": self.intercept_std, "feature_names": self.feature_names}
+        given = None if self.intercept_std == "learn" else self.intercept_std
+        settings = {"intercept_std": given, "feature_names": self.feature_names}
         state_file.write(path, state_of(self.moments, settings, features))
         if self.checkpoint is not None:
             self.checkpoint.unlink(missing_ok=True)
@@ -134,8 +142,7 @@ class Fit:
         rows = []
         if self.moments.arms:
             found = self.estimate
-            for name in ("noise_std", "arm_std", "coef_std"):
-                value, low, high = getattr(found, name)
+            for name, (value, low, high) in found.intervals.items():
                 interval = f"{low:.3g} to {high:.3g}" if low < high else "as given"
                 rows.append([name, f"{value:.4g}", interval])
         names = ", ".join(self.feature_names)
@@ -156,7 +163,8 @@ def fit(
     features: str | Sequence[str] | None = None,
     feature_map: BaseFeatureMap | None = None,
     missing: Missing = "refuse",
-    intercept_std: float | None = None,
+    intercept_std: InterceptScale = "learn",
+    slopes: Slopes = False,
     engine: FitEngine | None = None,
     address: str | None = None,
     n_jobs: int | None = -1,
@@ -189,7 +197,11 @@ def fit(
     missing
         What to do with rows that have no reward: `"refuse"` the log, `"drop"` them, or a number to count instead.
     intercept_std
-        Prior standard deviation of an intercept; `None` for no intercept.
+        Prior standard deviation of an intercept; `"learn"` learns it from the log, `None` is for no intercept.
+    slopes
+        The features that arms may have slopes of their own for: `True` for all, or a list of their names, of columns of
+        lists, or of indices. The evidence then has O(s d) numbers for each arm, for s of d features. A policy needs it
+        for `slope_std="learn"`.
     engine
         `"dask"`, `"ray"` or `"spark"`; by default threads of this process.
     address
@@ -224,9 +236,10 @@ def fit(
     options = {str(name): value for name, value in (storage_options or {}).items()}
     columns: dict[str, Any] = {
         "arm": arm, "reward": reward, "weight": weight, "features": features,
-        "feature_map": feature_map, "missing": missing,
+        "feature_map": feature_map, "missing": missing, "slopes": slopes,
     }  # fmt: skip
-    check_intercept_std(intercept_std)
+    if intercept_std != "learn":
+        check_intercept_std(intercept_std)
     check_progress(progress)
     if spark.is_frame(source) or hasattr(source, "__arrow_c_stream__"):
         fold, moments = _of_stream(source, columns, engine, checkpoint)
@@ -278,7 +291,7 @@ def _of_stream(
         sample = reader.schema.empty_table() if first is None else arrow.table(first)
         fold = Fold.of(sample, **columns)
         parts = _folded(chain(sample.to_batches(), reader), fold)
-    return fold, Moments.sum(chain([Moments.zero(fold.n_features)], parts))
+    return fold, Moments.sum(chain([fold.zero()], parts))
 
 
 def _folded(batches: Iterable[Any], fold: Fold) -> Iterator[Moments]:
@@ -322,7 +335,7 @@ def _sum(
     progress: Progress,
 ) -> Moments:
     """Add up the moments of the remaining partitions, and store the progress in the checkpoint."""
-    total, done = Total(fold.n_features), 0
+    total, done = Total(fold.n_features, fold.slopes), 0
     if checkpoint is not None:
         total.add(checkpoint.moments)
         done = checkpoint.n_done

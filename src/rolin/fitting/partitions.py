@@ -45,7 +45,7 @@ def fold_partition(partition: Partition, fold: Fold, options: Options, process: 
 
 
 def _folded(partition: Partition, fold: Fold, options: Options) -> Iterator[Moments]:
-    yield Moments.zero(fold.n_features)
+    yield fold.zero()
     for location, batch in batches_of(partition, fold.columns, fold.n_features, options):
         try:
             yield fold(batch)

@@ -153,7 +153,7 @@ def _fold_partition(batches: Iterator[Any], fold: Fold) -> Iterator[Any]:
     """Fold one partition of a data frame."""
 
     def parts() -> Iterator[Moments]:
-        yield Moments.zero(fold.n_features)
+        yield fold.zero()
         yield from map(fold, batches)
 
     yield _result(0, lambda: Moments.sum(parts()))

@@ -12,7 +12,7 @@ import numpy as np
 
 from rolin._support.optional import needs
 from rolin.errors import InputError, NotFiniteError, ParameterError, RolinError
-from rolin.model.likelihood import AT_GUESS, Evidence, Point, Search
+from rolin.model.likelihood import AT_GUESS, NEVER_ZERO, Evidence, Point, Search
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 from rolin.model.slope_likelihood import (
@@ -106,6 +106,7 @@ def estimate_scales(
     method: Method = "map",
     prior: Scales | None = None,
     learn: Iterable[Learned] = get_args(Learned),
+    guessed_from_data: bool = False,
 ) -> ScaleEstimate:
     """Estimate noise_std, arm_std, coef_std and slope_std from moments, in O(K d² + d³) per step.
 
@@ -123,6 +124,9 @@ def estimate_scales(
     learn
         The scales to learn. `slope_std` is learned only from moments with the scatter of each arm
         (`Moments.of(…, slopes=…)`); a step then takes O(K d³).
+    guessed_from_data
+        Whether `prior` comes from the same data. The prior of `"map"` then has its mode at the guess of arm_std, as if
+        a policy learns its scales without any number to start from.
 
     Notes
     -----
@@ -152,7 +156,8 @@ def estimate_scales(
         if name not in get_args(Learned):
             raise ParameterError(f"learn has {name!r}, expected some of {get_args(Learned)}")
     with _computing():
-        found = _estimate(moments, method, prior, asked)
+        power = AT_GUESS if guessed_from_data else NEVER_ZERO
+        found = _estimate(moments, method, prior, asked, power)
         values = (interval.value for interval in found.intervals.values())
         if not all(map(math.isfinite, values)):
             raise ValueError(f"{found}")
@@ -266,16 +271,21 @@ def _scales(evidence: Evidence, point: Point, wanted: Set[str]) -> Scales:
 
 
 def _estimate(
-    moments: Moments, method: Method, prior: Scales, asked: tuple[Learned, ...]
+    moments: Moments,
+    method: Method,
+    prior: Scales,
+    asked: tuple[Learned, ...],
+    power: float = NEVER_ZERO,
 ) -> ScaleEstimate:
     if _has_slopes(moments, prior, asked):
-        return _estimate_slopes(moments, method, prior, asked)
+        return _estimate_slopes(moments, method, prior, asked, power)
     asked = tuple(name for name in asked if name != "slope_std")
     evidence = Evidence(moments, prior)
     possible = evidence.possible(method)
     wanted = {name for name in asked if name in possible}
     not_learned = tuple(name for name in asked if name not in possible)
-    likelihood = Search(evidence, wanted, "reml" if method.startswith("moments") else method)
+    by = "reml" if method.startswith("moments") else method
+    likelihood = Search(evidence, wanted, by, power=power)
     point = around = likelihood.best()
     if method.startswith("moments"):
         point = _by_moments(evidence, moments, wanted, printed=method == "moments-as-printed")
@@ -313,7 +323,7 @@ def _estimate(
 
 
 def _estimate_slopes(
-    moments: Moments, method: Method, prior: Scales, asked: tuple[Learned, ...]
+    moments: Moments, method: Method, prior: Scales, asked: tuple[Learned, ...], power: float
 ) -> ScaleEstimate:
     """Return what `_estimate` does, for arms with slopes."""
     if method.startswith("moments"):
@@ -323,7 +333,7 @@ def _estimate_slopes(
     evidence = SlopeEvidence(moments, _with_slope_guess(moments, prior))
     plain, possible = evidence.plain, possible_slopes(evidence, method)
     wanted = {name for name in asked if name in possible}
-    search = SlopeSearch(evidence, wanted, method)
+    search = SlopeSearch(evidence, wanted, method, power=power)
     point, coefficients = search.best_of_all(), search
     if method == "reml":  # it does not estimate coef_std
         noise = point.shared.noise

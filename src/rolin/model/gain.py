@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name, PastArm, canonical
 from rolin._support.checks import as_names, first_not_finite
-from rolin.errors import ArmError, RolinError, ShapeError
+from rolin.errors import ArmError, RolinError, ShapeError, Unsupported
 from rolin.model.draws import tied_for_best
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
@@ -206,6 +206,10 @@ def estimate_gain(
         Whether the posteriors are on the logit scale. The gain is then one of probabilities, from draws of the
         posterior.
     """
+    if any(each.posterior.own_coefficients([]).features for each in likely):
+        raise Unsupported(
+            "the arms have slopes of their own, expected posteriors without: the gain is that of arm effects alone"
+        )
     found = _Difference(without.n_features)
     theta = sum(each.weight * each.posterior.coefficients.mean for each in likely)
     alone = without.coefficients.mean

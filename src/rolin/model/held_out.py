@@ -23,12 +23,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin._support.arms import Name, canonical
 from rolin.model.estimation import Interval
 from rolin.model.moments import Moments
-from rolin.model.posterior import Posterior
+from rolin.model.residuals import Residuals, SlopeSums
 
-__all__ = ["HeldOut", "Residuals", "WidthEstimate", "estimate_width", "residuals_of"]
+__all__ = ["HeldOut", "WidthEstimate", "estimate_width"]
 
 Floats = NDArray[np.float64]
 _THRESHOLD = 3.841458820694124  # of a likelihood ratio statistic, for a 95 % interval: the quantile of χ² with 1 d.f.
@@ -36,55 +35,6 @@ _RATIOS = 12.0  # the same of (f/g)²
 _ROOM = 1.5  # how far log g is searched around its unrestricted estimate
 # Tolerances of log g and log f. With a million rewards, the first one changes a statistic by less than 1e-3.
 _NOISE_TOLERANCE, _FACTOR_TOLERANCE = 1e-5, 1e-4
-
-
-class Residuals(NamedTuple):
-    """What later rewards differ by from their predicted means, and how these depend on what is uncertain."""
-
-    arms: tuple[Name, ...]
-    """The K distinct arms."""
-    codes: NDArray[np.int64]
-    """(n,): index of each reward's arm."""
-    loadings: Floats
-    """(n, D): e = loadings'z + η + ε, with D independent standard normal numbers z that all rewards share."""
-    values: Floats
-    """(n,): e"""
-    own_variance: Floats
-    """(K,): variance of η of each arm."""
-
-
-def residuals_of(
-    posterior: Posterior, arms: Sequence[Name], contexts: Floats, rewards: Floats
-) -> Residuals:
-    """Return the residuals of rewards that a posterior has not seen.
-
-    Parameters
-    ----------
-    posterior
-        The posterior.
-    arms
-        The arms of n rewards.
-    contexts
-        (n, d): their contexts.
-    rewards
-        (n,): the rewards.
-    """
-    code_of: dict[Name, int] = {}
-    codes = np.array(
-        [code_of.setdefault(canonical(name), len(code_of)) for name in arms], dtype=np.int64
-    )
-    effects = posterior.arm_effects(list(code_of))
-    x = contexts
-    if posterior.scales.has_intercept:
-        x = np.column_stack([x, np.ones(len(x))])
-    mean = x @ posterior.coefficients.mean + effects.mean[codes]
-    return Residuals(
-        tuple(code_of),
-        codes,
-        np.ascontiguousarray(posterior.loadings(x) - effects.loadings[codes]),
-        rewards - mean,
-        effects.own_variance,
-    )
 
 
 class _Density(NamedTuple):
@@ -110,6 +60,10 @@ class HeldOut:
     def __init__(self, residuals: Residuals, weights: Floats, noise_std: float) -> None:
         self.arms = residuals.arms
         self._variance, self._noise = residuals.own_variance, noise_std**2
+        self._own = None
+        if residuals.entries is not None:
+            self._own = SlopeSums.of(residuals, weights)
+            self._variance = self._own.mean_variance
         self._sums = Moments.of_codes(
             residuals.arms, residuals.codes, residuals.loadings, residuals.values, weights
         )
@@ -157,12 +111,19 @@ class HeldOut:
         Σ log(1 + H_i a_i) + log det(I + ratio A/σ²) and (c - b'(A + σ²/ratio I)⁻¹ b)/σ².
         """
         sums, share = self._sums, ratio / self._noise
+        if self._own is not None:
+            grown, a, b, c = self._own.marginal(share)
+            return self._density(share, grown, a, b, c)
         h, mean, loading = sums.weight, sums.mean_reward, sums.mean_context
         grown = h * self._variance * share
         kept = h / (1.0 + grown)
         a = sums.scatter + (loading * kept[:, None]).T @ loading
         b = sums.cross + loading.T @ (kept * mean)
         c = sums.reward_scatter + float(kept @ mean**2)
+        return self._density(share, grown, a, b, c)
+
+    def _density(self, share: float, grown: Floats, a: Floats, b: Floats, c: float) -> _Density:
+        """Return the parts of the density from the sums that are left when the arms' own numbers are integrated out."""
         factor = np.linalg.cholesky(np.eye(len(a)) + share * a)
         solved = np.linalg.solve(factor, b)
         determinants = float(np.log1p(grown).sum() + 2.0 * np.log(np.diag(factor)).sum())

@@ -22,6 +22,7 @@ from rolin._support.checks import (
     first_not_finite,
     number_of,
 )
+from rolin._support.repeated import is_repeated, repeated
 from rolin.errors import InputError, NotFiniteError, ShapeError, Unsupported
 from rolin.model.sparse import SparseContexts
 
@@ -206,12 +207,18 @@ class Learner(ABC):
         """
         return np.fromiter(map(self._index.row_of.get, arms, repeat(0)), np.int64, len(arms))
 
+    def _read_contexts(self, given: ArrayLike) -> Floats:
+        """Return contexts as the kernels need them; one row for all arms stays one row, if the model takes it."""
+        if self.takes_shared_context and is_repeated(given) and len(given):  # type: ignore[arg-type]  # an array
+            return repeated(as_floats("contexts", given[0]), len(given))  # type: ignore[arg-type,index]
+        return as_floats("contexts", given)
+
     def candidates(self, contexts: ArrayLike, arms: Iterable[Name] | None) -> Candidates:
         """Return checked contexts and arms. Whether the contexts are finite is checked by the kernels."""
         x: Any = contexts
         # Is it ready for the kernels? Written out here, because a function call would take 0.1 µs.
         if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
-            x = x if type(x) is SparseContexts else as_floats("contexts", x)
+            x = x if type(x) is SparseContexts else self._read_contexts(x)
         shape = x.shape
         if len(shape) == 1 and shape == self._shape and arms is not None:
             return self._with_one_context(x, arms)
@@ -225,8 +232,9 @@ class Learner(ABC):
         else:
             names = arms if type(arms) is list else as_names(arms)
             if len(names) != shape[0]:
+                hint = "; pass a vector for one context that all arms share" * (shape[0] == 1)
                 raise ShapeError(
-                    f"arms has {len(names)} names, expected {shape[0]}, one per context"
+                    f"arms has {len(names)} names, expected {shape[0]}, one per context{hint}"
                 )
             found = self._index.find(names)
         # The same as Candidates(…), in half the time. Named tuples are read by attribute on the hot
@@ -239,11 +247,9 @@ class Learner(ABC):
     def _with_one_context(self, context: Floats, arms: Iterable[Name]) -> Candidates:
         """Return the candidates of a question in which all arms have the same context."""
         found = self._index.find(arms if type(arms) is list else as_names(arms))
-        shape = (len(found.rows), self.n_features)
         if self.takes_shared_context:
-            # what np.broadcast_to does, in a tenth of the time
-            contexts = np.ndarray(shape, np.float64, context, 0, (0, context.itemsize))
+            contexts = repeated(context, len(found.rows))
         else:
-            contexts = np.empty(shape)
+            contexts = np.empty((len(found.rows), self.n_features))
             contexts[:] = context
         return tuple.__new__(Candidates, (contexts, found.names, found.rows))

@@ -9,7 +9,7 @@ of x x' would cancel catastrophically if features are offset.
 
 If arms have slopes of their own for some features S, each arm also needs its own part of these sums:
 
-    per arm:  S_i = Σ h (x_S - x̄_S,i)(r - r̄_i, x - x̄_i)'
+    per arm:  S_i = Σ h (x_S - x̄_S,i)(r - r̄_i, x - x̄_i)'   (`rolin.model.slope_moments`)
 
 Merging two parts adds, per arm, H_a H_b/(H_a + H_b) (x̄_a - x̄_b)(x̄_a - x̄_b)' to C, and likewise
 to g and q (Chan, Golub & LeVeque 1983).
@@ -18,7 +18,7 @@ to g and q (Chan, Golub & LeVeque 1983).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import repeat
 
 import numpy as np
@@ -27,7 +27,9 @@ from numpy.typing import ArrayLike, NDArray
 from rolin._support.arms import ArmIndex, Name, canonical
 from rolin._support.checks import as_batch, number_of
 from rolin.errors import MergeError, NotFiniteError, ParameterError
+from rolin.model import slope_moments
 from rolin.model.kernels.moments import center, pool
+from rolin.model.subtraction import check_same_features, subtracted
 
 __all__ = ["Moments", "Total", "check_factor"]
 
@@ -38,8 +40,6 @@ Floats = NDArray[np.float64]
 _CHUNK = 131_072
 # When a part of a sum of squares is subtracted, it may be this many times larger than the remainder.
 _FAR = 100.0
-# Rounding errors may make a sum of squares negative by this share of what was subtracted from.
-_NEGATIVE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,12 +110,20 @@ class Moments:
         return len(self.scatter)
 
     @classmethod
-    def zero(cls, n_features: int) -> Moments:
-        """Return the moments of no observation."""
-        d = n_features
+    def zero(cls, n_features: int, *, slopes: Iterable[int] = ()) -> Moments:
+        """Return the moments of no observation.
+
+        Parameters
+        ----------
+        n_features
+            Number d of features.
+        slopes
+            Indices of the features to keep the scatter of each arm for; see `of`.
+        """
+        d, slopes = n_features, slope_moments.slopes_below(slopes, n_features)
         return cls(
             0.0, 0.0, np.zeros((d, d)), np.zeros(d), 0.0, (), np.zeros(0), np.zeros((0, d)),
-            np.zeros(0),
+            np.zeros(0), slopes, np.zeros((0, len(slopes), 1 + d)) if slopes else None,
         )  # fmt: skip
 
     @classmethod
@@ -125,8 +133,25 @@ class Moments:
         contexts: ArrayLike,
         rewards: ArrayLike,
         weights: ArrayLike | None = None,
+        *,
+        slopes: Iterable[int] = (),
     ) -> Moments:
-        """Return the moments of a batch: n arms, (n, d) contexts, n rewards, n weights."""
+        """Return the moments of a batch.
+
+        Parameters
+        ----------
+        arms
+            Names of n arms.
+        contexts
+            (n, d): their contexts.
+        rewards
+            Their n rewards.
+        weights
+            The n weights of the rewards; by default every weight is 1.
+        slopes
+            Indices of the features to keep the scatter of each arm for, so that arms can have slopes for them: O(s d)
+            numbers for each arm.
+        """
         batch = as_batch(arms, contexts, rewards, weights)
         code_of: dict[Name, int] = {}
         codes = np.fromiter(
@@ -134,7 +159,9 @@ class Moments:
             np.int64,
             len(batch.arms),
         )
-        return cls.of_codes(tuple(code_of), codes, batch.contexts, batch.rewards, batch.weights)
+        return cls.of_codes(
+            tuple(code_of), codes, batch.contexts, batch.rewards, batch.weights, slopes=slopes
+        )
 
     @classmethod
     def of_codes(
@@ -144,11 +171,14 @@ class Moments:
         contexts: Floats,
         rewards: Floats,
         weights: Floats,
+        *,
+        slopes: Iterable[int] = (),
     ) -> Moments:
         """Return the moments of a batch whose n arms are given as indices into K names, all of them used.
 
         The data must have been checked, except for numbers that are not finite: these raise `NotFiniteError`.
         """
+        slopes = slope_moments.slopes_below(slopes, contexts.shape[1])
         n, k, d = len(codes), len(arms), contexts.shape[1]
         weight = np.bincount(codes, weights, minlength=k).astype(np.float64)
         roots = np.sqrt(weights)
@@ -187,6 +217,11 @@ class Moments:
             raise NotFiniteError(
                 "contexts, rewards or weights are too large to add up, or not finite"
             )
+        arm_scatter = None
+        if slopes:
+            arm_scatter = slope_moments.scatter_of_arms(
+                slopes, codes, contexts, rewards, weights, centers
+            )
         return cls(
             float(n),
             float(np.log(weights).sum()),
@@ -197,6 +232,8 @@ class Moments:
             weight,
             centers[:, 1:].copy(),
             centers[:, 0].copy(),
+            slopes,
+            arm_scatter,
         )
 
     @classmethod
@@ -211,11 +248,25 @@ class Moments:
             if not isinstance(part, Moments):
                 raise MergeError(f"a part is {part!r}, expected Moments")
             if total is None:
-                total = Total(part.n_features)
+                total = Total(part.n_features, part.slopes)
             total.add(part)
         if total is None:
             raise ParameterError("there are no moments to add up, expected at least one")
         return total.moments()
+
+    def with_slopes(self, slopes: Iterable[int]) -> Moments:
+        """Return the same evidence, with the scatter of each arm for fewer features only.
+
+        Parameters
+        ----------
+        slopes
+            Indices of the features, which must be among those of these moments; empty for none.
+        """
+        slopes = slope_moments.slopes_below(slopes, self.n_features)
+        if slopes == self.slopes:
+            return self
+        some = slope_moments.selected(self.slopes, self.arm_scatter, slopes)
+        return replace(self, slopes=slopes, arm_scatter=some)
 
     def decayed(self, factor: float) -> Moments:
         """Return the evidence with all sums multiplied by a factor of at most 1."""
@@ -240,7 +291,7 @@ class Moments:
         """Return the evidence of both."""
         if not isinstance(other, Moments):
             return NotImplemented
-        total = Total(self.n_features)
+        total = Total(self.n_features, self.slopes)
         total.add(self)
         total.add(other)
         return total.moments()
@@ -249,75 +300,7 @@ class Moments:
         """Subtract a batch that was added by mistake: the inverse of `+`, up to rounding."""
         if not isinstance(other, Moments):
             return NotImplemented
-        self._check_features(other)
-        index = ArmIndex(self.arms)
-        rows = np.array([index.row_of.get(name, 0) for name in other.arms], np.int64)
-        if rows.size and rows.min() == 0:
-            name = other.arms[int(rows.argmin())]
-            raise MergeError(
-                f"arm {name!r} is in the subtracted moments, but not in those they are subtracted from"
-            )
-        mine = rows - 1
-        total, taken = self.weight[mine], other.weight
-        left = total - taken
-        # Sums of n weights in different order differ by about √n rounding errors.
-        rounding = 4.0 * np.finfo(float).eps * max(16.0, self.count**0.5) * total
-        if left.size and np.min(left + rounding) < 0:
-            worst = int(np.argmin(left))
-            raise MergeError(
-                f"arm {other.arms[worst]!r} has weight {total[worst]:g}, from which "
-                f"{taken[worst]:g} cannot be subtracted"
-            )
-        gone = left <= rounding
-        left[gone] = 0.0
-        # The remaining part b of c = a + b:  x̄_b = x̄_c + (x̄_c - x̄_a) H_a/H_b
-        ratio = np.divide(taken, left, out=np.zeros_like(left), where=~gone)
-        from_taken = self.mean_context[mine] - other.mean_context
-        r_from_taken = self.mean_reward[mine] - other.mean_reward
-        gain = taken * (1.0 + ratio)  # H_a H_b/(H_a + H_b) in units of x̄_c - x̄_a
-        gain[gone] = 0.0
-        before = np.append(np.diag(self.scatter), self.reward_scatter)
-        apart = np.column_stack([from_taken, r_from_taken])[gone]
-        sizes = np.column_stack([self.mean_context, self.mean_reward])[mine][gone]
-        if (taken[gone] @ apart**2 > _NEGATIVE * before + 1e-20 * (taken[gone] @ sizes**2)).any():
-            raise MergeError("the subtracted moments were never part of these moments")
-        weight, context = self.weight.copy(), self.mean_context.copy()
-        reward = self.mean_reward.copy()
-        weight[mine] = left
-        context[mine] += ratio[:, None] * from_taken
-        reward[mine] += ratio * r_from_taken
-        keep = weight > 0.0
-        count = self.count - other.count
-        if not keep.any():
-            if count != 0:
-                raise MergeError("the subtracted moments were never part of these moments")
-            return Moments.zero(self.n_features)
-        gdx = gain[:, None] * from_taken
-        scatter = self.scatter - other.scatter - gdx.T @ from_taken
-        reward_scatter = self.reward_scatter - other.reward_scatter - float(gain @ r_from_taken**2)
-        after = np.append(np.diag(scatter), reward_scatter)
-        # How much the rounding errors of the means may have changed the subtracted terms.
-        moved = gain[:, None] * np.abs(np.column_stack([from_taken, r_from_taken]))
-        sizes = np.abs(np.column_stack([self.mean_context, self.mean_reward]))[mine]
-        rounding = 16 * np.finfo(float).eps * (moved * sizes).sum(axis=0)
-        if count < 0 or (after < -_NEGATIVE * before - rounding).any():
-            raise MergeError("the subtracted moments were never part of these moments")
-        np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
-        return Moments(
-            count,
-            self.sum_log_weight - other.sum_log_weight,
-            scatter,
-            self.cross - other.cross - r_from_taken @ gdx,
-            max(reward_scatter, 0.0),
-            tuple(name for name, stays in zip(self.arms, keep, strict=True) if stays),
-            weight[keep],
-            context[keep],
-            reward[keep],
-        )
-
-    def _check_features(self, other: Moments) -> None:
-        if self.n_features != other.n_features:
-            raise _different(self.n_features, other.n_features)
+        return subtracted(self, other)
 
 
 class Total:
@@ -327,20 +310,23 @@ class Total:
     ----------
     n_features
         Number d of features.
+    slopes
+        Indices of the features that the moments have the scatter of each arm for.
     """
 
-    def __init__(self, n_features: int) -> None:
-        self._d = n_features
+    def __init__(self, n_features: int, slopes: tuple[int, ...] = ()) -> None:
+        self._d, self._slopes = n_features, slopes
         self._index = ArmIndex()
         self._count = self._sum_log_weight = 0.0
         # q, g and C in one matrix, and its rounding errors.
         self._total, self._dropped = np.zeros((2, 1 + n_features, 1 + n_features))
         self._weight, self._means = np.zeros(0), np.zeros((0, 1 + n_features))
+        self._arm_scatter = np.zeros((0, len(slopes), 1 + n_features))
 
     def add(self, part: Moments) -> None:
         """Add moments: O(K d²) for their K arms, independent of the arms of the sum."""
-        if part.n_features != self._d:
-            raise _different(self._d, part.n_features)
+        check_same_features(self._d, part.n_features)
+        slope_moments.check_same_slopes(self._slopes, part.slopes)
         index = self._index
         n = len(part.arms)
         mine = np.fromiter(map(index.row_of.get, part.arms, repeat(0)), np.int64, n)
@@ -352,6 +338,8 @@ class Total:
             self._weight = np.concatenate([self._weight, np.zeros(size - len(self._weight))])
             more = np.zeros((size - len(self._means), 1 + self._d))
             self._means = np.concatenate([self._means, more])
+            own = np.zeros((size - len(self._arm_scatter), len(self._slopes), 1 + self._d))
+            self._arm_scatter = np.concatenate([self._arm_scatter, own])
         term = np.empty_like(self._total)
         term[0, 0], term[1:, 1:] = part.reward_scatter, part.scatter
         term[0, 1:] = term[1:, 0] = part.cross
@@ -366,6 +354,11 @@ class Total:
                 mine[some], part.weight[some], part.mean_reward[some], part.mean_context[some],
                 self._weight, self._means, apart[:n], scaled[:n],
             )  # fmt: skip
+            if part.arm_scatter is not None:
+                slope_moments.pool_arms(
+                    self._slopes, mine[some], apart[:n], scaled[:n], part.arm_scatter[some],
+                    self._arm_scatter,
+                )  # fmt: skip
             with np.errstate(over="ignore", invalid="ignore"):
                 term += scaled[:n].T @ apart[:n]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -378,7 +371,8 @@ class Total:
     def moments(self) -> Moments:
         """Return the sum so far (a copy)."""
         k, total = len(self._index), self._total
-        if not all(np.isfinite(part).all() for part in (total, self._weight[:k], self._means[:k])):
+        sums = (total, self._weight[:k], self._means[:k], self._arm_scatter[:k])
+        if not all(np.isfinite(part).all() for part in sums):
             raise NotFiniteError("the moments are too large to add up")
         return Moments(
             self._count,
@@ -390,11 +384,9 @@ class Total:
             self._weight[:k].copy(),
             self._means[:k, 1:].copy(),
             self._means[:k, 0].copy(),
+            self._slopes,
+            self._arm_scatter[:k].copy() if self._slopes else None,
         )
-
-
-def _different(a: int, b: int) -> MergeError:
-    return MergeError(f"moments of {a} features cannot be combined with moments of {b} features")
 
 
 def check_factor(factor: object) -> float:

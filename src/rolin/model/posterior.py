@@ -39,7 +39,7 @@ from rolin.model.moments import Moments, check_factor
 from rolin.model.scales import Scales
 from rolin.model.solve import CoefficientPosterior, solve_coefficients
 from rolin.model.sparse import SparseContexts
-from rolin.model.summaries import ArmEffects, Coefficients, Prediction
+from rolin.model.summaries import ArmEffects, Coefficients, OwnCoefficients, Prediction
 from rolin.model.view import PosteriorView
 
 __all__ = ["Posterior", "add_up_weights"]
@@ -414,6 +414,17 @@ class Posterior(Learner):
             w * (state[:, kernels.REWARD] - mean_context @ self._coef),
             self.scales.arm_std**2 * unshrunk,
             (w[:, None] * mean_context) @ self._factor.T,
+        )
+
+    def own_coefficients(self, arms: Iterable[Name] | None = None) -> OwnCoefficients:
+        """Return the joint posterior of what the arms have of their own: only their effects, without slopes."""
+        effects = self.arm_effects(arms)
+        return OwnCoefficients(
+            effects.arms,
+            (),
+            effects.mean[:, None],
+            effects.own_variance[:, None, None],
+            effects.loadings[:, None],
         )
 
     def predict(self, contexts: ArrayLike, arms: Iterable[Name] | None = None) -> Prediction:

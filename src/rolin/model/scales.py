@@ -82,10 +82,10 @@ def _spread(name: str, value: object) -> float:
 
 
 def check_slopes(slopes: object) -> tuple[int, ...]:
-    """Return the indices of features that have slopes, in the given order."""
+    """Return the indices of features that have slopes, in ascending order."""
     given: Any = slopes
     try:
-        indices = tuple(index_of(j) for j in given)
+        indices = tuple(sorted(index_of(j) for j in given))
     except TypeError:
         indices = (-1,)
     if (
@@ -172,11 +172,10 @@ class Scales:
                 "without intercept_std there is no intercept"
             )
         if self.slopes is not None:
-            slopes, stds = check_slopes(self.slopes), self.slope_std
-            order = sorted(range(len(slopes)), key=slopes.__getitem__)
-            set_(self, "slopes", tuple(slopes[j] for j in order))
-            if isinstance(stds, tuple) and len(stds) == len(slopes):  # each stays with its feature
-                set_(self, "slope_std", tuple(stds[j] for j in order))
+            given, stds = self.slopes, self.slope_std
+            set_(self, "slopes", check_slopes(given))
+            if isinstance(stds, tuple) and len(stds) == len(given):  # each stays with its feature
+                set_(self, "slope_std", tuple(stds[j] for j in np.argsort(given)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all scales by name; those of slopes only if there are any."""

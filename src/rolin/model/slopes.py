@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rolin._support.arms import ArmRows, Name
 from rolin._support.checks import first_not_finite
 from rolin._support.compile import NOT_FINITE
-from rolin.errors import MergeError, ParameterError
+from rolin.errors import ParameterError
 from rolin.model import kernels
 from rolin.model.adaptive import Adaptive, ScaleEvent
 from rolin.model.draws import Scores
@@ -31,7 +31,7 @@ from rolin.model.scales import Scales
 from rolin.model.slope_solve import feature_order, own_stds, solve_slopes
 from rolin.model.solve import CoefficientPosterior
 from rolin.model.sparse import SparseContexts
-from rolin.model.summaries import ArmCoefficients, ArmEffects
+from rolin.model.summaries import ArmCoefficients, ArmEffects, OwnCoefficients
 from rolin.model.view import PosteriorView
 
 __all__ = ["AdaptiveSlopes", "SlopePosterior"]
@@ -121,11 +121,10 @@ class SlopePosterior(Posterior):
 
     def filled(self, moments: Moments, removed: Iterable[Name] = ()) -> dict[str, Any]:
         """Return the changes that replace all evidence with `moments`, for `commit`."""
-        if moments.slopes != self.slope_indices:
-            raise MergeError(
-                f"the moments have the scatter of each arm for the features {list(moments.slopes)}, expected "
-                f"{list(self.slope_indices)}: collect them with slopes={list(self.slope_indices)}"
-            )
+        moments = moments.with_slopes(self.slope_indices)
+        if moments.arm_scatter is None:  # no feature has slopes
+            none = np.zeros((len(moments.arms), 0, 1 + self.n_features))
+            moments = replace(moments, arm_scatter=none)
         return super().filled(moments, removed)
 
     def _solve(
@@ -221,6 +220,13 @@ class SlopePosterior(Posterior):
         own = self._own_of(self.named_rows(arms))
         return ArmEffects(
             own.arms, own.mean[:, 0], own.covariance[:, 0, 0], own.on_shared[:, 0] @ self._factor.T
+        )
+
+    def own_coefficients(self, arms: Iterable[Name] | None = None) -> OwnCoefficients:
+        """Return the joint posterior of what the arms have of their own: their effects and slopes."""
+        own = self._own_of(self.named_rows(arms))
+        return OwnCoefficients(
+            own.arms, self.slope_indices, own.mean, own.covariance, own.on_shared @ self._factor.T
         )
 
     def slopes(self, arms: Iterable[Name] | None = None) -> ArmCoefficients:

@@ -23,6 +23,7 @@ from rolin._support.arms import Name, PastArm
 from rolin._support.files import open_file, write_bytes
 from rolin.errors import ArmError, StateFileError
 from rolin.model.moments import Moments
+from rolin.model.slope_moments import check_arm_scatter
 
 __all__ = [
     "FOLDED",
@@ -255,6 +256,9 @@ def state_of(
         "mean_context": moments.mean_context,
         "mean_reward": moments.mean_reward,
     }
+    if moments.arm_scatter is not None and moments.slopes:
+        arrays["slopes"] = np.array(moments.slopes, dtype=np.int64)
+        arrays["arm_scatter"] = moments.arm_scatter
     return State(MOMENTS, dict(settings or {}), moments.arms, (), 0, arrays, feature_map)
 
 
@@ -262,17 +266,21 @@ def moments_of(state: State) -> Moments:
     """Return the moments in a state; raise `StateFileError` if the arrays do not fit together."""
     try:
         k, d = state.arrays["mean_context"].shape
-        check_arrays(
-            state.arrays,
-            {
-                "numbers": (3,), "scatter": (d, d), "cross": (d,), "weight": (k,),
-                "mean_context": (k, d), "mean_reward": (k,),
-            },
-        )  # fmt: skip
+        shapes: dict[str, tuple[int, ...]] = {
+            "numbers": (3,), "scatter": (d, d), "cross": (d,), "weight": (k,),
+            "mean_context": (k, d), "mean_reward": (k,),
+        }  # fmt: skip
+        if state.arrays.keys() & {"slopes", "arm_scatter"}:
+            s = np.size(state.arrays["slopes"])
+            shapes |= {"slopes": (s,), "arm_scatter": (k, s, 1 + d)}
+        check_arrays(state.arrays, shapes, {"slopes": np.int64})
         if len(state.names) != k:
             raise ValueError(f"there are {len(state.names)} names for {k} arms")
         arrays = {name: np.array(array) for name, array in state.arrays.items()}
         _check_sums(arrays)
+        slopes = tuple(arrays["slopes"].tolist()) if "slopes" in arrays else ()
+        if slopes:
+            check_arm_scatter(slopes, arrays["arm_scatter"], arrays)
     except (KeyError, ValueError) as error:
         raise StateFileError(f"the file's parts do not fit together: {error}") from error
     count, sum_log_weight, reward_scatter = arrays["numbers"].tolist()
@@ -286,6 +294,8 @@ def moments_of(state: State) -> Moments:
         arrays["weight"],
         arrays["mean_context"],
         arrays["mean_reward"],
+        slopes,
+        arrays["arm_scatter"] if slopes else None,
     )
 
 

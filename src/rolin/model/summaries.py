@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from rolin._support.arms import Name
 from rolin._support.checks import level_of
 
-__all__ = ["ArmCoefficients", "ArmEffects", "Coefficients", "LogitPrediction", "Prediction"]
+__all__ = [
+    "ArmCoefficients",
+    "ArmEffects",
+    "Coefficients",
+    "LogitPrediction",
+    "OwnCoefficients",
+    "Prediction",
+]
 
 Floats = NDArray[np.float64]
 
@@ -123,3 +130,27 @@ class ArmCoefficients:
     """(K, m)"""
     std: Floats
     """(K, m)"""
+
+
+@dataclass(frozen=True)
+class OwnCoefficients:
+    """Joint posterior of what the arms have of their own, u_i = (v_i, b_i): the arm effect, and then its slopes.
+
+    The shared coefficients are θ = θ̂ + T'z with standard normal z, and u_i = mean - loadings z + an independent normal
+    vector with this covariance.
+    """
+
+    arms: tuple[Name, ...]
+    """Their K names."""
+    features: tuple[int, ...]
+    """Indices of the features that have slopes; q - 1 of them."""
+    mean: Floats
+    """(K, q)"""
+    covariance: Floats
+    """(K, q, q): V, what would remain if the shared coefficients were known"""
+    loadings: Floats
+    """(K, q, D): how they depend on the uncertainty of the shared coefficients"""
+
+    def entries(self, contexts: Floats) -> Floats:
+        """Return (K, q): z = (1, x_S) of (K, ≥ d) contexts, the factors of u_i in the arms' mean rewards."""
+        return np.column_stack([np.ones(len(contexts)), contexts[:, list(self.features)]])

@@ -27,9 +27,10 @@ from rolin.logs.past_rewards import rewards_of
 from rolin.logs.reader import past_decisions
 from rolin.logs.record import PastDecision
 from rolin.model.adaptive import Adaptive
-from rolin.model.held_out import HeldOut, estimate_width, residuals_of
+from rolin.model.held_out import HeldOut, estimate_width
 from rolin.model.logistic import probability_of
 from rolin.model.posterior import Posterior
+from rolin.model.residuals import residuals_of
 from rolin.offline.interval_check import REACH, ArmAverage, IntervalCheck, OneStep
 from rolin.offline.log import DecisionLog
 from rolin.policies import LinearPolicy, RoLinTS
@@ -198,8 +199,7 @@ def _held_out(policy: LinearPolicy, log: RewardLog, part: slice) -> tuple[HeldOu
         # Outcomes are observations of the logit around its predicted mean, linearized there:
         # y - E[p] = E[p(1 - p)] (logit - mean) + noise of variance E[p(1 - p)].
         logit = means
-        std = np.sqrt((found.loadings**2).sum(axis=1) + found.own_variance[found.codes])
-        means, p_std = probability_of(logit, std)
+        means, p_std = probability_of(logit, np.sqrt(found.known_variance))
         slope = np.maximum(means * (1.0 - means) - p_std**2, 1e-12)
         found = found._replace(values=(rewards - means) / slope)
         weights = weights * slope

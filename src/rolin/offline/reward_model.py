@@ -80,35 +80,32 @@ def value_variance(
 ) -> float:
     """Return the posterior variance of the mean reward of a policy with these probabilities.
 
-    The mean reward is linear in the coefficients θ and the arm effects v: f = c'θ + Σ s_i v_i. Given θ, the v_i are
-    independent, N(w_i (r̄_i - x̄_i'θ), s₀²(1 - w_i)). So with g = c - Σ s_i w_i x̄_i, the variance is
-    g'M⁻¹g + Σ s_i² s₀²(1 - w_i). Binary rewards are linearized around their predictions.
+    The mean reward is linear in the coefficients θ and in what the arms have of their own, u_i = (v_i, b_i): their effects
+    and slopes. It is f = c'θ + Σ s_i'u_i. With θ = θ̂ + T'z and u_i = û_i - L_i z + noise of covariance V_i, its variance is
+    |T c - Σ L_i's_i|² + Σ s_i'V_i s_i. Binary rewards are linearized around their predictions.
 
     The posterior assumes that the noise of all rewards is independent. If decisions belong to groups, such as
     people, the noise is added up by group instead: a reward with mean μ moves the mean of f by cov(f, μ) h/σ² times
     its residual.
     """
     posterior = model.posterior
-    c, share = _functional(model, log, targets)
-    names = list(share)
-    s = np.array([share[name] for name in names])
+    c, names, s = _functional(model, log, targets)
     index = {name: k for k, name in enumerate(names)}
-    mean_context = _mean_contexts(model, names, log.n_features)
-    w = posterior.shrinkage(names)
-    g = c - (s * w) @ mean_context
-    own = posterior.arm_effects(names).own_variance
-    covariance = posterior.coefficients.covariance
-    variance = float(g @ covariance @ g + (s**2) @ own)
+    own = posterior.own_coefficients(names)
+    g = posterior.loadings(c) - np.tensordot(s, own.loadings, axes=2)
+    alone = np.einsum("kpq,kq->kp", own.covariance, s)  # V_i s_i
+    variance = float(g @ g + (s * alone).sum())
     if len(np.unique(groups)) == len(log):
         return variance
     rows = np.array([index[log.arms[i][k]] for i, k in enumerate(log.chosen.tolist())])
     x = np.array([log.contexts[i][k] for i, k in enumerate(log.chosen.tolist())])
+    mean, _ = _predicted(model, x, [names[k] for k in rows])
+    entries = own.entries(x)
     if posterior.scales.has_intercept:
         x = np.column_stack([x, np.ones(len(x))])
-    influence = (x - w[rows, None] * mean_context[rows]) @ (covariance @ g) + s[rows] * own[rows]
-    mean, _ = _predicted(
-        model, np.ascontiguousarray(x[:, : log.n_features]), [names[k] for k in rows]
-    )
+    # cov(f, μ) of μ = x'θ + z'u_i: (T x - L_i'z)'g + z'V_i s_i
+    of_shared, of_own = posterior.loadings(np.eye(len(c))) @ g, alone - own.loadings @ g
+    influence = x @ of_shared + (entries * of_own[rows]).sum(axis=1)
     precision = log.weights / posterior.scales.noise_std**2
     each = influence * precision * (log.rewards - mean)
     spread = mean * (1.0 - mean) if model.binary else posterior.scales.noise_std**2
@@ -120,11 +117,12 @@ def value_variance(
 
 def _functional(
     model: LinearPolicy, log: DecisionLog, targets: Sequence[Floats]
-) -> tuple[Floats, dict[Any, float]]:
-    """Return c and s of the mean reward c'θ + Σ s_i v_i."""
-    share: dict[Any, float] = {}
+) -> tuple[Floats, list[Any], Floats]:
+    """Return c, the names of the arms, and the (K, q) factors s_i of the mean reward c'θ + Σ s_i'u_i."""
     d, intercept = log.n_features, model.posterior.scales.has_intercept
-    c = np.zeros(d + intercept)
+    none = model.posterior.own_coefficients([])
+    index: dict[Any, int] = {}
+    c, s = np.zeros(d + intercept), np.zeros((0, none.mean.shape[1]))
     start, n = 0, log.weights.sum()
     for x, arms, sizes in _chunks(log, range(len(log))):
         stop = start + len(sizes)
@@ -134,22 +132,10 @@ def _functional(
         c[:d] += weight @ x
         if intercept:
             c[-1] += weight.sum()
-        for name, one in zip(arms, weight, strict=True):
-            share[name] = share.get(name, 0.0) + one
-    return c, share
-
-
-def _mean_contexts(model: LinearPolicy, names: Sequence[Any], n_features: int) -> Floats:
-    """Return the mean contexts x̄ of arms, with the intercept; 0 for an arm without rewards."""
-    moments = model.posterior.moments
-    seen = {name: i for i, name in enumerate(moments.arms)}
-    found = np.zeros((len(names), n_features))
-    for k, name in enumerate(names):
-        if name in seen:
-            found[k] = moments.mean_context[seen[name]]
-    if model.posterior.scales.has_intercept:
-        found = np.column_stack([found, np.ones(len(names))])
-    return found
+        codes = [index.setdefault(name, len(index)) for name in arms]
+        s = np.pad(s, ((0, len(index) - len(s)), (0, 0)))
+        np.add.at(s, codes, weight[:, None] * none.entries(x))
+    return c, list(index), s
 
 
 def _chunks(log: DecisionLog, rows: Sequence[int]) -> Any:

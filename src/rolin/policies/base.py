@@ -115,7 +115,8 @@ class Policy(ABC, Generic[Model]):
         Parameters
         ----------
         contexts
-            A mapping from arm to its vector of d features, a (K, d) array, or a data frame with K rows.
+            A mapping from arm to its vector of d features, a (K, d) array, a data frame with K rows, or one vector for
+            all arms.
         arms
             The K names, with an array or a data frame; see `decide`.
         exclude
@@ -177,10 +178,10 @@ class Policy(ABC, Generic[Model]):
         Parameters
         ----------
         contexts
-            A mapping from arm to its vector of d features, a (K, d) array, or a data frame with K rows and d columns.
-            A SciPy sparse matrix also works and is faster with joint sampling.
+            A mapping from arm to its vector of d features, a (K, d) array, or a data frame with K rows and d columns;
+            or with `arms`, one vector for all arms. A SciPy sparse matrix also works and is faster with joint sampling.
         arms
-            The K names, with an array or a data frame. By default the index of a pandas data frame, unless the index
+            The K names, with an array, a vector or a data frame. By default the index of a pandas data frame, unless the index
             only numbers the rows; otherwise 0 … K - 1.
         top_k
             The number of arms to rank; by default only the best one.
@@ -548,8 +549,9 @@ class Policy(ABC, Generic[Model]):
             A file that `Fit.save` or `rolin fit` wrote, a [`Fit`][rolin.Fit], or [`Moments`][rolin.Moments].
         options
             Options of the policy, such as `seed=1`. Scales that are not given are learned from the evidence, and keep
-            being learned if the policy can. The intercept is that of the fit, or the default of the policy if the fit
-            has none. `n_features` is always that of the fit.
+            being learned if the policy can. The intercept is that of the fit if the fit has a number for it, and
+            otherwise the default of the policy. With `slope_std`, arms have slopes for the features in the `slopes` of
+            the fit, or for those in `slopes`. `n_features` is always that of the fit.
 
         Raises
         ------

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name, index_names
 from rolin._support.checks import as_excluded, as_floats, as_names, count_of
+from rolin._support.repeated import is_repeated, repeated
 from rolin.errors import ArmError, ParameterError, RolinError, ShapeError
 from rolin.model.learner import Candidates, Learner
 from rolin.model.sparse import SparseContexts, is_sparse
@@ -55,7 +56,10 @@ def ask_many(
     """Check the arms of several questions, before any of them is answered."""
     one = isinstance(contexts, Mapping) or hasattr(contexts, "columns")
     if one or (isinstance(contexts, np.ndarray) and contexts.ndim != 3):
-        raise ShapeError("contexts is one question, expected a (B, K, d) array or a list of them")
+        raise ShapeError(
+            "contexts is one question, expected a (B, K, d) array or a list of questions; for one context per decision "
+            "that all arms share, pass a list of vectors and arms=…"
+        )
     if not isinstance(contexts, np.ndarray):
         try:
             contexts = list(contexts)
@@ -152,4 +156,6 @@ def _without(candidates: Candidates, excluded: set[Name]) -> Candidates:
         raise ArmError(f"all {len(names)} arms are excluded, expected at least one that is not")
     if len(keep) == len(names):
         return candidates
-    return Candidates(contexts[keep], [names[k] for k in keep], rows[keep])
+    # Indexing would copy the row for each arm, in an order that the kernels cannot read.
+    offered = repeated(contexts[0], len(keep)) if is_repeated(contexts) else contexts[keep]
+    return Candidates(offered, [names[k] for k in keep], rows[keep])

@@ -224,7 +224,8 @@ class LinearPolicy(Policy[Posterior]):
             return []
         sizes = [len(question.rows) for question in questions]
         return self._model.score_many(
-            np.concatenate([question.contexts for question in questions]),
+            # Of rows that are repeated, NumPy makes an array by columns.
+            np.ascontiguousarray(np.concatenate([question.contexts for question in questions])),
             np.concatenate([question.rows for question in questions]),
             np.concatenate([self.draws(n, key) for n, key in zip(sizes, keys, strict=True)]),
             sizes,

@@ -53,7 +53,10 @@ def merge(a: Learns, b: Learns, *, base: Learns | None = None) -> Learns:
     for other in (b,) if base is None else (b, base):
         if type(other) is not type(a):
             raise MergeError(f"{type(a).__name__} cannot be merged with {type(other).__name__}")
-        ours, theirs = ({**p.settings, "seed": None} for p in (a, other))
+        # Policies without slopes do not have these settings.
+        ours, theirs = (
+            {"slope_std": 0.0, "slopes": None, **p.settings, "seed": None} for p in (a, other)
+        )
         if different := [name for name in ours if ours[name] != theirs[name]]:
             name = different[0]
             raise MergeError(f"{name} differs: {ours[name]!r} and {theirs[name]!r}")

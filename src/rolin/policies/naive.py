@@ -145,6 +145,7 @@ class DensePosterior(Posterior):
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Build the raw sums from centered ones."""
+        moments = moments.with_slopes(self._slopes.tolist())
         d, size, q, k = self.n_features, self.size, self._q, len(moments.arms)
         self.arm_index = ArmIndex(moments.arms, removed)
         h, x, r = moments.weight, moments.mean_context, moments.mean_reward

@@ -68,6 +68,7 @@ def checks_for(make: MakePolicy) -> list[Check]:
         deciding.the_same_seed_decides_the_same,
         deciding.the_same_key_decides_the_same,
         deciding.mapping_and_array_decide_the_same,
+        deciding.one_context_for_all_arms_is_that_context_repeated,
         deciding.names_have_one_form,
         deciding.excluded_arms_are_not_chosen,
         deciding.rankings_are_whole,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rolin.testing.capabilities import MakePolicy
+from rolin.testing.capabilities import MakePolicy, Predicts
 from rolin.testing.problems import N_FEATURES, NAMES, contexts, fingerprint, refused, trained
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "many_decisions_are_single_ones",
     "mapping_and_array_decide_the_same",
     "names_have_one_form",
+    "one_context_for_all_arms_is_that_context_repeated",
     "probabilities_are_those_of_decisions",
     "rankings_are_whole",
     "the_same_key_decides_the_same",
@@ -62,6 +63,32 @@ def mapping_and_array_decide_the_same(make: MakePolicy) -> None:
         assert array.arm == default.arm == mapping.arm
         assert (array.context == x[array.arm]).all()
         assert (mapping.context == x[mapping.arm]).all()
+
+
+def one_context_for_all_arms_is_that_context_repeated(make: MakePolicy) -> None:
+    """A vector with names decides, ranks and predicts as a matrix in which it is repeated for each arm."""
+    policy = trained(make)
+    names = [*NAMES, "never seen"]
+    for key in range(10):
+        x = contexts(key, 1)[0]
+        rows = np.tile(x, (len(names), 1))
+        for options in ({}, {"exclude": ["a", "elsewhere"]}, {"top_k": 3}):
+            one = policy.decide(x, names, key=key, **options)
+            many = policy.decide(rows, names, key=key, **options)
+            assert one.ranking == many.ranking
+            assert (one.contexts == many.contexts).all()
+        as_list = policy.decide(x.tolist(), names, key=key)
+        assert as_list.arm == policy.decide(rows, names, key=key).arm
+        if isinstance(policy, Predicts):
+            for found, expected in zip(
+                policy.predict(x, names), policy.predict(rows, names), strict=True
+            ):
+                assert np.allclose(found, expected, rtol=1e-12, atol=1e-12)
+    if hasattr(policy, "decide_many"):
+        vectors = list(contexts(5, 6))
+        start = policy.n_decisions
+        chosen = [decision.arm for decision in policy.decide_many(vectors, names)]
+        assert chosen == [policy.decide(v, names, key=start + i).arm for i, v in enumerate(vectors)]
 
 
 def names_have_one_form(make: MakePolicy) -> None:
@@ -220,6 +247,8 @@ def probabilities_are_those_of_decisions(make: MakePolicy) -> None:
     assert p.shape == (4,)
     assert (p >= 0).all()
     assert abs(p.sum() - 1.0) < 1e-9
+    one = policy.probabilities(x[0], NAMES)  # one context for all arms
+    assert np.allclose(one, policy.probabilities(np.tile(x[0], (4, 1)), NAMES), atol=1e-6)
     chosen = [policy.decide(x, NAMES, key=key).arm for key in range(1000)]
     for name, share in zip(NAMES, p, strict=True):
         error = (1000 * share * (1 - share)) ** 0.5

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from rolin._support.compile import Floats, Rows, compiled
 
-__all__ = ["center", "pool"]
+__all__ = ["add_scatter", "center", "pool", "pool_scatter"]
 
 
 @compiled(reorder=True)
@@ -58,3 +60,45 @@ def pool(
             scaled[i, j] = gain * gap
             mean[j] += pull * gap
         total_weight[row] = before + added
+
+
+@compiled(reorder=True)
+def add_scatter(
+    contexts: Floats,  # (n, d)
+    rewards: Floats,  # (n,)
+    weights: Floats,  # (n,)
+    codes: Rows,  # (n,)
+    means: Floats,  # (K, 1 + d): r̄ and x̄ of every arm
+    columns: Rows,  # (s,): the features with slopes
+    scatter: Floats,  # (K, s, 1 + d), changed: Σ h (x_S - x̄_S)(r - r̄, x - x̄)' is added
+) -> None:
+    """Add up by arm the products of some features with reward and features, around the means of the arm."""
+    n, d = contexts.shape
+    apart = np.empty(1 + d)
+    for i in range(n):
+        middle, added, h = means[codes[i]], scatter[codes[i]], weights[i]
+        apart[0] = rewards[i] - middle[0]
+        for j in range(d):
+            apart[1 + j] = contexts[i, j] - middle[1 + j]
+        for a in range(columns.shape[0]):
+            own, row = h * apart[1 + columns[a]], added[a]
+            for j in range(1 + d):
+                row[j] += own * apart[j]
+
+
+@compiled(reorder=True)
+def pool_scatter(
+    rows: Rows,  # (n,): the row of each arm in the total
+    apart: Floats,  # (n, 1 + d): see `pool`
+    scaled: Floats,  # (n, 1 + d): see `pool`
+    columns: Rows,  # (s,): the features with slopes
+    part: Floats,  # (n, s, 1 + d)
+    total: Floats,  # (K, s, 1 + d), changed
+) -> None:
+    """Add the scatter of the arms of a part to that of a total."""
+    n, width = apart.shape
+    for i in range(n):
+        for a in range(columns.shape[0]):
+            gap, row, added = scaled[i, 1 + columns[a]], total[rows[i], a], part[i, a]
+            for j in range(width):
+                row[j] += added[j] + gap * apart[i, j]

@@ -90,40 +90,40 @@ def own_products(own: Floats, z: Floats, f: Floats, p: Floats) -> tuple[float, f
         p[i] = 0.0
     whole = q - q % 4
     for k in range(0, whole, 4):
-        row0, row1, row2, row3 = own[k], own[k + 1], own[k + 2], own[k + 3]
         f0, f1, f2, f3 = 0.0, 0.0, 0.0, 0.0
         for i in range(k + 4):
-            f0 += row0[i] * z[i]
-            f1 += row1[i] * z[i]
-            f2 += row2[i] * z[i]
-            f3 += row3[i] * z[i]
+            f0 += own[k, i] * z[i]
+            f1 += own[k + 1, i] * z[i]
+            f2 += own[k + 2, i] * z[i]
+            f3 += own[k + 3, i] * z[i]
         for i in range(k + 4):
-            p[i] += f0 * row0[i] + f1 * row1[i] + f2 * row2[i] + f3 * row3[i]
+            p[i] += f0 * own[k, i] + f1 * own[k + 1, i] + f2 * own[k + 2, i] + f3 * own[k + 3, i]
         f[k], f[k + 1], f[k + 2], f[k + 3] = f0, f1, f2, f3
         variance += f0 * f0 + f1 * f1 + f2 * f2 + f3 * f3
-        level += row0[q] * z[k] + row1[q] * z[k + 1] + row2[q] * z[k + 2] + row3[q] * z[k + 3]
+        for i in range(k, k + 4):
+            level += own[i, q] * z[i]
     for k in range(whole, q):
-        row, total = own[k], 0.0
+        total = 0.0
         for i in range(k + 1):
-            total += row[i] * z[i]
+            total += own[k, i] * z[i]
         for i in range(k + 1):
-            p[i] += total * row[i]
+            p[i] += total * own[k, i]
         f[k] = total
         variance += total * total
-        level += row[q] * z[k]
+        level += own[k, q] * z[k]
     return variance, level
 
 
 @compiled(reorder=True, inline=True)
 def residual(
-    context: Floats, z: Floats, p: Floats, own: Floats, inverse: Floats, prior: Floats, u: Floats
-) -> None:
-    """Write u = x - B'z; an intercept is last. `inverse` holds 1/Δ."""
+    context: Floats, z: Floats, p: Floats, own: Floats, inverse: Floats, columns: Floats | Rows, u: Floats
+) -> None:  # fmt: skip
+    """Write u = x - B'z; an intercept is last. `inverse` holds 1/Δ, `columns` the indices of the features."""
     q, d = inverse.shape[0], context.shape[0]
     for j in range(1, q):
-        u[column(prior, j - 1)] = p[j] * inverse[j]
+        u[int(columns[j - 1])] = p[j] * inverse[j]
     for j in range(d + 1 - q):
-        c = column(prior, q - 1 + j)
+        c = int(columns[q - 1 + j])
         value = context[c]
         for k in range(q):
             value -= z[k] * own[k, q + 1 + j]
@@ -225,7 +225,7 @@ def fold_slopes(
     scaled_entries(context, prior, z)
     invert_stds(prior, inverse)
     own_variance, level = own_products(mine, z, own_f, p)
-    residual(context, z, p, mine, inverse, prior, u)
+    residual(context, z, p, mine, inverse, prior[0], u)
     finite, scaled, y = _predict(
         weight, reward, own_variance, level, before, coef, factor, numbers, u, f, alpha
     )
@@ -306,9 +306,10 @@ def residuals_slopes(
     """Prepare a prediction; see `residuals` of arms without slopes."""
     n_arms, q, size = rows.shape[0], own.shape[1], theta.shape[0]
     last = own.shape[0] - 1
-    work = np.empty((4, q))
-    z, f, p, inverse = work[0], work[1], work[2], work[3]
-    prior = parts[0]
+    z, f, p, inverse = np.empty(q), np.empty(q), np.empty(q), np.empty(q)
+    prior, columns = parts[0], np.empty(contexts.shape[1], np.int64)
+    for j in range(columns.shape[0]):
+        columns[j] = column(prior, j)
     invert_stds(prior, inverse)
     shared = contexts.shape[0] < n_arms
     if shared:
@@ -319,7 +320,7 @@ def residuals_slopes(
         if not shared:
             scaled_entries(context, prior, z)
         variance, mean = own_products(mine, z, f, p)
-        residual(context, z, p, mine, inverse, prior, to)
+        residual(context, z, p, mine, inverse, columns, to)
         for j in range(size):
             mean += to[j] * theta[j]
         out[0, k] = mean

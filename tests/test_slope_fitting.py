@@ -271,6 +271,36 @@ def test_a_saved_fit_starts_policies_with_and_without_slopes(
     same_bits(again.moments, learned.moments)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"slope_std": "learn"},
+        {"slope_std": ("learn", 0.5), "slopes": [0, 2]},
+        {"slope_std": ("learn", [0.5, 0.7]), "slopes": [0, 2], "half_life": 500.0},
+        {"slope_std": [0.1, 0.2, 0.3, 0.4], "coef_std": 1.0, "arm_std": 0.5, "noise_std": 1.0},
+        {"slope_std": 0.5, "slopes": [3], "intercept_std": None, "learn_by": "ml"},
+        {"slope_std": "learn", "slopes": [1], "exploration": "auto"},
+    ],
+    ids=str,
+)
+def test_a_policy_from_a_fit_is_saved_and_loaded(
+    given: Any, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """It predicts the same, has the same evidence, and goes on the same way."""
+    columns = sloped(rng, 1000)
+    found = rolin.fit(pa.table(columns), slopes=True, **options())
+    policy = found.policy(RoLinTS, seed=5, **given)
+    policy.save(tmp_path / "policy")
+    again = rolin.load(tmp_path / "policy", RoLinTS)
+    arms, x, r, h = (column[:60] for column in rows_of(columns))
+    some = list(found.moments.arms[:5])
+    for one in (policy, again):
+        one.update_many(arms, x, r, h)
+    np.testing.assert_array_equal(again.predict(x[:5], some), policy.predict(x[:5], some))
+    same_bits(again.moments, policy.moments)
+    assert (again.settings, again.scales) == (policy.settings, policy.scales)
+
+
 def test_a_fit_without_slopes_cannot_start_a_policy_with_them(
     rng: np.random.Generator, tmp_path: Path
 ) -> None:

@@ -105,17 +105,16 @@ def _indices(slopes: object, fold: Fold) -> tuple[int, ...]:
             f"slopes={slopes!r}, expected True for all features, or a list of features or columns"
         )
     names, found = fold.feature_names, []
-    # A column of lists stands for all its features.
-    columns = [
-        column for column, width in zip(fold.features, fold.widths, strict=False) for _ in range(width)
-    ]  # fmt: skip
     for item in given:
         if not isinstance(item, str):
             found.append(item)
             continue
         here = [j for j, name in enumerate(names) if name == item]
-        if fold.feature_map is None:
-            here = here or [j for j, column in enumerate(columns) if column == item]
+        if not here and fold.feature_map is None and item in fold.features:
+            # A column of lists stands for all its features.
+            at = fold.features.index(item)
+            first = sum(fold.widths[:at])
+            here = list(range(first, first + fold.widths[at]))
         if not here:
             raise ParameterError(
                 f"slopes has {item!r}, expected features of the log: {', '.join(names[:10])}"

@@ -28,9 +28,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
-# Observations added up at a time, in numbers: few enough for plain sums to be accurate. At least this many observations
-# per arm, so that adding up the parts takes little time.
-_CHUNK, _PER_ARM = 131_072, 8
+_CHUNK = 131_072  # numbers that are read at a time, because a log holds them in columns
 # Rounding errors of sums, relative to the sums of squares that they are parts of; and how far the sums of a file may be
 # from those of any observations by rounding.
 _ROUNDING, _IMPOSSIBLE = 1e-9, 1e-6
@@ -71,19 +69,13 @@ def scatter_of_arms(
     """
     n, (k, width) = len(codes), means.shape
     columns = np.array(slopes, dtype=np.int64)
-    chunk = max(_CHUNK // width, _PER_ARM * k)
-    total, dropped = np.zeros((2, k, len(columns), width))
-    with np.errstate(over="ignore", invalid="ignore"):  # the caller checks
-        for start in range(0, n, chunk):
-            part = slice(start, min(n, start + chunk))
-            kernels.add_scatter(
-                contexts[part], rewards[part], weights[part], codes[part], means, columns, dropped
-            )
-            if n <= chunk:
-                return dropped
-            before = total
-            total = before + dropped
-            dropped -= total - before  # Kahan's compensation
+    total = np.zeros((k, len(columns), width))
+    chunk = max(_CHUNK // width, 64)
+    for start in range(0, n, chunk):
+        part = slice(start, min(n, start + chunk))
+        kernels.add_scatter(
+            contexts[part], rewards[part], weights[part], codes[part], means, columns, total
+        )
     return total
 
 

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 # Number of pairs of coefficients over which joint probabilities are averaged if they are asked for.
 _PAIRS = 256
 # The same if an arm is drawn from them, and during the first rewards, when the coefficients are least certain.
-_PAIRS_OF_A_KEY, _MORE_PAIRS_OF_A_KEY, _EARLY = 32, 96, 100
+_PAIRS_OF_A_KEY, _MORE_PAIRS_OF_A_KEY, _EARLY = 32, 64, 100
 # The stream of a decision's key that draws these coefficients. Policies use 0 and 1, and a `Bandit` 2 and 3.
 _COEFFICIENTS = 4
 
@@ -118,7 +118,7 @@ class RoLinTS(WithExploration, LinearPolicy):
         """Draw the mean reward of every candidate, and return their probabilities.
 
         With joint sampling, the probabilities are averages over 64 draws of the coefficients, which belong to the key, or
-        over 192 before there are 100 rewards. An arm that is drawn from these averages is chosen as often as by `score`,
+        over 128 before there are 100 rewards. An arm that is drawn from these averages is chosen as often as by `score`,
         for any number of draws.
         """
         scores = self.score(candidates, key)

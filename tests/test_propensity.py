@@ -17,6 +17,7 @@ from scipy.stats import chi2, norm
 from scipy.stats import t as student
 
 import rolin
+from rolin.policies.kernels import COARSE, average_over_pairs
 from rolin.policies.kernels.normal_cdf import FARTHEST, cdf_and_hazard
 from rolin.policies.naive import DensePosterior
 from rolin.policies.propensity import highest_of_normals, noise_nodes
@@ -95,6 +96,12 @@ def test_joint_probabilities_are_averages_over_draws_of_coefficients(
     np.testing.assert_allclose(p, pairs.mean(axis=0), rtol=0, atol=1e-11)
     expected = np.sqrt(pairs.var(axis=0, ddof=1) / 256 + 1 / 256**2)
     np.testing.assert_allclose(error, expected, rtol=0, atol=1e-11)
+    # Less precise, as for the arms of a bandit, which are drawn from what is computed
+    mean, loadings, std = model.given_coefficients(x, rows)
+    out = np.empty((2, 8))
+    average_over_pairs(mean, normals @ loadings.T, std, 0.6, COARSE, out)
+    np.testing.assert_allclose(out[0], p, rtol=0, atol=1e-5)
+    assert out[0].sum() == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("rewards", [10, 200])

@@ -148,8 +148,8 @@ class Bandit(Generic[P]):
     one SQLite file; each opens a bandit of its own after forking, and learns the events of the others when it
     writes, or on `refresh`.
 
-    With joint sampling, probabilities are an average over draws. Arms are drawn from exactly these probabilities, so
-    the recorded propensities are exact.
+    With joint sampling, the probabilities of a decision are an average over 64 draws of the coefficients, or over 128
+    before there are 100 rewards. The arm is drawn from exactly these probabilities, so the recorded propensities are exact.
 
     Examples
     --------

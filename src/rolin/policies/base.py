@@ -248,8 +248,8 @@ class Policy(ABC, Generic[Model]):
     ) -> Floats:
         """Return the probability with which `decide` chooses each arm first.
 
-        For Thompson sampling, it is integrated numerically, to 1e-6 or better. For joint sampling, it is an average
-        over draws of the coefficients and has a Monte Carlo error.
+        For Thompson sampling, it is integrated numerically, to 1e-9 or better, and to 1e-8 if scales are integrated out
+        too. For joint sampling, it is an average over 512 draws of the coefficients and has a Monte Carlo error.
 
         Parameters
         ----------

@@ -92,12 +92,16 @@ class NaiveRoLinTS(RoLinTS):
         return DensePosterior(scales, n_features)
 
     def _joint_probabilities(
-        self, posterior: Posterior, candidates: Candidates, normals: Floats
+        self,
+        posterior: Posterior,
+        candidates: Candidates,
+        normals: Floats,
+        precision: tuple[float, float],
     ) -> Probabilities:
         # The dense model draws all arms at once. Given the coefficients, the fast one has the arms' distributions.
         kind = SlopePosterior if self.scales.has_slopes else Posterior
         fast = kind.of(self.scales, self.moments)
-        return super()._joint_probabilities(fast, candidates, normals)
+        return super()._joint_probabilities(fast, candidates, normals, precision)
 
 
 class _Solution(NamedTuple):

@@ -13,7 +13,7 @@ from rolin.model.posterior import Posterior
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.exploration import Exploration, WithExploration
-from rolin.policies.kernels import average_over_pairs
+from rolin.policies.kernels import COARSE, FINE, average_over_pairs
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy, Rule
 from rolin.policies.options import RoLinOptions, with_shared_options
@@ -22,10 +22,10 @@ from rolin.policies.propensity import error_of_average, highest_of_normals
 __all__ = ["RoLinTS"]
 
 Floats = NDArray[np.float64]
-# Number of pairs of coefficients over which joint probabilities are averaged: if they are asked for, and if an arm is
-# drawn from them, also during the first rewards, when the coefficients are least certain.
+# Number of pairs of coefficients over which joint probabilities are averaged if they are asked for.
 _PAIRS = 256
-_PAIRS_OF_A_KEY, _MORE_PAIRS_OF_A_KEY, _EARLY = 32, 128, 100
+# The same if an arm is drawn from them, and during the first rewards, when the coefficients are least certain.
+_PAIRS_OF_A_KEY, _MORE_PAIRS_OF_A_KEY, _EARLY = 32, 64, 100
 # The stream of a decision's key that draws these coefficients. Policies use 0 and 1, and a `Bandit` 2 and 3.
 _COEFFICIENTS = 4
 
@@ -111,22 +111,23 @@ class RoLinTS(WithExploration, LinearPolicy):
         if self.sampling == "marginal":
             return self._marginal_probabilities(self._model.score(x, rows, np.zeros(len(x))))
         normals = self.generator("probabilities").standard_normal((_PAIRS, self._model.size))
-        return self._joint_probabilities(self._model, candidates, normals)
+        return self._joint_probabilities(self._model, candidates, normals, FINE)
 
     def score_with_probabilities(
         self, candidates: Candidates, key: Key
     ) -> tuple[Scores, Probabilities]:
         """Draw the mean reward of every candidate, and return their probabilities.
 
-        With joint sampling, the probabilities are averages over few draws of the coefficients, which belong to the key.
-        An arm that is drawn from these averages is chosen as often as by `score`, for any number of draws.
+        With joint sampling, the probabilities are averages over 64 draws of the coefficients, which belong to the key, or
+        over 128 before there are 100 rewards. An arm that is drawn from these averages is chosen as often as by `score`,
+        for any number of draws.
         """
         scores = self.score(candidates, key)
         if self.sampling == "marginal":
             return scores, self._marginal_probabilities(scores)
         pairs = _MORE_PAIRS_OF_A_KEY if self._model.count < _EARLY else _PAIRS_OF_A_KEY
         normals = self._random.at(key, _COEFFICIENTS).standard_normal((pairs, self._model.size))
-        return scores, self._joint_probabilities(self._model, candidates, normals)
+        return scores, self._joint_probabilities(self._model, candidates, normals, COARSE)
 
     def _marginal_probabilities(self, scores: Scores) -> Probabilities:
         """Return the probabilities of independent draws, from the rows mean and std of the scores."""
@@ -134,7 +135,11 @@ class RoLinTS(WithExploration, LinearPolicy):
         return Probabilities(highest_of_normals(mean, std, self.exploration), np.zeros(len(mean)))
 
     def _joint_probabilities(
-        self, posterior: Posterior, candidates: Candidates, normals: Floats
+        self,
+        posterior: Posterior,
+        candidates: Candidates,
+        normals: Floats,
+        precision: tuple[float, float],
     ) -> Probabilities:
         """Average over draws of the coefficients; given the coefficients, the arms are independent.
 
@@ -143,7 +148,7 @@ class RoLinTS(WithExploration, LinearPolicy):
         given = posterior.given_coefficients(candidates.contexts, candidates.rows)
         out = np.empty((2, len(given.mean)))
         shifts = normals @ given.loadings.T
-        average_over_pairs(given.mean, shifts, given.std, self.exploration, out)
+        average_over_pairs(given.mean, shifts, given.std, self.exploration, precision, out)
         return Probabilities(out[0], error_of_average(out[1], len(normals)))
 
     def score_many(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:

@@ -7,6 +7,8 @@ import numba
 
 from rolin.policies.kernels.hidden_features import observe_hidden
 from rolin.policies.kernels.propensity import (
+    COARSE,
+    FINE,
     average_over_models,
     average_over_pairs,
     probabilities_of_highest,
@@ -20,6 +22,8 @@ if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # set when numba
         from rolin.policies.kernels.normals import fill_normals
 
 __all__ = [
+    "COARSE",
+    "FINE",
     "average_over_models",
     "average_over_pairs",
     "fill_normals",

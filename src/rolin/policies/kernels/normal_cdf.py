@@ -34,7 +34,7 @@ def _mills() -> Floats:
     z = (_CENTER * (1.0 + t) / (1.0 - t)).tolist()
     values = [0.5 * math.erfc(x * math.sqrt(0.5)) * math.exp(0.5 * x * x) for x in z]
     fit = np.polynomial.chebyshev.Chebyshev.fit(t, values, degree, domain=[-1.0, high])
-    return fit.convert(kind=np.polynomial.Polynomial).coef  # type: ignore[no-any-return]  # untyped
+    return np.array(fit.convert(kind=np.polynomial.Polynomial).coef, dtype=np.float64)
 
 
 _M = _mills()

@@ -17,21 +17,29 @@ import numpy as np
 from rolin._support.compile import Floats, Rows, compiled
 from rolin.policies.kernels.normal_cdf import cdf_and_hazard
 
-__all__ = ["average_over_models", "average_over_pairs", "probabilities_of_highest"]
+__all__ = [
+    "COARSE",
+    "FINE",
+    "average_over_models",
+    "average_over_pairs",
+    "probabilities_of_highest",
+]
 
-# In standard deviations: 3e-14 of a normal distribution lies above.
-_REACH = 7.5
-# F where the walk ends.
-_LAST = 1e-14
+# How far an arm reaches, in standard deviations, and the largest error of a panel. The first is exact: 3e-14 of a normal
+# distribution lies above. With the second, probabilities are right to about 1e-4, even of hundreds of arms,
+# in half the time.
+FINE, COARSE = (7.5, 1e-11), (4.9, 1e-5)
+# F where the integral ends, in units of this error.
+_LAST = 1e-3
 # An arm narrower than this, compared to the widest arm or to its distance from the best mean, is known exactly.
 _EXACT = 1e-14
 # Panels are at most this many standard deviations of an arm wide.
 _WIDEST = 6.0
-# A panel ends where -log F is about this; from then on, it grows by a factor of about e^3.5 per panel. With 16 nodes, the
-# error of a panel is then below 1e-12 for 2 to 10⁶ equal arms.
+# A panel ends where -log F is about this; from then on, it grows by a factor of about e^3.5 per panel. Chosen so that
+# panels of 16 nodes seldom have to be halved: 3 to 5 panels are enough for 2 to 20 000 arms of similar width.
 _FIRST, _GROWTH = 0.2, 3.5
-# The largest error of a panel, and how often to halve a panel with a larger one.
-_ERROR, _HALVINGS = 1e-11, 8
+# How often to halve a panel whose error is too large.
+_HALVINGS = 8
 _NODES = 16
 
 
@@ -47,7 +55,9 @@ _AT, _WEIGHTS = _lobatto(_NODES)
 
 
 @compiled(reorder=True)
-def _integrate(work: Floats, n: int, high: float, hazards: Floats) -> float:
+def _integrate(
+    work: Floats, n: int, high: float, hazards: Floats, reach: float, error: float
+) -> float:
     """Integrate over the arms of `work`, from `high` down to 0; return F where the walk ends.
 
     The rows of `work` are means, standard deviations, the probabilities, which are written, and those of one panel.
@@ -62,18 +72,18 @@ def _integrate(work: Floats, n: int, high: float, hazards: Floats) -> float:
         p[i] = 0.0
         first = max(first, mean[i] + quantile * std[i])
     u, width = high, high - first
-    error = _ERROR + 1e-14 * n  # for rounding errors
+    rounding = 1e-14 * n
     while u > 0.0:
         width = min(width, u)
         for i in range(n):  # up to where the arm begins to matter, or one panel of the arm
-            width = min(width, max(u - (mean[i] + _REACH * std[i]), _WIDEST * std[i]))
+            width = min(width, max(u - (mean[i] + reach * std[i]), _WIDEST * std[i]))
         for halving in range(_HALVINGS + 1):
             bottom = u - width
             for q in range(_NODES):
                 at[q] = bottom + width * _AT[q]
                 below[q] = 1.0
             for i in range(n):
-                if mean[i] + _REACH * std[i] > bottom:
+                if mean[i] + reach * std[i] > bottom:
                     middle, rate = mean[i], 1.0 / std[i]
                     for q in range(_NODES):
                         cdf, hazards[i, q] = cdf_and_hazard((at[q] - middle) * rate)
@@ -83,20 +93,23 @@ def _integrate(work: Floats, n: int, high: float, hazards: Floats) -> float:
             mass, hazard = 0.0, 0.0
             for i in range(n):
                 part[i] = 0.0
-                if mean[i] + _REACH * std[i] > bottom:
+                if mean[i] + reach * std[i] > bottom:
                     rate, product = 1.0 / std[i], 0.0
                     for q in range(_NODES):
                         product += hazards[i, q] * weighted[q]
                     part[i] = rate * product
                     mass += part[i]
                     hazard += rate * hazards[i, 0]
-            if abs(mass - (below[_NODES - 1] - below[0])) <= error or halving == _HALVINGS:
+            if (
+                abs(mass - (below[_NODES - 1] - below[0])) <= error + rounding
+                or halving == _HALVINGS
+            ):
                 break
             width *= 0.5
         for i in range(n):
             p[i] += part[i]
         u = bottom
-        if below[0] < _LAST:
+        if below[0] < _LAST * error:
             break
         depth = -math.log(below[0])
         if depth < 1e-9:  # too close to 0 for its logarithm
@@ -110,10 +123,11 @@ def _integrate(work: Floats, n: int, high: float, hazards: Floats) -> float:
 # Not reordered: the compiler must not turn x/unit into x · (1/unit), which may overflow.
 @compiled(reorder=False)
 def _highest(
-    mean: Floats, std: Floats, factor: float, out: Floats, work: Floats, arms: Rows, hazards: Floats
-) -> None:
+    mean: Floats, std: Floats, factor: float, precision: tuple[float, float], out: Floats, work: Floats, arms: Rows,
+    hazards: Floats,
+) -> None:  # fmt: skip
     """Do what `probabilities_of_highest` does, in arrays of the caller: (4, K), (K,) and (K, nodes)."""
-    n = mean.shape[0]
+    n, (reach, error) = mean.shape[0], precision
     best, unit = -np.inf, 0.0
     for k in range(n):
         best = max(best, mean[k])
@@ -129,7 +143,7 @@ def _highest(
         if s == 0.0:
             known = max(known, m)
         work[0, k], work[1, k] = m, s
-        low, high = max(low, m - _REACH * s), max(high, m + _REACH * s)
+        low, high = max(low, m - reach * s), max(high, m + reach * s)
         out[k] = 0.0
     rest = 1.0
     if known == low:  # the arms known exactly that share what is left
@@ -141,12 +155,12 @@ def _highest(
     # Only arms that can be the highest. From `low` on, so that the numbers of narrow arms have few rounding errors.
     count = 0
     for k in range(n):
-        if work[1, k] > 0.0 and work[0, k] + _REACH * work[1, k] > low:
+        if work[1, k] > 0.0 and work[0, k] + reach * work[1, k] > low:
             arms[count] = k
             work[0, count], work[1, count] = work[0, k] - low, work[1, k]
             count += 1
     if count:
-        rest = _integrate(work, count, high - low, hazards)
+        rest = _integrate(work, count, high - low, hazards, reach, error)
     total = 0.0
     for i in range(count):
         total += work[2, i]
@@ -166,7 +180,9 @@ def probabilities_of_highest(mean: Floats, std: Floats, factor: float, out: Floa
     integral, and the arms that have it share the remaining probability.
     """
     n = mean.shape[0]
-    _highest(mean, std, factor, out, np.empty((4, n)), np.empty(n, np.int64), np.empty((n, _NODES)))
+    _highest(
+        mean, std, factor, FINE, out, np.empty((4, n)), np.empty(n, np.int64), np.empty((n, _NODES))
+    )
 
 
 @compiled(reorder=False)
@@ -175,6 +191,7 @@ def average_over_pairs(
     shifts: Floats,  # (P, K)
     std: Floats,  # (K,)
     factor: float,
+    precision: tuple[float, float],  # FINE or COARSE
     out: Floats,  # (2, K), written: averages, and variances among the pairs
 ) -> None:
     """Average the probabilities for the means `mean` ± `factor` · `shifts`; both signs make a pair."""
@@ -185,10 +202,10 @@ def average_over_pairs(
     for pair in range(shifts.shape[0]):
         for k in range(n):
             moved[k] = mean[k] + factor * shifts[pair, k]
-        _highest(moved, std, factor, first, work, arms, hazards)
+        _highest(moved, std, factor, precision, first, work, arms, hazards)
         for k in range(n):
             moved[k] = mean[k] - factor * shifts[pair, k]
-        _highest(moved, std, factor, second, work, arms, hazards)
+        _highest(moved, std, factor, precision, second, work, arms, hazards)
         for k in range(n):  # Welford's update
             p = 0.5 * (first[k] + second[k])
             difference = p - out[0, k]
@@ -213,6 +230,6 @@ def average_over_models(
     p = np.empty(n)
     out[:] = 0.0
     for i in range(models.shape[0]):
-        _highest(means[models[i]], stds[models[i]], factors[i], p, work, arms, hazards)
+        _highest(means[models[i]], stds[models[i]], factors[i], FINE, p, work, arms, hazards)
         for k in range(n):
             out[k] += weights[i] * p[k]

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import rolin
@@ -55,6 +57,35 @@ def test_policies_with_slopes_keep_the_contract(
     check(make)
 
 
+@given(
+    data=st.data(),
+    d=st.integers(0, 4),
+    n_arms=st.integers(1, 6),
+    intercept_std=st.sampled_from([None, 2.0]),
+)
+def test_one_context_predicts_as_a_matrix(
+    data: st.DataObject, d: int, n_arms: int, intercept_std: float | None
+) -> None:
+    """For any features with slopes, any arms and any past, a vector predicts as the matrix that repeats it."""
+    slopes = data.draw(st.none() | st.sets(st.integers(0, d - 1)) if d else st.none())
+    chosen = None if slopes is None else sorted(slopes)
+    policy = SLOPES(n_features=d, slopes=chosen, intercept_std=intercept_std, seed=1)
+    numbers = st.floats(-3.0, 3.0)
+    vector = st.lists(numbers, min_size=d, max_size=d)
+    for arm, x, reward in data.draw(
+        st.lists(st.tuples(st.integers(0, 3), vector, numbers), max_size=8)
+    ):
+        policy.update(arm, x, reward)
+    x, names = np.array(data.draw(vector)), list(range(n_arms))
+    found, expected = policy.predict(x, names), policy.predict(np.tile(x, (n_arms, 1)), names)
+    assert_allclose(found.mean, expected.mean, rtol=1e-12, atol=1e-12)
+    assert_allclose(found.std, expected.std, rtol=1e-12)
+    excluded = names[:-1][::2]
+    options: dict[str, Any] = {"exclude": excluded, "top_k": n_arms - len(excluded), "key": 3}
+    ranking = policy.decide(x, names, **options).ranking
+    assert ranking == policy.decide(np.tile(x, (n_arms, 1)), names, **options).ranking
+
+
 def test_probabilities_of_one_context() -> None:
     """Probabilities of a vector are those of the same context repeated, also with standard errors."""
     x = np.array([0.3, -1.0, 0.5])
@@ -73,9 +104,9 @@ def test_candidates_hold_one_row(kind: str) -> None:
     options = {"slope_std": 0.7} if kind == "slopes" else {}
     policy = fixed(rolin.RoLinTS, n_features=3, seed=1, **options)
     x = np.array([1.0, 2.0, 3.0])
-    for given in (x, np.broadcast_to(x, (4, 3))):
+    for contexts in (x, np.broadcast_to(x, (4, 3))):
         for excluded in ((), ["blue"]):
-            found = policy.candidates(given, ARMS, excluded)
+            found = policy.candidates(contexts, ARMS, excluded)
             assert (found.contexts == np.tile(x, (len(found.names), 1))).all()
             assert (found.contexts.strides[0] == 0) == (kind == "slopes")
             # A read-only array is another type to the kernels.
@@ -180,6 +211,7 @@ def test_a_bandit_records_one_context(kind: str, durable: bool, tmp_path: Path) 
         assert_allclose(expected.mean, bandit.predict(rows, ARMS).mean, rtol=1e-12)
         stored = bandit.journal.decision("a")
         assert stored is not None
+        assert (stored.offered_contexts.strides[0] == 0) == (kind == "slopes" and not durable)
         assert stored.offered_contexts.tolist() == first.offered_contexts.tolist()
         frame = bandit.to_frame()
     if durable:

@@ -248,7 +248,10 @@ def _contributions(
         value, coefficient = float(sign @ values), float(coef.mean[j])
         shared = value * coefficient
         if has_slopes and (value or own.std[t] > 0.0):
-            numbers = map(float, (total.mean[t], total.std[t], shared, own.mean[t], own.std[t]))
+            # Adding 0 makes 0 of -0.
+            numbers = map(
+                float, (total.mean[t], total.std[t], shared + 0.0, own.mean[t], own.std[t])
+            )
             found.append(SlopeContribution(name, value, coefficient, *numbers))
         elif value and not has_slopes:
             std = abs(value) * float(coef.std[j])

@@ -232,7 +232,7 @@ class FeatureMap(BaseFeatureMap):
 
     def sparse_contexts(
         self,
-        arms: Mapping[Any, Any] | Iterable[Any],
+        arms: Mapping[Any, Any] | Iterable[Any] | None,
         situation: Any = None,
         *,
         names: Iterable[Name] | None = None,

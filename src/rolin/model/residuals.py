@@ -66,9 +66,8 @@ def residuals_of(
     x = contexts
     if posterior.scales.has_intercept:
         x = np.column_stack([x, np.ones(len(x))])
-    own = posterior.own_coefficients(list(code_of))
-    if own.features:
-        return _with_slopes(posterior, own, codes, x, rewards)
+    if posterior.own_coefficients([]).features:
+        return _with_slopes(posterior, posterior.own_coefficients(list(code_of)), codes, x, rewards)
     effects = posterior.arm_effects(list(code_of))
     mean = x @ posterior.coefficients.mean + effects.mean[codes]
     return Residuals(

@@ -38,8 +38,6 @@ __all__ = [
 Method = Literal["map", "reml", "ml", "moments", "moments-as-printed"]
 """How scales are learned; [`estimate_scales`][rolin.model.estimate_scales] explains each value."""
 Learned = Literal["noise_std", "arm_std", "coef_std", "slope_std"]
-# How close the search for scales of a running policy comes, as a logarithm of a variance: 0.5 % of a standard deviation.
-_CLOSE_ENOUGH = 0.01
 # The guess of slope_std relative to coef_std, where there is none.
 _SLOPE_SHARE = 0.5
 
@@ -215,8 +213,10 @@ def _slope_mode(
     if not wanted:
         return prior
     options = {"power": AT_GUESS} if guessed_from_data else {}
-    search = SlopeSearch(evidence, wanted, method, tolerance=_CLOSE_ENOUGH, **options)
-    return replace(_slope_scales(evidence, search.best_of_all(), wanted), slopes=prior.slopes)
+    search = SlopeSearch(evidence, wanted, method, **options)
+    is_usual = method == "map" and "arm_std" in wanted
+    point = search.roughly_best() if is_usual else search.best()
+    return replace(_slope_scales(evidence, point, wanted), slopes=prior.slopes)
 
 
 def _slope_scales(evidence: SlopeEvidence, point: SlopePoint, wanted: Set[str]) -> Scales:
@@ -324,7 +324,7 @@ def _estimate_slopes(
     plain, possible = evidence.plain, possible_slopes(evidence, method)
     wanted = {name for name in asked if name in possible}
     search = SlopeSearch(evidence, wanted, method)
-    point, coefficients = search.best_of_all(), search
+    point, coefficients = search.best(), search
     if method == "reml":  # it does not estimate coef_std
         noise = point.shared.noise
         slope_std = _slope_scales(evidence, point, {"slope_std"}).slope_std
@@ -332,7 +332,7 @@ def _estimate_slopes(
             plain.prior, noise_std=noise**0.5, arm_std=(point.shared.arm * noise) ** 0.5, slope_std=slope_std
         )  # fmt: skip
         coefficients = SlopeSearch(SlopeEvidence(moments, given), wanted & {"coef_std"}, "ml")
-        found = coefficients.best_of_all()
+        found = coefficients.best()
         point = point._replace(shared=point.shared._replace(coef=found.shared.coef))
     noise = math.sqrt(point.shared.noise)
     values = {
@@ -348,12 +348,12 @@ def _estimate_slopes(
     around, likelihood = point, search
     if method == "map":  # its prior excludes scales of zero, but the intervals may reach it
         likelihood = SlopeSearch(evidence, wanted, "ml")
-        around = likelihood.best_of_all()
+        around = likelihood.best()
     for name in ("arm", "slope"):
         if f"{name}_std" in wanted:
             intervals[f"{name}_std"] = likelihood.interval_of(name, around)
     if "coef_std" in wanted:
-        intervals["coef_std"] = coefficients.coef_interval_at(point)
+        intervals["coef_std"] = coefficients.coef_interval(point)
     found_intervals = {name: _around(values[name], *intervals[name]) for name in values}
     return ScaleEstimate(
         _slope_scales(evidence, point, wanted),

@@ -33,6 +33,7 @@ __all__ = [
     "check_method",
     "estimate_scales",
     "mode",
+    "with_slope_guess",
 ]
 
 Method = Literal["map", "reml", "ml", "moments", "moments-as-printed"]
@@ -188,7 +189,7 @@ def _has_slopes(moments: Moments, prior: Scales, learn: Iterable[str]) -> bool:
     return bool(moments.slopes) and (prior.has_slopes or "slope_std" in learn)
 
 
-def _with_slope_guess(moments: Moments, prior: Scales) -> Scales:
+def with_slope_guess(moments: Moments, prior: Scales) -> Scales:
     """Return the prior with the features that the moments have slopes for, and a guess of their scale."""
     if not prior.has_slopes:
         _, std = prior.prior(moments.n_features)
@@ -208,7 +209,7 @@ def _slope_mode(
     """Return what `mode` does, for arms with slopes."""
     if method not in ("map", "ml"):
         return replace(_estimate(moments, method, prior, tuple(learn)).scales, slopes=prior.slopes)
-    evidence = SlopeEvidence(moments, _with_slope_guess(moments, prior))
+    evidence = SlopeEvidence(moments, with_slope_guess(moments, prior))
     wanted = learn & possible_slopes(evidence, method)
     if not wanted:
         return prior
@@ -223,13 +224,7 @@ def _slope_scales(evidence: SlopeEvidence, point: SlopePoint, wanted: Set[str]) 
     """Return the scales of the prior, with those that were learned replaced."""
     scales = _scales(evidence.plain, point.shared, wanted - {"slope_std"})
     if "slope_std" in wanted:
-        found, given = math.sqrt(point.slope * point.shared.noise), scales.slope_std
-        if isinstance(given, tuple):
-            scales = replace(
-                scales, slope_std=tuple(s * found / evidence.slope_unit for s in given)
-            )
-        else:
-            scales = replace(scales, slope_std=found)
+        return replace(scales, slope_std=evidence.slope_std_at(point))
     return scales
 
 
@@ -320,7 +315,7 @@ def _estimate_slopes(
         raise ParameterError(
             f"method={method!r} does not estimate slope_std, expected 'map', 'reml' or 'ml'"
         )
-    evidence = SlopeEvidence(moments, _with_slope_guess(moments, prior))
+    evidence = SlopeEvidence(moments, with_slope_guess(moments, prior))
     plain, possible = evidence.plain, possible_slopes(evidence, method)
     wanted = {name for name in asked if name in possible}
     search = SlopeSearch(evidence, wanted, method)

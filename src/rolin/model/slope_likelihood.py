@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Set
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -94,15 +95,36 @@ class SlopeEvidence:
         shift[:d, d] = -mean
         scale = np.append(relative, 1.0)
         self._rest = shift.T @ rest @ shift * np.outer(scale, scale)
-        # Directions in which features vary within arms, added up over the arms.
-        self.slope_ranks = int(self._ranks(arms.rows[:, 1:, 1:q]).sum())
+        self._slope_roots = arms.rows[:, 1:, 1:q] * sizes
 
-    @staticmethod
-    def _ranks(roots: Floats) -> NDArray[np.bool_]:
-        """Return which directions of each arm's scatter are more than rounding errors."""
+    @cached_property
+    def slope_ranks(self) -> int:
+        """Number of directions in which features with slopes vary within arms, added up over the arms."""
+        roots = self._slope_roots
         pivots = np.diagonal(roots, axis1=1, axis2=2) ** 2
-        varies: NDArray[np.bool_] = pivots > _RANK * (roots**2).sum(axis=1)
-        return varies
+        return int((pivots > _RANK * (roots**2).sum(axis=1)).sum())
+
+    @property
+    def tells_slopes_from_noise(self) -> bool:
+        """Whether slopes add more to some directions within arms than to others."""
+        if self.plain.count - len(self.plain.weight) > self.slope_ranks:
+            return True  # noise alone varies in some
+        squares = self._slope_roots @ np.swapaxes(self._slope_roots, 1, 2)
+        trace = float(np.trace(squares, axis1=1, axis2=2).sum())
+        return self.slope_ranks * float((squares**2).sum()) > (1.0 + _RANK) * trace**2
+
+    def under(self, prior: Scales) -> SlopeEvidence:
+        """Return the same evidence with other guesses of noise_std and arm_std."""
+        other = copy.copy(self)
+        other.plain = self.plain.under(prior)
+        return other
+
+    def slope_std_at(self, point: SlopePoint) -> float | tuple[float, ...]:
+        """Return slope_std at a point: one number, or one per feature if the prior has as many."""
+        found, given = math.sqrt(point.slope * point.shared.noise), self.plain.prior.slope_std
+        if isinstance(given, tuple):
+            return tuple(s * found / self.slope_unit for s in given)
+        return found
 
     def given(self, slope: float) -> tuple[Evidence, float]:
         """Return the evidence of a model without slopes that is left for this φ, and its log determinant."""
@@ -126,10 +148,10 @@ def possible_slopes(evidence: SlopeEvidence, method: str) -> set[str]:
     found = plain.possible(method)
     if method == "map":
         return found | ({"slope_std"} if plain.count >= 2 and len(plain.weight) >= 2 else set())
-    left = plain.count - len(plain.weight) - evidence.slope_ranks
-    if left < 1:  # nothing tells noise from slopes
-        return found - {"noise_std", "arm_std"}
-    return found | ({"slope_std"} if evidence.slope_ranks > plain.within_rank else set())
+    enough = plain.within_freedom >= 1 and evidence.slope_ranks > plain.within_rank
+    if not (plain.varies and enough and evidence.tells_slopes_from_noise):
+        return found
+    return found | {"slope_std"}
 
 
 class SlopeSearch:

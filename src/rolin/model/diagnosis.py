@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin.errors import DataError, ParameterError
 from rolin.model.answers import Answer, format_p_value
-from rolin.model.estimation import ScaleEstimate, estimate_scales, with_slope_guess
+from rolin.model.estimation import ScaleEstimate, estimate_scales, mode, with_slope_guess
 from rolin.model.gain import CandidateSets, Gain, LikelyPosterior, estimate_gain
 from rolin.model.likelihood import Evidence
 from rolin.model.moments import Moments
@@ -48,6 +48,9 @@ _MATTERS_BESIDE_NOISE = 0.01
 _SIGNIFICANT = 0.05
 # Noise below this share of a reward's variance is the rounding error of a perfect fit.
 _PERFECT = 1e-12
+_PERFECT_FIT = (
+    "The features reproduce the rewards exactly. Is one of them computed from the reward?"
+)
 _REACH = NormalDist().inv_cdf(0.975)  # half-width of a 95 % interval, in standard deviations
 
 
@@ -172,6 +175,8 @@ def diagnose(
     if moments.slopes:
         explained = (shares["features"] + shares["arms"]) / shares["noise"] * scales.noise_std**2
         slopes = diagnose_slopes(moments, prior, found, variances, explained, names)
+        if shares["noise"] < _PERFECT:
+            slopes = replace(slopes, answer="cannot tell", because=_PERFECT_FIT)
     elif asks_for_slopes:
         slopes = too_few_for_slopes()
     return Diagnosis(
@@ -227,10 +232,10 @@ def _shares(moments: Moments, posterior: Posterior) -> dict[str, float]:
     parts = {
         "features": float(theta @ scatter @ theta / h.sum()),
         "arms": posterior.scales.arm_std**2,
-        "noise": posterior.scales.noise_std**2,
     }
     if moments.slopes:
         parts["slopes"] = slope_variance(moments, posterior.scales.slope_std)
+    parts["noise"] = posterior.scales.noise_std**2
     total = sum(parts.values())
     return {name: part / total for name, part in parts.items()}
 
@@ -247,7 +252,7 @@ def _verdict(found: ScaleEstimate, p_value: float, shares: dict[str, float]) -> 
     if shares["noise"] < _PERFECT:
         return _Verdict(
             "cannot tell",
-            "The features reproduce the rewards exactly. Is one of them computed from the reward?",
+            _PERFECT_FIT,
         )
     if p_value < _SIGNIFICANT:
         return _Verdict(
@@ -297,10 +302,12 @@ def _log_scores(moments: Moments, prior: Scales) -> dict[str, float]:
         "linear (features only)": (moments, replace(prior, arm_std=0.0), ("noise_std", "coef_std")),
         "per arm (arms only)": (no_features, plain, ("noise_std", "arm_std")),
     }
-    if whole.slopes:
-        every: tuple[Any, ...] = ("noise_std", "arm_std", "coef_std", "slope_std")
-        models = {"slopes (features, arms)": (whole, prior, every), **models}
     scores = {}
+    if whole.slopes:
+        every: set[Any] = {"noise_std", "arm_std", "coef_std", "slope_std"}
+        scales = mode(whole, with_slope_guess(whole, prior), every, "ml")
+        log_evidence = _posterior(replace(scales, slopes=whole.slopes), whole).log_evidence
+        scores["slopes (features, arms)"] = log_evidence / whole.count
     for name, (evidence, guess, learn) in models.items():
         scales = estimate_scales(evidence, method="ml", prior=guess, learn=learn).scales
         scores[name] = _posterior(scales, evidence).log_evidence / moments.count

@@ -43,6 +43,8 @@ _RANK = 1e-10  # directions of the features whose scatter is below this share of
 # is 0.5 % of a standard deviation. For each φ, ρ is tried at points that are this far apart.
 _AROUND, _CLOSE_ENOUGH, _APART = np.array([-4.0, 0.0, 4.0]), 0.01, 0.2
 _MAX_PARABOLAS = 4
+# The grid of logarithms of φ on which the search without a prior begins, and that of ρ around its best value for the φ before.
+_COARSE, _NEAR_LAST = GRID[::2], np.array([-1.0, 0.0, 1.0])
 
 
 class SlopePoint(NamedTuple):
@@ -179,6 +181,8 @@ class SlopeSearch:
         self._noise = math.nan if "noise_std" in learn else prior.noise_std**2
         self._slope = evidence.slope_unit**2 if prior.has_slopes else 0.0
         self._slope = math.nan if "slope_std" in learn else self._slope
+        self._learns_arm = "arm_std" in learn
+        self._last_arm: float | None = None  # the logarithm of the best ρ for the φ before
         self._prior_noise = prior.noise_std**2
         self._guess = evidence.slope_unit**2 / self._prior_noise
         self._arm_guess = prior.arm_std**2 / self._prior_noise or 1.0
@@ -201,8 +205,9 @@ class SlopeSearch:
         if self._map:
             near = NEAR + math.log(self._guess)
             return self._given(math.exp(_minimum_near(deviance, near, GRID)), arm)
-        point = self._given(math.exp(minimum(deviance, GRID)), arm)
-        at_zero = self._given(0.0, arm)
+        found = minimum(deviance, _COARSE)
+        self._last_arm = None  # so that nothing else than a local minimum is left out
+        point, at_zero = self._given(math.exp(found), arm), self._given(0.0, arm)
         return at_zero if at_zero.deviance <= point.deviance else point
 
     def roughly_best(self) -> SlopePoint:
@@ -264,8 +269,22 @@ class SlopeSearch:
     def _given(self, slope: float, arm: float | None, noise: float | None = None) -> SlopePoint:
         """Return the best point with this φ; with this ρ and this noise, if they are given."""
         search, others = self._over(slope, noise)
-        point = search.best() if arm is None else search.given(arm)
+        point = self._best_of(search) if arm is None else search.given(arm)
         return SlopePoint(point._replace(deviance=point.deviance + others), slope)
+
+    def _best_of(self, search: Search) -> Point:
+        """Return the best point for one φ. Without a prior, ρ is tried near its best value for the φ before first."""
+        if self._map or not self._learns_arm:
+            return search.best()
+        if self._last_arm is not None:
+            near = self._last_arm + _NEAR_LAST
+            found = minimum(lambda t: search.given(math.exp(t)).deviance, near)
+            if near[0] + 2.0 * CLOSE < found < near[-1] - 2.0 * CLOSE:
+                self._last_arm = found
+                return search.given(math.exp(found))
+        point = search.best()
+        self._last_arm = math.log(point.arm) if point.arm > 0.0 else None
+        return point
 
     # -- intervals ------------------------------------------------------------------------------
 

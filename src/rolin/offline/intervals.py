@@ -20,7 +20,7 @@ from rolin._support.arms import canonical
 from rolin._support.checks import as_batch
 from rolin._support.progress import Progress, check_progress, reporter
 from rolin.bandit.bandit import Bandit
-from rolin.errors import DataError, ParameterError
+from rolin.errors import DataError, ParameterError, Unsupported
 from rolin.journal import Journal
 from rolin.logs.frames import RewardLog
 from rolin.logs.past_rewards import rewards_of
@@ -30,6 +30,7 @@ from rolin.model.adaptive import Adaptive
 from rolin.model.held_out import HeldOut, estimate_width, residuals_of
 from rolin.model.logistic import probability_of
 from rolin.model.posterior import Posterior
+from rolin.model.slopes import SlopePosterior
 from rolin.offline.interval_check import REACH, ArmAverage, IntervalCheck, OneStep
 from rolin.offline.log import DecisionLog
 from rolin.policies import LinearPolicy, RoLinTS
@@ -146,6 +147,11 @@ def _fresh(policy: object, log: RewardLog) -> LinearPolicy:
     if not (isinstance(policy, LinearPolicy) and isinstance(policy.posterior, Posterior)):
         raise ParameterError(
             f"policy={policy!r}, expected a policy with a Gaussian posterior, such as RoLinTS"
+        )
+    if isinstance(policy.posterior, SlopePosterior):
+        raise Unsupported(
+            "intervals of a policy whose arms have slopes cannot be checked, because the check knows one uncertain number "
+            "per arm only: check the same policy with slope_std=0"
         )
     fresh = type(policy)(**policy.settings)
     if not fresh.learns_scales:

@@ -106,7 +106,8 @@ def diagnose(
     Parameters
     ----------
     moments
-        The evidence: `policy.moments`, or `Moments.of` a log.
+        The evidence: `policy.moments`, or `Moments.of` a log. With slopes, the report also says whether arms differ in
+        slopes, and arm effects are tested given the slopes: they are the arms' levels where all features are 0.
     prior
         The scales to use where there are too few data to estimate them, and the prior of the coefficients. If it has
         no intercept, one is added: a level that all arms share is not an arm effect. If features are linearly

@@ -1,4 +1,4 @@
-"""Estimate the scales from moments: noise_std, arm_std and coef_std."""
+"""Estimate the scales from moments: noise_std, arm_std, coef_std and slope_std."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ def estimate_scales(
 
     Notes
     -----
-    The methods of moments do not estimate slope_std. An intercept has a flat prior. `"reml"` and the methods of moments do not estimate coef_std. It then maximizes the
-    marginal likelihood given the other scales.
+    The methods of moments do not estimate slope_std. An intercept has a flat prior. `"reml"` and the methods of moments do
+    not estimate coef_std. It then maximizes the marginal likelihood given the other scales.
 
     Examples
     --------

@@ -18,13 +18,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin.errors import DataError, ParameterError
-from rolin.model.estimation import ScaleEstimate, estimate_scales
+from rolin.model.answers import Answer, format_p_value
+from rolin.model.estimation import ScaleEstimate, estimate_scales, mode, with_slope_guess
 from rolin.model.gain import CandidateSets, Gain, LikelyPosterior, estimate_gain
-from rolin.model.likelihood import Evidence, Point, Search
+from rolin.model.likelihood import Evidence
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
-from rolin.model.report import Answer, Diagnosis, Effect, format_p_value
+from rolin.model.report import Diagnosis, Effect
 from rolin.model.scales import Scales
+from rolin.model.slope_diagnosis import (
+    LikelihoodRatio,
+    diagnose_slopes,
+    has_enough_for_slopes,
+    likelihood_ratio,
+    restricted_best,
+    slope_variance,
+    too_few_for_slopes,
+    without_slopes,
+)
+from rolin.model.slope_likelihood import SlopeEvidence, SlopePoint
+from rolin.model.slopes import SlopePosterior
 
 __all__ = ["Diagnosis", "Effect", "diagnose"]
 
@@ -35,17 +48,15 @@ _MATTERS_BESIDE_NOISE = 0.01
 _SIGNIFICANT = 0.05
 # Noise below this share of a reward's variance is the rounding error of a perfect fit.
 _PERFECT = 1e-12
+_PERFECT_FIT = (
+    "The features reproduce the rewards exactly. Is one of them computed from the reward?"
+)
 _REACH = NormalDist().inv_cdf(0.975)  # half-width of a 95 % interval, in standard deviations
 
 
 class _Verdict(NamedTuple):
     answer: Answer
     because: str
-
-
-class _LikelihoodRatio(NamedTuple):
-    statistic: float
-    p_value: float
 
 
 class _LikelyScales(NamedTuple):
@@ -55,6 +66,13 @@ class _LikelyScales(NamedTuple):
     noise_std: float
     weight: float
     """Likelihood, relative to the most likely value."""
+    slope_std: float | tuple[float, ...] | None = None
+    """The best slope_std for it; `None` if there are no slopes."""
+
+    def within(self, scales: Scales) -> Scales:
+        """Return the scales with these values."""
+        changed = replace(scales, arm_std=self.arm_std, noise_std=self.noise_std)
+        return changed if self.slope_std is None else replace(changed, slope_std=self.slope_std)
 
 
 def _listed(feature_names: Sequence[str]) -> list[str]:
@@ -88,7 +106,8 @@ def diagnose(
     Parameters
     ----------
     moments
-        The evidence: `policy.moments`, or `Moments.of` a log.
+        The evidence: `policy.moments`, or `Moments.of` a log. With slopes, the report also says whether arms differ in
+        slopes, and arm effects are tested given the slopes: they are the arms' levels where all features are 0.
     prior
         The scales to use where there are too few data to estimate them, and the prior of the coefficients. If it has
         no intercept, one is added: a level that all arms share is not an arm effect. If features are linearly
@@ -124,17 +143,27 @@ def diagnose(
     if not prior.has_intercept:
         prior = replace(prior, intercept_std=_any_level(moments))
     learn: set[Any] = {"arm_std", "coef_std"} if binary else {"noise_std", "arm_std", "coef_std"}
+    asks_for_slopes, plain = bool(moments.slopes), without_slopes(moments)
+    if has_enough_for_slopes(moments, prior):
+        learn.add("slope_std")
+    else:
+        moments = plain
     found = estimate_scales(moments, method="reml", prior=prior, learn=learn)
     scales = found.scales
-    test = _LikelihoodRatio(math.nan, math.nan)
-    evidence, variances = Evidence(moments, prior), learn - {"coef_std"}
+    test = LikelihoodRatio(math.nan, math.nan)
+    variances = learn - {"coef_std"}
+    simple = Evidence(plain, prior)
+    evidence: Evidence | SlopeEvidence = simple
+    if moments.slopes:
+        evidence = SlopeEvidence(moments, with_slope_guess(moments, prior))
     if "arm_std" not in found.not_learned:
-        test = _test(evidence, variances)
+        at_zero = _given(evidence, 0.0, variances).deviance
+        test = likelihood_ratio(at_zero, restricted_best(evidence, variances).deviance)
     # If features are linearly dependent, as those of categories are, only a prior determines the coefficients.
     weak = replace(scales, coef_std=prior.coef_std, coef_mean=prior.coef_mean)
-    if evidence.has_full_rank:
+    if simple.has_full_rank:
         weak = replace(scales, coef_std=_any_slope(moments), coef_mean=0.0)
-    posterior = Posterior.of(weak, moments)
+    posterior = _posterior(weak, moments)
     shares = _shares(moments, posterior)
     verdict = _verdict(found, test.p_value, shares)
     likely = _likely(evidence, found, variances)
@@ -142,7 +171,15 @@ def diagnose(
     candidates = CandidateSets(moments, contexts, arms)
     gain = None
     if "arm_std" not in found.not_learned:
-        gain = _gain(moments, prior, scales, likely, candidates, binary=binary)
+        gain = _gain(plain, prior, learn, candidates, found=found, likely=likely, binary=binary)
+    slopes = None
+    if moments.slopes:
+        explained = (shares["features"] + shares["arms"]) / shares["noise"] * scales.noise_std**2
+        slopes = diagnose_slopes(moments, prior, found, variances, explained, names)
+        if shares["noise"] < _PERFECT:
+            slopes = replace(slopes, answer="cannot tell", because=_PERFECT_FIT)
+    elif asks_for_slopes:
+        slopes = too_few_for_slopes()
     return Diagnosis(
         answer=verdict.answer,
         because=verdict.because,
@@ -156,6 +193,7 @@ def diagnose(
         arms=effects.arms,
         coefficients=effects.coefficients,
         gain=gain,
+        slopes=slopes,
     )
 
 
@@ -174,21 +212,16 @@ def _any_slope(moments: Moments) -> tuple[float, ...]:
     return tuple(np.clip(_any_level(moments) / size, 1e-100, 1e100).tolist())
 
 
-def _test(evidence: Evidence, learn: set[str]) -> _LikelihoodRatio:
-    """Return the likelihood ratio statistic of arm_std = 0, and its p-value."""
-    free = Search(evidence, learn, "reml").best()
-    zero = _given(evidence, 0.0, learn)
-    statistic = max(zero.deviance - free.deviance, 0.0)
-    if statistic == 0.0:
-        return _LikelihoodRatio(0.0, 1.0)
-    p_value = 0.5 * math.erfc(math.sqrt(0.5 * statistic))  # ½ P(χ²₁ > statistic)
-    return _LikelihoodRatio(statistic, p_value)
-
-
-def _given(evidence: Evidence, arm_std: float, learn: set[str]) -> Point:
+def _given(evidence: Evidence | SlopeEvidence, arm_std: float, learn: set[str]) -> SlopePoint:
     """Return the maximum of the restricted likelihood with this arm_std."""
-    given = evidence.under(replace(evidence.prior, arm_std=arm_std))
-    return Search(given, learn - {"arm_std"}, "reml").best()
+    prior = evidence.prior if isinstance(evidence, Evidence) else evidence.plain.prior
+    given = evidence.under(replace(prior, arm_std=arm_std))
+    return restricted_best(given, learn - {"arm_std"})
+
+
+def _posterior(scales: Scales, moments: Moments) -> Posterior:
+    """Return the posterior, with slopes if the moments have them."""
+    return (SlopePosterior if moments.slopes else Posterior).of(scales, moments)
 
 
 def _shares(moments: Moments, posterior: Posterior) -> dict[str, float]:
@@ -200,8 +233,10 @@ def _shares(moments: Moments, posterior: Posterior) -> dict[str, float]:
     parts = {
         "features": float(theta @ scatter @ theta / h.sum()),
         "arms": posterior.scales.arm_std**2,
-        "noise": posterior.scales.noise_std**2,
     }
+    if moments.slopes:
+        parts["slopes"] = slope_variance(moments, posterior.scales.slope_std)
+    parts["noise"] = posterior.scales.noise_std**2
     total = sum(parts.values())
     return {name: part / total for name, part in parts.items()}
 
@@ -218,7 +253,7 @@ def _verdict(found: ScaleEstimate, p_value: float, shares: dict[str, float]) -> 
     if shares["noise"] < _PERFECT:
         return _Verdict(
             "cannot tell",
-            "The features reproduce the rewards exactly. Is one of them computed from the reward?",
+            _PERFECT_FIT,
         )
     if p_value < _SIGNIFICANT:
         return _Verdict(
@@ -255,6 +290,7 @@ def _log_scores(moments: Moments, prior: Scales) -> dict[str, float]:
 
     This is the log score of predicting each reward from those before it; it does not depend on their order.
     """
+    whole, moments = moments, without_slopes(moments)
     no_features = replace(
         moments,
         scatter=np.zeros((0, 0)),
@@ -268,13 +304,20 @@ def _log_scores(moments: Moments, prior: Scales) -> dict[str, float]:
         "per arm (arms only)": (no_features, plain, ("noise_std", "arm_std")),
     }
     scores = {}
+    if whole.slopes:
+        every: set[Any] = {"noise_std", "arm_std", "coef_std", "slope_std"}
+        scales = mode(whole, with_slope_guess(whole, prior), every, "ml")
+        log_evidence = _posterior(replace(scales, slopes=whole.slopes), whole).log_evidence
+        scores["slopes (features, arms)"] = log_evidence / whole.count
     for name, (evidence, guess, learn) in models.items():
         scales = estimate_scales(evidence, method="ml", prior=guess, learn=learn).scales
-        scores[name] = Posterior.of(scales, evidence).log_evidence / moments.count
+        scores[name] = _posterior(scales, evidence).log_evidence / moments.count
     return scores
 
 
-def _likely(evidence: Evidence, found: ScaleEstimate, learn: set[str]) -> list[_LikelyScales]:
+def _likely(
+    evidence: Evidence | SlopeEvidence, found: ScaleEstimate, learn: set[str]
+) -> list[_LikelyScales]:
     """Return values of arm_std across its interval, with the noise_std and the weight of each.
 
     The weights are those of a flat prior on arm_std (Gelman 2006). They make the intervals of the effects account for
@@ -288,7 +331,12 @@ def _likely(evidence: Evidence, found: ScaleEstimate, learn: set[str]) -> list[_
     points = [(a, _given(evidence, a, learn)) for a in np.linspace(low, high, 9).tolist()]
     lowest = min(point.deviance for _, point in points)
     return [
-        _LikelyScales(a, math.sqrt(point.noise), math.exp(-0.5 * (point.deviance - lowest)))
+        _LikelyScales(
+            a,
+            math.sqrt(point.shared.noise),
+            math.exp(-0.5 * (point.deviance - lowest)),
+            None if isinstance(evidence, Evidence) else evidence.slope_std_at(point),
+        )
         for a, point in points
     ]
 
@@ -296,17 +344,25 @@ def _likely(evidence: Evidence, found: ScaleEstimate, learn: set[str]) -> list[_
 def _gain(
     moments: Moments,
     prior: Scales,
-    scales: Scales,
-    likely: list[_LikelyScales],
+    learned: set[Any],
     candidates: CandidateSets,
     *,
+    found: ScaleEstimate,
+    likely: list[_LikelyScales],
     binary: bool,
 ) -> Gain:
-    """Return the gain of choosing with arm effects; both models have a prior of the coefficients that fits them."""
+    """Return the gain of choosing with arm effects; both models have a prior of the coefficients that fits them.
+
+    Neither model has slopes: the gain is that of arm effects alone.
+    """
+    if "slope_std" in learned:
+        variances = learned - {"slope_std"}
+        found = estimate_scales(moments, method="reml", prior=prior, learn=variances)
+        likely = _likely(Evidence(moments, prior), found, variances - {"coef_std"})
     total = sum(each.weight for each in likely)
     posteriors = [
         LikelyPosterior(
-            Posterior.of(replace(scales, arm_std=each.arm_std, noise_std=each.noise_std), moments),
+            Posterior.of(each.within(found.scales), moments),
             each.weight / total,
         )
         for each in likely
@@ -329,8 +385,7 @@ def _effects(
     total = sum(each.weight for each in likely)
     for each in likely:
         weight = each.weight / total
-        given = replace(scales, arm_std=each.arm_std, noise_std=each.noise_std)
-        posterior = Posterior.of(given, moments)
+        posterior = _posterior(each.within(scales), moments)
         arms, coefficients = posterior.arm_effects(moments.arms), posterior.coefficients
         mean = np.concatenate([arms.mean, coefficients.mean])
         std = np.concatenate([arms.std, coefficients.std])

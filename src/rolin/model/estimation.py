@@ -1,4 +1,4 @@
-"""Estimate the scales from moments: noise_std, arm_std and coef_std."""
+"""Estimate the scales from moments: noise_std, arm_std, coef_std and slope_std."""
 
 from __future__ import annotations
 
@@ -33,13 +33,12 @@ __all__ = [
     "check_method",
     "estimate_scales",
     "mode",
+    "with_slope_guess",
 ]
 
 Method = Literal["map", "reml", "ml", "moments", "moments-as-printed"]
 """How scales are learned; [`estimate_scales`][rolin.model.estimate_scales] explains each value."""
 Learned = Literal["noise_std", "arm_std", "coef_std", "slope_std"]
-# How close the search for scales of a running policy comes, as a logarithm of a variance: 0.5 % of a standard deviation.
-_CLOSE_ENOUGH = 0.01
 # The guess of slope_std relative to coef_std, where there is none.
 _SLOPE_SHARE = 0.5
 
@@ -130,8 +129,8 @@ def estimate_scales(
 
     Notes
     -----
-    The methods of moments do not estimate slope_std. An intercept has a flat prior. `"reml"` and the methods of moments do not estimate coef_std. It then maximizes the
-    marginal likelihood given the other scales.
+    The methods of moments do not estimate slope_std. An intercept has a flat prior. `"reml"` and the methods of moments do
+    not estimate coef_std. It then maximizes the marginal likelihood given the other scales.
 
     Examples
     --------
@@ -195,7 +194,7 @@ def _has_slopes(moments: Moments, prior: Scales, learn: Iterable[str]) -> bool:
     return bool(moments.slopes) and (prior.has_slopes or "slope_std" in learn)
 
 
-def _with_slope_guess(moments: Moments, prior: Scales) -> Scales:
+def with_slope_guess(moments: Moments, prior: Scales) -> Scales:
     """Return the prior with the features that the moments have slopes for, and a guess of their scale."""
     if not prior.has_slopes:
         _, std = prior.prior(moments.n_features)
@@ -215,26 +214,22 @@ def _slope_mode(
     """Return what `mode` does, for arms with slopes."""
     if method not in ("map", "ml"):
         return replace(_estimate(moments, method, prior, tuple(learn)).scales, slopes=prior.slopes)
-    evidence = SlopeEvidence(moments, _with_slope_guess(moments, prior))
+    evidence = SlopeEvidence(moments, with_slope_guess(moments, prior))
     wanted = learn & possible_slopes(evidence, method)
     if not wanted:
         return prior
     options = {"power": AT_GUESS} if guessed_from_data else {}
-    search = SlopeSearch(evidence, wanted, method, tolerance=_CLOSE_ENOUGH, **options)
-    return replace(_slope_scales(evidence, search.best_of_all(), wanted), slopes=prior.slopes)
+    search = SlopeSearch(evidence, wanted, method, **options)
+    is_usual = method == "map" and "arm_std" in wanted
+    point = search.roughly_best() if is_usual else search.best()
+    return replace(_slope_scales(evidence, point, wanted), slopes=prior.slopes)
 
 
 def _slope_scales(evidence: SlopeEvidence, point: SlopePoint, wanted: Set[str]) -> Scales:
     """Return the scales of the prior, with those that were learned replaced."""
     scales = _scales(evidence.plain, point.shared, wanted - {"slope_std"})
     if "slope_std" in wanted:
-        found, given = math.sqrt(point.slope * point.shared.noise), scales.slope_std
-        if isinstance(given, tuple):
-            scales = replace(
-                scales, slope_std=tuple(s * found / evidence.slope_unit for s in given)
-            )
-        else:
-            scales = replace(scales, slope_std=found)
+        return replace(scales, slope_std=evidence.slope_std_at(point))
     return scales
 
 
@@ -330,11 +325,11 @@ def _estimate_slopes(
         raise ParameterError(
             f"method={method!r} does not estimate slope_std, expected 'map', 'reml' or 'ml'"
         )
-    evidence = SlopeEvidence(moments, _with_slope_guess(moments, prior))
+    evidence = SlopeEvidence(moments, with_slope_guess(moments, prior))
     plain, possible = evidence.plain, possible_slopes(evidence, method)
     wanted = {name for name in asked if name in possible}
     search = SlopeSearch(evidence, wanted, method, power=power)
-    point, coefficients = search.best_of_all(), search
+    point, coefficients = search.best(), search
     if method == "reml":  # it does not estimate coef_std
         noise = point.shared.noise
         slope_std = _slope_scales(evidence, point, {"slope_std"}).slope_std
@@ -342,7 +337,7 @@ def _estimate_slopes(
             plain.prior, noise_std=noise**0.5, arm_std=(point.shared.arm * noise) ** 0.5, slope_std=slope_std
         )  # fmt: skip
         coefficients = SlopeSearch(SlopeEvidence(moments, given), wanted & {"coef_std"}, "ml")
-        found = coefficients.best_of_all()
+        found = coefficients.best()
         point = point._replace(shared=point.shared._replace(coef=found.shared.coef))
     noise = math.sqrt(point.shared.noise)
     values = {
@@ -358,12 +353,12 @@ def _estimate_slopes(
     around, likelihood = point, search
     if method == "map":  # its prior excludes scales of zero, but the intervals may reach it
         likelihood = SlopeSearch(evidence, wanted, "ml")
-        around = likelihood.best_of_all()
+        around = likelihood.best()
     for name in ("arm", "slope"):
         if f"{name}_std" in wanted:
             intervals[f"{name}_std"] = likelihood.interval_of(name, around)
     if "coef_std" in wanted:
-        intervals["coef_std"] = coefficients.coef_interval_at(point)
+        intervals["coef_std"] = coefficients.coef_interval(point)
     found_intervals = {name: _around(values[name], *intervals[name]) for name in values}
     return ScaleEstimate(
         _slope_scales(evidence, point, wanted),

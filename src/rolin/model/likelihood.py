@@ -31,6 +31,9 @@ from rolin.model.scales import Scales
 
 __all__ = [
     "AT_GUESS",
+    "CLOSE",
+    "GRID",
+    "NEAR",
     "NEVER_ZERO",
     "RISE",
     "Evidence",
@@ -38,6 +41,7 @@ __all__ = [
     "Search",
     "Spectrum",
     "crossing",
+    "minimum",
     "prior_deviance",
 ]
 
@@ -61,11 +65,11 @@ AT_GUESS = 1.0
 _FAR_OFF = 100.0
 # The range of ratios ρ, and the grid on which the search begins. The kernel uses the same range for κ.
 _SMALLEST, _LARGEST = 1e-9, 1e9
-_GRID = np.linspace(math.log(_SMALLEST), math.log(_LARGEST), 19)
+GRID = np.linspace(math.log(_SMALLEST), math.log(_LARGEST), 19)
 # The grid around the guess, which "map" tries first.
-_NEAR = np.linspace(math.log(1e-4), math.log(1e4), 9)
+NEAR = np.linspace(math.log(1e-4), math.log(1e4), 9)
 _SECTION = 0.5 * (3.0 - math.sqrt(5.0))  # the smaller part of a golden section
-_CLOSE = 1e-6  # tolerance for the logarithm of a scale
+CLOSE = 1e-6  # tolerance for the logarithm of a scale
 # Rise of -2 log likelihood at the ends of a 95 % interval: the quantile of χ² with one degree of freedom.
 RISE = 3.841459
 
@@ -279,26 +283,39 @@ class Search:
     def best(self) -> Point:
         """Return the point with the highest likelihood."""
         if math.isnan(self._arm):
-            grid = _GRID
+            grid = GRID
             if self._map:  # near the guess first: half of the work
-                grid = _NEAR + math.log(self._arm_guess)
-            found = _minimum(lambda t: self._given(math.exp(t)).deviance, grid)
+                grid = NEAR + math.log(self._arm_guess)
+            found = minimum(lambda t: self.given(math.exp(t)).deviance, grid)
             if self._map and not grid[1] < found < grid[-2]:
-                found = _minimum(lambda t: self._given(math.exp(t)).deviance, _GRID)
-            point = self._given(math.exp(found))
+                found = minimum(lambda t: self.given(math.exp(t)).deviance, GRID)
+            point = self.given(math.exp(found))
             if self._map:
                 return point
-            at_zero = self._given(0.0)
+            at_zero = self.given(0.0)
             return at_zero if at_zero.deviance <= point.deviance else point
         if self._arm == 0.0 or not math.isnan(self._noise):
-            return self._given(self._arm / self._noise if self._arm else 0.0)
+            return self.given(self._arm / self._noise if self._arm else 0.0)
         # arm_std is fixed and the noise is free, so ρ depends on the noise.
-        low, high = self._numbers[[kernels.NOISE_LOW, kernels.NOISE_HIGH]]
-        fixed, grid = self._arm, np.linspace(low, high, len(_GRID))
-        found = _minimum(lambda t: self._given(fixed / math.exp(t), math.exp(t)).deviance, grid)
-        return self._given(fixed / math.exp(found), math.exp(found))
+        fixed, grid = self._arm, np.linspace(*self.noise_range, len(GRID))
+        found = minimum(lambda t: self.given(fixed / math.exp(t), math.exp(t)).deviance, grid)
+        return self.given(fixed / math.exp(found), math.exp(found))
 
-    def _given(self, ratio: float, noise: float | None = None) -> Point:
+    @property
+    def noise_range(self) -> tuple[float, float]:
+        """The logarithms between which the noise variance is searched."""
+        low, high = self._numbers[[kernels.NOISE_LOW, kernels.NOISE_HIGH]].tolist()
+        return low, high
+
+    def over(self, evidence: Evidence, noise: float | None = None) -> Search:
+        """Return the same search over other evidence of the same rewards; with this noise variance, if it is given."""
+        other = copy.copy(self)
+        other._evidence = evidence.on_range() if self._numbers[kernels.FLAT] else evidence
+        if noise is not None:
+            other._noise = noise
+        return other
+
+    def given(self, ratio: float, noise: float | None = None) -> Point:
         """Return the best point with this ρ (and this noise, if given)."""
         return self._profile(ratio, self._noise if noise is None else noise, self._numbers)
 
@@ -322,12 +339,12 @@ class Search:
         """Return the ends of the 95 % profile-likelihood interval of arm_std."""
 
         def at(log_ratio: float) -> Point:
-            return self._given(math.exp(log_ratio))
+            return self.given(math.exp(log_ratio))
 
-        lowest = min(best.deviance, self._given(0.0).deviance)
+        lowest = min(best.deviance, self.given(0.0).deviance)
         middle = math.log(max(best.arm, _SMALLEST))
         ends = []
-        for end in (_GRID[0], _GRID[-1]):
+        for end in (GRID[0], GRID[-1]):
             if at(end).deviance - lowest <= RISE:
                 ends.append(0.0 if end < 0 else math.inf)
                 continue
@@ -349,7 +366,7 @@ class Search:
 
         middle, ends = math.log(best.coef), []
         lowest = at(middle).deviance
-        for end in (_GRID[0], _GRID[-1]):
+        for end in (GRID[0], GRID[-1]):
             if at(end).deviance - lowest <= RISE:
                 ends.append(0.0 if end < 0 else math.inf)
                 continue
@@ -363,7 +380,7 @@ def prior_deviance(ratio: float, guess: float, power: float) -> float:
     return 2.0 * math.log1p(ratio / guess) - power * math.log(ratio)
 
 
-def _minimum(f: Callable[[float], float], grid: Floats) -> float:
+def minimum(f: Callable[[float], float], grid: Floats, close: float = CLOSE) -> float:
     """Return where a function is smallest: the best point of a grid, refined by Brent's method.
 
     Brent (1973), chapter 5: parabolas through the three best points, golden sections where these fail. (The overhead of
@@ -378,7 +395,7 @@ def _minimum(f: Callable[[float], float], grid: Floats) -> float:
     moved = before = 0.0
     for _ in range(100):
         middle = 0.5 * (left + right)
-        if abs(t - middle) + 0.5 * (right - left) < 2.0 * _CLOSE:
+        if abs(t - middle) + 0.5 * (right - left) < 2.0 * close:
             break
         p = (t - u) ** 2 * (f_t - f_v) - (t - v) ** 2 * (f_t - f_u)
         q = 2.0 * ((t - u) * (f_t - f_v) - (t - v) * (f_t - f_u))
@@ -388,8 +405,8 @@ def _minimum(f: Callable[[float], float], grid: Floats) -> float:
         else:
             before = (left if t >= middle else right) - t
             moved = _SECTION * before
-        if abs(moved) < _CLOSE:
-            moved = _CLOSE if middle > t else -_CLOSE
+        if abs(moved) < close:
+            moved = close if middle > t else -close
         trial = t + moved
         value = f(trial)
         if value <= f_t:

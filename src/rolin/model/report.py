@@ -6,14 +6,16 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from rolin._support.arms import Name
 from rolin._support.html import html_table
 from rolin._support.optional import needs
 from rolin._support.plain import plain
+from rolin.model.answers import Answer, format_p_value
 from rolin.model.estimation import Interval
 from rolin.model.gain import Gain
+from rolin.model.slope_report import HOW_TO_ASK, SlopeDiagnosis
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Diagnosis", "Effect", "format_p_value"]
 
-Answer = Literal["yes", "no", "cannot tell"]
 # Coefficients and arms in a text or an HTML table, and characters of their names.
 _MAX_SHOWN, _MAX_CHARACTERS = 20, 40
 
@@ -68,7 +69,9 @@ class Diagnosis:
     """Effect of every arm, highest first."""
     coefficients: tuple[Effect, ...]
     gain: Gain | None
-    """What the arm effects are worth; `None` if there are too few rewards."""
+    """What the arm effects are worth, without slopes; `None` if there are too few rewards."""
+    slopes: SlopeDiagnosis | None = None
+    """Whether arms differ in slopes; `None` if the evidence has no slopes."""
 
     def __repr__(self) -> str:
         """Return the answer and the size of the data in one line."""
@@ -80,7 +83,7 @@ class Diagnosis:
 
     def __str__(self) -> str:
         """Return the report as text, with at most ten arms from each end."""
-        lines = [self._title, *self._reasons, "", f"{self._size}"]
+        lines = [self._title, *self._reasons, *self._on_slopes, "", f"{self._size}"]
         lines += [
             f"{name:<10} {value:>10}   {interval}" for name, value, interval in self._scale_rows
         ]
@@ -97,6 +100,8 @@ class Diagnosis:
         ]
         if len(shown) < len(self.coefficients):
             lines.append(f"  … {len(self.coefficients) - len(shown)} smaller ones")
+        if self.slopes is not None and self.slopes.features:
+            lines += ["", *self.slopes.table(_MAX_SHOWN)]
         arms = self._shown_arms
         width = _width(arms)
         lines += [
@@ -117,7 +122,7 @@ class Diagnosis:
                 self._title,
                 ["scale", "estimate", "95 % interval"],
                 self._scale_rows,
-                [*self._reasons, self._size, *self._facts],
+                [*self._reasons, *self._on_slopes, self._size, *self._facts],
             ),
             html_table(
                 "Coefficients",
@@ -135,6 +140,11 @@ class Diagnosis:
                 [f"{fewer[1]} arms between the highest and the lowest are not shown"] if fewer[1] else [],
             ),
         ]  # fmt: skip
+        if self.slopes is not None and self.slopes.features:
+            more = len(self.slopes.features) - _MAX_SHOWN
+            columns = ["feature", "slope_std", "statistic", "p, corrected"]
+            notes = [f"{more} more features are not shown"] if more > 0 else []
+            tables.append(html_table("Slopes", columns, self.slopes.rows(_MAX_SHOWN), notes))
         if self.log_scores:
             rows = [[name, f"{score:.4f}"] for name, score in self.log_scores.items()]
             tables.insert(1, html_table(_LOG_SCORE, ["model", "log score"], rows))
@@ -150,14 +160,24 @@ class Diagnosis:
         return [self.because, *([] if self.gain is None else [str(self.gain)])]
 
     @property
+    def _on_slopes(self) -> list[str]:
+        """The second question with its answer, or how to ask it."""
+        if self.slopes is not None:
+            return [self.slopes.title, self.slopes.because]
+        return [HOW_TO_ASK] if len(self.coefficients) > 1 else []  # beside the intercept
+
+    @property
     def _size(self) -> str:
         return f"rewards: {self.rewards:g}; arms: {len(self.arms)}"
 
     @property
     def _scale_rows(self) -> list[tuple[str, str, str]]:
-        """Name, estimate and interval of noise_std and arm_std."""
+        """Name, estimate and interval of noise_std, arm_std and slope_std."""
         rows = []
-        for name, found in (("noise_std", self.noise_std), ("arm_std", self.arm_std)):
+        scales = {"noise_std": self.noise_std, "arm_std": self.arm_std}
+        if self.slopes is not None and not math.isnan(self.slopes.slope_std.value):
+            scales["slope_std"] = self.slopes.slope_std
+        for name, found in scales.items():
             interval = f"95 % interval {found.low:.3g} to {found.high:.3g}"
             if found.low == found.high:
                 interval = "as given: too few data to estimate it" if self.shares else "as given"
@@ -170,6 +190,7 @@ class Diagnosis:
         lines = []
         if not math.isnan(self.p_value):
             lines.append(f"test of arm_std = 0: statistic {self.statistic:.2f}, {self.p_text}")
+        lines += [] if self.slopes is None else self.slopes.facts
         if self.shares:
             parts = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
             lines.append(f"variance of a reward: {parts}")
@@ -226,11 +247,6 @@ class Diagnosis:
 
 
 _LOG_SCORE = "log score per reward, one step ahead"
-
-
-def format_p_value(p_value: float) -> str:
-    """Return a p-value as text; one too small for a float is not shown as zero."""
-    return f"p = {p_value:.2g}" if p_value > 0.0 else "p < 1e-300"
 
 
 def _interval(effect: Effect) -> str:

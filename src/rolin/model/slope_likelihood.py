@@ -1,28 +1,34 @@
 """The likelihood of the scales of a model whose arms have slopes, and its maximum.
 
-Write ρ for arm_std²/noise_std², and φ for slope_std²/noise_std². For given ratios, the arms become rows of an ordinary
-regression (`rolin.model.kernels.slope_rows`), and the rest is as in `rolin.model.likelihood`: noise and coefficients are
-found by a cheap search within every step. The search over the two ratios is by Nelder and Mead's method.
+Write φ for slope_std²/noise_std². For a given φ, the slopes can be integrated out arm by arm. What is left is the
+evidence of a model without slopes, whose arms have other weights, means and scatter
+(`rolin.model.kernels.slope_likelihood`). So the search over φ contains the search of `rolin.model.likelihood` over the other
+scales.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Set
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.model.kernels import likelihood as kernels
-from rolin.model.kernels import slope_rows
+from rolin.model.kernels import slope_likelihood as kernels
 from rolin.model.likelihood import (
+    CLOSE,
+    GRID,
+    NEAR,
     NEVER_ZERO,
     RISE,
     Evidence,
     Point,
     Search,
     crossing,
+    minimum,
     prior_deviance,
 )
 from rolin.model.moments import Moments
@@ -32,14 +38,13 @@ from rolin.model.slope_solve import arm_rows
 __all__ = ["SlopeEvidence", "SlopePoint", "SlopeSearch", "possible_slopes"]
 
 Floats = NDArray[np.float64]
-# The range of the logarithms of both ratios.
-_LOW, _HIGH = math.log(1e-9), math.log(1e9)
-# Distances from the guess at which the search begins: the factor of a ratio, as a logarithm.
-_TRIED = (-4.0, 0.0, 4.0)
-_FAR = 600.0  # logarithms beyond it would overflow
-_STEP = 1.0  # the first step of the search
-_MAX_EVALUATIONS = 500
 _RANK = 1e-10  # directions of the features whose scatter is below this share of the largest are rounding errors
+# The search of a running policy: it begins this far around the guesses, as logarithms of ratios, and comes this close, which
+# is 0.5 % of a standard deviation. For each φ, ρ is tried at points that are this far apart.
+_AROUND, _CLOSE_ENOUGH, _APART = np.array([-4.0, 0.0, 4.0]), 0.01, 0.2
+_MAX_PARABOLAS = 4
+# The grid of logarithms of φ on which the search without a prior begins, and that of ρ around its best value for the φ before.
+_COARSE, _NEAR_LAST = GRID[::2], np.array([-1.0, 0.0, 1.0])
 
 
 class SlopePoint(NamedTuple):
@@ -55,6 +60,10 @@ class SlopePoint(NamedTuple):
         """-2 log likelihood."""
         return self.shared.deviance
 
+    def ratio_of(self, name: str) -> float:
+        """Return ρ for `"arm"`, φ for `"slope"`."""
+        return self.slope if name == "slope" else self.shared.arm
+
 
 class SlopeEvidence:
     """Moments with the scatter of each arm, standardized by the prior."""
@@ -68,35 +77,71 @@ class SlopeEvidence:
         self.slope_unit = (
             float(np.exp(np.log(slopes[slopes > 0.0]).mean())) if slopes.any() else 1.0
         )
-        # Entries (1, x_S) of every row, in units of the prior; without any guess, all slopes have the same scale.
+        # In units of the prior; without any guess, all slopes have the same scale.
         sizes = slopes / self.slope_unit if slopes.any() else np.ones_like(slopes)
         arms = arm_rows(moments)
         q = arms.n_own
-        self.entries = arms.rows[:, :, :q] * np.append(1.0, sizes)
-        outputs = arms.outputs(intercept=prior.has_intercept)
-        outputs[:, :, -1] -= outputs[:, :, :d] @ mean
-        outputs[:, :, :d] *= relative
-        self.outputs = outputs
-        others = arms.columns[q - 1 :]
+        self._outputs = arms.outputs(intercept=False)
+        self._outputs[:, :, d] -= self._outputs[:, :, :d] @ mean
+        self._outputs[:, :, :d] *= relative
+        self._reduced = np.empty((len(arms.rows), 2, q))
+        kernels.tridiagonal(
+            np.ascontiguousarray(arms.rows[:, :, 1:q] * sizes), self._outputs, self._reduced
+        )
+        self._roots = np.sqrt(moments.weight)
         rest = np.zeros((d + 1, d + 1))  # features, then the reward
-        where = np.append(others, d)
+        where = np.append(arms.columns[q - 1 :], d)
         order = np.append(np.arange(1, len(where)), 0)
         rest[np.ix_(where, where)] = arms.rest[np.ix_(order, order)]
         shift = np.eye(d + 1)
         shift[:d, d] = -mean
-        rest = shift.T @ rest @ shift
         scale = np.append(relative, 1.0)
-        self.rest = rest * np.outer(scale, scale)
-        self.slope_ranks = int(
-            (self._pivots(arms.rows[:, 1:, 1:q]) > 0.0).sum()
-        )  # directions in which features vary within arms, added up over the arms
+        self._rest = shift.T @ rest @ shift * np.outer(scale, scale)
+        self._slope_roots = arms.rows[:, 1:, 1:q] * sizes
 
-    @staticmethod
-    def _pivots(roots: Floats) -> Floats:
-        """Return which directions of each arm's scatter are more than rounding errors."""
+    @cached_property
+    def slope_ranks(self) -> int:
+        """Number of directions in which features with slopes vary within arms, added up over the arms."""
+        roots = self._slope_roots
         pivots = np.diagonal(roots, axis1=1, axis2=2) ** 2
-        sizes = (roots**2).sum(axis=1)
-        return np.where(pivots > _RANK * sizes, pivots, 0.0)
+        return int((pivots > _RANK * (roots**2).sum(axis=1)).sum())
+
+    @property
+    def tells_slopes_from_noise(self) -> bool:
+        """Whether slopes add more to some directions within arms than to others."""
+        if self.plain.count - len(self.plain.weight) > self.slope_ranks:
+            return True  # noise alone varies in some
+        squares = self._slope_roots @ np.swapaxes(self._slope_roots, 1, 2)
+        trace = float(np.trace(squares, axis1=1, axis2=2).sum())
+        return self.slope_ranks * float((squares**2).sum()) > (1.0 + _RANK) * trace**2
+
+    def under(self, prior: Scales) -> SlopeEvidence:
+        """Return the same evidence with other guesses of noise_std and arm_std."""
+        other = copy.copy(self)
+        other.plain = self.plain.under(prior)
+        return other
+
+    def slope_std_at(self, point: SlopePoint) -> float | tuple[float, ...]:
+        """Return slope_std at a point: one number, or one per feature if the prior has as many."""
+        found, given = math.sqrt(point.slope * point.shared.noise), self.plain.prior.slope_std
+        if isinstance(given, tuple):
+            return tuple(s * found / self.slope_unit for s in given)
+        return found
+
+    def given(self, slope: float) -> tuple[Evidence, float]:
+        """Return the evidence of a model without slopes that is left for this φ, and its log determinant."""
+        k, q, width = self._outputs.shape
+        rows, first, pivots = np.empty((k, q - 1, width)), np.empty((k, width)), np.empty(k)
+        log_det = kernels.shrink(self._reduced, slope, self._outputs, rows, first, pivots)
+        flat, d = rows.reshape(-1, width), width - 1
+        total = self._rest + flat.T @ flat
+        first /= self._roots[:, None]
+        left = copy.copy(self.plain)  # the ranks are those of the features as they are
+        left.weight = self.plain.weight / pivots
+        left.x, left.r = np.ascontiguousarray(first[:, :d]), first[:, d].copy()
+        left.scatter, left.cross = np.ascontiguousarray(total[:d, :d]), total[:d, d].copy()
+        left.square = float(total[d, d])
+        return left, log_det
 
 
 def possible_slopes(evidence: SlopeEvidence, method: str) -> set[str]:
@@ -105,13 +150,13 @@ def possible_slopes(evidence: SlopeEvidence, method: str) -> set[str]:
     found = plain.possible(method)
     if method == "map":
         return found | ({"slope_std"} if plain.count >= 2 and len(plain.weight) >= 2 else set())
-    left = plain.count - len(plain.weight) - evidence.slope_ranks
-    if left < 1:  # nothing tells noise from slopes
-        return found - {"noise_std", "arm_std"}
-    return found | ({"slope_std"} if evidence.slope_ranks > plain.within_rank else set())
+    enough = plain.within_freedom >= 1 and evidence.slope_ranks > plain.within_rank
+    if not (plain.varies and enough and evidence.tells_slopes_from_noise):
+        return found
+    return found | {"slope_std"}
 
 
-class SlopeSearch(Search):
+class SlopeSearch:
     """The maximum of a likelihood of the scales, with some of them held fixed.
 
     Parameters
@@ -127,189 +172,151 @@ class SlopeSearch(Search):
     """
 
     def __init__(
-        self,
-        evidence: SlopeEvidence,
-        learn: Set[str],
-        method: str,
-        *,
-        power: float = NEVER_ZERO,
-        tolerance: float = 1e-6,
+        self, evidence: SlopeEvidence, learn: Set[str], method: str, *, power: float = NEVER_ZERO
     ) -> None:
-        super().__init__(evidence.plain, learn, method, power=power)
-        self._tolerance = tolerance
-        self._given_slope = 0.0  # φ while an interval of other scales is computed
-        prior, data = evidence.plain.prior, evidence
-        self._slope = math.nan if "slope_std" in learn else data.slope_unit**2
-        if not prior.has_slopes and "slope_std" not in learn:
-            self._slope = 0.0
-        self._slope_guess = data.slope_unit**2 / self._guess
-        self._data, self._outputs, self._rest = data, data.outputs, data.rest
-        if method == "reml":
-            # Only the directions in which the features vary.
-            total = evidence.plain.total
-            axes = total.axes[:, len(total.values) - evidence.plain.rank :]
-            d = len(axes)
-            self._outputs = np.concatenate(
-                [data.outputs[:, :, :d] @ axes, data.outputs[:, :, d:]], axis=2
+        prior = evidence.plain.prior
+        self._data, self._map, self._power = evidence, method == "map", power
+        self._shared = Search(evidence.plain, learn, method, power=power)
+        # Squares of the fixed scales; NaN for the free ones.
+        self._noise = math.nan if "noise_std" in learn else prior.noise_std**2
+        self._slope = evidence.slope_unit**2 if prior.has_slopes else 0.0
+        self._slope = math.nan if "slope_std" in learn else self._slope
+        self._learns_arm = "arm_std" in learn
+        self._last_arm: float | None = None  # the logarithm of the best ρ for the φ before
+        self._prior_noise = prior.noise_std**2
+        self._guess = evidence.slope_unit**2 / self._prior_noise
+        self._arm_guess = prior.arm_std**2 / self._prior_noise or 1.0
+
+    def best(self, *, slope: float | None = None, arm: float | None = None) -> SlopePoint:
+        """Return the point with the highest likelihood, with some ratios held if they are given."""
+        if slope is not None or self._slope == 0.0:
+            return self._given(slope or 0.0, arm)
+        if not math.isnan(self._noise) and not math.isnan(self._slope):
+            return self._given(self._slope / self._noise, arm)
+        if not math.isnan(self._slope):
+            # slope_std is fixed and the noise is free, so φ depends on the noise.
+            fixed, grid = self._slope, np.linspace(*self._shared.noise_range, len(GRID))
+            t = minimum(lambda t: self._given(fixed / math.exp(t), arm, math.exp(t)).deviance, grid)
+            return self._given(fixed / math.exp(t), arm, math.exp(t))
+
+        def deviance(t: float) -> float:
+            return self._given(math.exp(t), arm).deviance
+
+        if self._map:
+            near = NEAR + math.log(self._guess)
+            return self._given(math.exp(_minimum_near(deviance, near, GRID)), arm)
+        found = minimum(deviance, _COARSE)
+        self._last_arm = None  # so that nothing else than a local minimum is left out
+        point, at_zero = self._given(math.exp(found), arm), self._given(0.0, arm)
+        return at_zero if at_zero.deviance <= point.deviance else point
+
+    def roughly_best(self) -> SlopePoint:
+        """Return about the best point of `"map"`, in a fraction of the time. arm_std must be free.
+
+        For each φ, the likelihood of the best ρ is that of a parabola through three points, around the best ρ for the φ
+        before.
+        """
+        if not (math.isnan(self._slope) or math.isnan(self._noise)):
+            return self.best()
+        if math.isnan(self._slope):
+            start, wide = math.log(self._guess), GRID
+        else:  # φ depends on the noise
+            ends = self._shared.noise_range
+            start, wide = math.log(self._prior_noise), np.linspace(*ends, len(GRID))
+        log_arm = math.nan
+
+        def over(t: float) -> tuple[Search, float]:
+            if math.isnan(self._slope):
+                return self._over(math.exp(t))
+            return self._over(self._slope / math.exp(t), math.exp(t))
+
+        def best_arm(search: Search, near: Floats) -> float:
+            return _minimum_near(
+                lambda t: search.given(math.exp(t)).deviance, near, GRID, _CLOSE_ENOUGH
             )
-            wide = np.block(
-                [[axes, np.zeros((d, 1))], [np.zeros((1, axes.shape[1])), np.ones((1, 1))]]
-            )
-            self._rest = wide.T @ data.rest @ wide
 
-    def _profile(self, ratio: float, noise: float, numbers: Floats) -> Point:
-        return self._point(ratio, self._given_slope, noise, numbers).shared
+        def deviance(t: float) -> float:
+            nonlocal log_arm
+            search, others = over(t)
+            if math.isnan(log_arm):
+                log_arm = best_arm(search, math.log(self._arm_guess) + _AROUND)
+            for _ in range(_MAX_PARABOLAS):
+                low, middle, high = (
+                    search.given(math.exp(log_arm + by)).deviance for by in (-_APART, 0.0, _APART)
+                )
+                rise, bend = 0.5 * (high - low), high - 2.0 * middle + low
+                if not bend > 0.0:
+                    break
+                log_arm -= _APART * min(max(rise / bend, -10.0), 10.0)
+                if abs(rise) < bend:
+                    return others + middle - 0.5 * rise**2 / bend
+            log_arm = best_arm(search, log_arm + _AROUND)
+            return others + search.given(math.exp(log_arm)).deviance
 
-    def coef_interval_at(self, best: SlopePoint) -> tuple[float, float]:
-        """Return the ends of the 95 % interval of coef_std, given arm_std and slope_std."""
-        self._given_slope = best.slope
-        return self.coef_interval(best.shared)
+        found = _minimum_near(deviance, start + _AROUND, wide, _CLOSE_ENOUGH)
+        search, others = over(found)
+        point = search.given(math.exp(best_arm(search, log_arm + 0.1 * _AROUND)))
+        slope = math.exp(found) if math.isnan(self._slope) else self._slope / point.noise
+        return SlopePoint(point._replace(deviance=point.deviance + others), slope)
 
-    # -- the likelihood -------------------------------------------------------------------------
-
-    def _point(self, arm: float, slope: float, noise: float, numbers: Floats) -> SlopePoint:
-        """Return the best point with these ratios, and this noise unless it is NaN."""
-        data = self._data
-        k, q, width = self._outputs.shape
-        ratios = np.full(q, slope)
-        ratios[0] = arm
-        whitened = np.empty_like(self._outputs)
-        log_arms = slope_rows.whiten(data.entries, ratios, self._outputs, whitened)
-        rows = whitened.reshape(k * q, width)
-        size = len(self._rest) - 1
-        if data.plain.fixed:  # an intercept with a flat prior: project its column out of the others
-            column = rows[:, size]
-            square = float(column @ column)
-            rows = np.delete(rows, size, axis=1)
-            if square > 0.0:
-                rows = rows - np.outer(column, (column @ rows) / square)
-                log_arms += math.log(square)
-        total = self._rest + rows.T @ rows
-        tri, none = np.empty((3, size)), np.empty(0)
-        kernels.reduce(
-            np.ascontiguousarray(total[:size, :size]), np.ascontiguousarray(total[:size, size]),
-            none, np.empty((0, size)), none, 0.0, False, tri,
-        )  # fmt: skip
-        deviance, variance, kappa = kernels.profile(
-            tri, float(total[size, size]), log_arms, numbers, noise
-        )
-        deviance -= data.plain.sum_log_weight
-        if self._map and math.isnan(self._arm):
-            deviance += prior_deviance(arm, self._arm_guess, self._power)
+    def _over(self, slope: float, noise: float | None = None) -> tuple[Search, float]:
+        """Return the search over the other scales for this φ, and the part of the deviance that it does not know."""
+        evidence, deviance = self._data.given(slope)
         if self._map and math.isnan(self._slope):
-            deviance += prior_deviance(slope, self._slope_guess, self._power)
-        return SlopePoint(Point(deviance, variance, arm, kappa), slope)
+            deviance += prior_deviance(slope, self._guess, self._power)
+        return self._shared.over(evidence, noise), deviance
 
-    def _at(
-        self, free: Sequence[float], names: Sequence[str], held: dict[str, float]
-    ) -> SlopePoint:
-        """Return the best point for logarithms of the free ratios, and for ratios that are held."""
-        values = dict(zip(names, map(math.exp, free), strict=True)) | held
-        noise = values.get("noise", self._noise)
-        arm, slope = values.get("arm", math.nan), values.get("slope", math.nan)
-        if math.isnan(arm):
-            arm = self._arm / noise if self._arm else 0.0
-        if math.isnan(slope):
-            slope = self._slope / noise if self._slope else 0.0
-        return self._point(arm, slope, noise, self._numbers)
+    def _given(self, slope: float, arm: float | None, noise: float | None = None) -> SlopePoint:
+        """Return the best point with this φ; with this ρ and this noise, if they are given."""
+        search, others = self._over(slope, noise)
+        point = self._best_of(search) if arm is None else search.given(arm)
+        return SlopePoint(point._replace(deviance=point.deviance + others), slope)
 
-    def best_slopes(self, **held: float) -> SlopePoint:
-        """Return the point with the highest likelihood, with some ratios (`arm`, `slope`) held."""
-        starts: dict[str, tuple[float, ...]] = {}
-        if math.isnan(self._arm) and "arm" not in held:
-            starts["arm"] = tuple(math.log(self._arm_guess) + t for t in _TRIED)
-        if math.isnan(self._slope) and "slope" not in held:
-            starts["slope"] = tuple(math.log(self._slope_guess) + t for t in _TRIED)
-        # If a scale is fixed and the noise is free, its ratio depends on the noise.
-        fixed = any(value > 0.0 for value in (self._arm, self._slope))  # NaN is not
-        if fixed and math.isnan(self._noise):
-            low, high = self._numbers[[kernels.NOISE_LOW, kernels.NOISE_HIGH]].tolist()
-            starts["noise"] = (
-                math.log(min(self._guess, self._evidence.mean_square)),
-                0.5 * (low + high),
-            )
-        names = list(starts)
-        if not names:
-            return self._at((), (), held)
-        found = _minimize(
-            lambda t: self._at(t, names, held).deviance, list(starts.values()), self._tolerance
-        )
-        return self._at(found, names, held)
+    def _best_of(self, search: Search) -> Point:
+        """Return the best point for one φ. Without a prior, ρ is tried near its best value for the φ before first."""
+        if self._map or not self._learns_arm:
+            return search.best()
+        if self._last_arm is not None:
+            near = self._last_arm + _NEAR_LAST
+            found = minimum(lambda t: search.given(math.exp(t)).deviance, near)
+            if near[0] + 2.0 * CLOSE < found < near[-1] - 2.0 * CLOSE:
+                self._last_arm = found
+                return search.given(math.exp(found))
+        point = search.best()
+        self._last_arm = math.log(point.arm) if point.arm > 0.0 else None
+        return point
 
-    def best_of_all(self) -> SlopePoint:
-        """Return the point with the highest likelihood; ratios that are not held off zero by a prior may be zero."""
-        points = [self.best_slopes()]
-        if not self._map:
-            free = [n for n, v in (("arm", self._arm), ("slope", self._slope)) if math.isnan(v)]
-            points += [self.best_slopes(**{name: 0.0}) for name in free]
-            if len(free) == 2:
-                points.append(self.best_slopes(arm=0.0, slope=0.0))
-        # The first of equal ones is the least: a scale of zero is preferred.
-        return min(reversed(points), key=lambda point: point.deviance)
+    # -- intervals ------------------------------------------------------------------------------
 
     def interval_of(self, name: str, best: SlopePoint) -> tuple[float, float]:
         """Return the ends of the 95 % profile-likelihood interval of `"arm"` or `"slope"`."""
 
         def at(t: float) -> SlopePoint:
-            return self.best_slopes(**{name: math.exp(t)})
+            return self.best(**{name: math.exp(t)})
 
-        zero = self.best_slopes(**{name: 0.0}).deviance
+        zero = self.best(**{name: 0.0}).deviance
         lowest = min(best.deviance, zero)
-        ratio = best.slope if name == "slope" else best.shared.arm
-        middle = min(max(math.log(max(ratio, 1e-300)), _LOW), _HIGH)
+        middle = min(max(math.log(max(best.ratio_of(name), 1e-300)), GRID[0]), GRID[-1])
         ends = []
-        for end in (_LOW, _HIGH):
+        for end in (GRID[0], GRID[-1]):
             if (zero if end < 0 else at(end).deviance) - lowest <= RISE:
                 ends.append(0.0 if end < 0 else math.inf)
                 continue
             found = at(crossing(lambda t: at(t).deviance - lowest - RISE, middle, end, 20))
-            value = found.slope if name == "slope" else found.shared.arm
-            ends.append(math.sqrt(value * found.shared.noise))
+            ends.append(math.sqrt(found.ratio_of(name) * found.shared.noise))
         return ends[0], ends[1]
 
+    def coef_interval(self, best: SlopePoint) -> tuple[float, float]:
+        """Return the ends of the 95 % interval of coef_std, given arm_std and slope_std."""
+        evidence, _ = self._data.given(best.slope)
+        return self._shared.over(evidence).coef_interval(best.shared)
 
-def _minimize(
-    f: Callable[[Sequence[float]], float], starts: Sequence[Sequence[float]], tolerance: float
-) -> list[float]:
-    """Return where a function of few variables is smallest: the best point of a grid, refined by a simplex.
 
-    Nelder & Mead (1965), with their coefficients. (The overhead of SciPy's implementation, and the time of importing it,
-    are larger than most evaluations of the function.)
-    """
-    grid = np.array(np.meshgrid(*starts)).reshape(len(starts), -1).T
-    values = [f(point) for point in grid.tolist()]
-    start = grid[int(np.argmin(values))]
-    simplex = [(min(values), start)]
-    for j in range(len(start)):
-        other = start.copy()
-        other[j] += _STEP
-        simplex.append((f(other.tolist()), other))
-    evaluations = 0
-
-    def evaluate(point: Floats) -> tuple[float, Floats]:
-        nonlocal evaluations
-        evaluations += 1
-        inside = np.clip(point, -_FAR, _FAR)
-        return f(inside.tolist()), inside
-
-    while evaluations < _MAX_EVALUATIONS:
-        simplex.sort(key=lambda vertex: vertex[0])
-        best, worst = simplex[0], simplex[-1]
-        if max(np.abs(vertex[1] - best[1]).max() for vertex in simplex[1:]) < tolerance:
-            break
-        center = np.mean([vertex[1] for vertex in simplex[:-1]], axis=0)
-        reflected = evaluate(center + (center - worst[1]))
-        if reflected[0] < best[0]:
-            expanded = evaluate(center + 2.0 * (center - worst[1]))
-            simplex[-1] = expanded if expanded[0] < reflected[0] else reflected
-        elif reflected[0] < simplex[-2][0]:
-            simplex[-1] = reflected
-        else:
-            outer = reflected if reflected[0] < worst[0] else worst
-            contracted = evaluate(center + 0.5 * (outer[1] - center))
-            if contracted[0] < outer[0]:
-                simplex[-1] = contracted
-            else:
-                simplex[1:] = [evaluate(0.5 * (v[1] + best[1])) for v in simplex[1:]]
-    point: list[float] = min(simplex, key=lambda vertex: vertex[0])[1].tolist()
-    return point
+def _minimum_near(
+    f: Callable[[float], float], near: Floats, wide: Floats, close: float = CLOSE
+) -> float:
+    """Return where a function is smallest: within a grid, or if that is at one of its ends, within a wider one."""
+    found = minimum(f, near, close)
+    if near[0] + 2.0 * close < found < near[-1] - 2.0 * close:
+        return found
+    return minimum(f, wide, close)

@@ -12,9 +12,9 @@ from rolin._support.arms import Name
 from rolin._support.html import html_table
 from rolin._support.optional import needs
 from rolin._support.plain import plain
+from rolin.model.answers import format_p_value
 from rolin.model.estimation import Interval
 from rolin.model.held_out import WidthEstimate
-from rolin.model.report import format_p_value
 
 if TYPE_CHECKING:
     import pandas as pd

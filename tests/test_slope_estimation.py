@@ -134,9 +134,9 @@ def test_the_maximum_with_several_features_is_the_dense_one(
         deviance, np.log([1.5, 0.7, 1.0, 1.0]), method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10, "maxiter": 2000}
     )  # fmt: skip
     values = [found.intervals[name].value for name in ("noise_std", "arm_std", "coef_std", "slope_std")]  # fmt: skip
-    # A scale may be 0, which no logarithm reaches.
+    # A scale may be 0, which no logarithm reaches; the search for coef_std ends at 3e-5 noise_std, which costs 3e-8.
     assert values == pytest.approx(np.exp(best.x).tolist(), rel=1e-4, abs=1e-4)
-    assert found.log_likelihood == pytest.approx(-best.fun, rel=1e-10)
+    assert found.log_likelihood == pytest.approx(-best.fun, abs=1e-6)
     ratios = np.array(found.scales.slope_std) / slope_std
     assert ratios == pytest.approx(np.broadcast_to(ratios.flat[0], ratios.shape))
 

@@ -205,3 +205,48 @@ def test_linear_policies_without_effects_have_no_slopes() -> None:
     """LinTS has no arm effects, so it has no slopes either."""
     with pytest.raises(rolin.errors.UnknownOption, match="slope_std"):
         rolin.LinTS(n_features=2, slope_std=0.5)
+
+
+# -- how much to explore -----------------------------------------------------------------------
+
+
+def test_arms_that_share_one_context_are_explored_more(seed: int) -> None:
+    """With slopes and one context, "auto" is ½ + ½ Σ s²: in draws, in probabilities, and for equal rows of an array."""
+    rng, names = np.random.default_rng(seed), list("abcd")
+    scales = {**SCALES, "slope_std": 0.7}
+    del scales["exploration"]
+    policy = rolin.RoLinTS(n_features=3, seed=1, **scales)
+    for t in range(40):
+        policy.update(names[min(t % 6, 3)], rng.normal(size=3), float(rng.normal()))
+    shares = policy.moments.weight / policy.moments.weight.sum()
+    usual, alone = 0.25 + 0.75 * (shares**2).sum(), 0.5 + 0.5 * (shares**2).sum()
+    assert policy.exploration == pytest.approx(usual)
+    x = rng.normal(size=3)
+    same = np.tile(x, (4, 1))
+    other = same + 1e-9 * np.arange(4)[:, None]
+    twins = {
+        factor: rolin.RoLinTS(n_features=3, seed=1, exploration=factor, **scales)
+        for factor in (usual, alone)
+    }
+    for twin in twins.values():
+        twin.posterior.fill(policy.moments)
+    for question, factor in ((x, alone), (same, alone), (other, usual)):
+        assert policy.exploration_for(policy.candidates(question, names)) == pytest.approx(factor)
+        for key in range(20):
+            mine, theirs = (p.decide(question, names, key=key).arm for p in (policy, twins[factor]))
+            assert mine == theirs
+        np.testing.assert_allclose(
+            policy.probabilities(question, names),
+            twins[factor].probabilities(question, names),
+            atol=1e-9,
+        )
+    many = policy.decide_many([x, other], [names, names])
+    again = [policy.decide(q, names, key=k).arm for k, q in enumerate([x, other])]
+    assert [decision.arm for decision in many] == again
+
+
+def test_without_slopes_one_context_changes_nothing() -> None:
+    """Arms that differ by their effects only are explored as before."""
+    policy = rolin.RoLinTS(n_features=2, seed=1)
+    candidates = policy.candidates([1.0, 2.0], ["a", "b"])
+    assert policy.exploration_for(candidates) == policy.exploration == 0.25

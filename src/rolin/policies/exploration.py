@@ -5,28 +5,38 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rolin._support.checks import number_of
+from rolin._support.repeated import is_repeated
 from rolin.errors import ParameterError
 from rolin.model.mixture import Mixture
 from rolin.model.posterior import Posterior
+from rolin.model.slopes import SlopePosterior
+from rolin.model.sparse import SparseContexts
+from rolin.policies.candidates import Candidates
 
 __all__ = ["AUTO", "Exploration", "WithExploration", "automatic", "exploration_of"]
 
+Floats = NDArray[np.float64]
 Exploration = float | Literal["auto"]
 """A factor of at least 0; or `"auto"`."""
 AUTO: Literal["auto"] = "auto"
 # The factor if rewards are spread over many arms. Chosen by the study in docs/how-to/exploration.md.
 _LEAST = 0.25
+# The same if arms have slopes and share one context. Chosen by the study in docs/how-to/arms.md.
+_LEAST_ALONE = 0.5
 
 
-def automatic(concentration: float) -> float:
+def automatic(concentration: float, least: float = _LEAST) -> float:
     """Return the factor of `"auto"`: ¼ + ¾ Σ s_i², with the arms' shares s_i of all rewards.
 
     If contexts or candidates vary, different arms are best in different rounds. Then even a greedy policy tries many
     arms, and little more exploration pays. If one arm is chosen again and again, nothing else is learned about the
     other arms. Then the factor approaches 1, which is Thompson sampling.
     """
-    return _LEAST + (1.0 - _LEAST) * concentration
+    return least + (1.0 - least) * concentration
 
 
 def exploration_of(value: object) -> Exploration:
@@ -39,6 +49,16 @@ def exploration_of(value: object) -> Exploration:
     if not 0.0 <= factor < math.inf:
         raise ParameterError(f"exploration={value!r}, expected a number of at least 0")
     return factor
+
+
+def have_one_context(contexts: Floats | SparseContexts) -> bool:
+    """Return whether several arms all have the same context, in one row or in equal ones."""
+    if is_repeated(contexts):
+        return len(contexts) > 1
+    if isinstance(contexts, SparseContexts) or len(contexts) < 2:
+        return False
+    # Most often, the first two are enough.
+    return bool((contexts[0] == contexts[1]).all() and (contexts == contexts[0]).all())
 
 
 class WithExploration:
@@ -62,3 +82,23 @@ class WithExploration:
         self._exploration = exploration_of(value)
         model: Posterior | Mixture = self._model  # type: ignore[attr-defined]  # the policy has one
         model.stores_concentration = self._exploration == AUTO
+
+    def exploration_for(self, candidates: Candidates) -> float:
+        """Return the factor of one decision. It is `exploration`, with one exception for `"auto"`.
+
+        If arms have slopes and all have the same context, the factor is ½ + ½ Σ s_i². Then the reward of one arm says
+        little about the others: arms differ by nothing but their own coefficients.
+
+        Parameters
+        ----------
+        candidates
+            The arms and their contexts.
+        """
+        model = self._model  # type: ignore[attr-defined]  # the policy has one
+        if (
+            self._exploration == AUTO
+            and isinstance(model, SlopePosterior)
+            and have_one_context(candidates.contexts)
+        ):
+            return automatic(model.concentration, _LEAST_ALONE)
+        return self.exploration

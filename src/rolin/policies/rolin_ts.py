@@ -43,7 +43,8 @@ class RoLinTS(WithExploration, LinearPolicy):
     exploration
         Factor on the posterior's standard deviations in all draws: 1 is Thompson sampling as in the paper, 0 chooses
         the highest mean. Smaller factors explore less, which pays if there are few rounds. `"auto"`, the default, is
-        ¼ + ¾ Σ s_i² with the arms' shares s_i of all rewards: the more the rewards concentrate on few arms, the larger;
+        ¼ + ¾ Σ s_i² with the arms' shares s_i of all rewards: the more the rewards concentrate on few arms, the larger.
+        If arms have slopes and share one context, it is ½ + ½ Σ s_i²;
         see [Choose how much to explore](../how-to/exploration.md).
     **options
         The options of [`LinearPolicy`][rolin.LinearPolicy].
@@ -101,15 +102,22 @@ class RoLinTS(WithExploration, LinearPolicy):
         """Draw the mean reward of every candidate."""
         x, rows = candidates.contexts, candidates.rows
         posterior = self._model
-        if self.sampling == "marginal":
-            return posterior.score(x, rows, self.draws(len(rows), key))
-        return posterior.score_joint(x, rows, self.draws(posterior.size + len(rows), key))
+        joint = self.sampling == "joint"
+        draws = self.draws(posterior.size + len(rows) if joint else len(rows), key)
+        if (
+            posterior.takes_shared_context
+        ):  # it has slopes, so `exploration` may depend on the question
+            factor = self.exploration_for(candidates)
+            if factor != self.exploration:
+                draws *= factor / self.exploration
+        return posterior.score_joint(x, rows, draws) if joint else posterior.score(x, rows, draws)
 
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
         """Return the probability of each candidate, integrated over the draws; see `probabilities`."""
         x, _, rows = candidates
         if self.sampling == "marginal":
-            return self._marginal_probabilities(self._model.score(x, rows, np.zeros(len(x))))
+            scores = self._model.score(x, rows, np.zeros(len(x)))
+            return self._marginal_probabilities(scores, candidates)
         normals = self.generator("probabilities").standard_normal((_PAIRS, self._model.size))
         return self._joint_probabilities(self._model, candidates, normals, FINE)
 
@@ -124,15 +132,15 @@ class RoLinTS(WithExploration, LinearPolicy):
         """
         scores = self.score(candidates, key)
         if self.sampling == "marginal":
-            return scores, self._marginal_probabilities(scores)
+            return scores, self._marginal_probabilities(scores, candidates)
         pairs = _MORE_PAIRS_OF_A_KEY if self._model.count < _EARLY else _PAIRS_OF_A_KEY
         normals = self._random.at(key, _COEFFICIENTS).standard_normal((pairs, self._model.size))
         return scores, self._joint_probabilities(self._model, candidates, normals, COARSE)
 
-    def _marginal_probabilities(self, scores: Scores) -> Probabilities:
+    def _marginal_probabilities(self, scores: Scores, candidates: Candidates) -> Probabilities:
         """Return the probabilities of independent draws, from the rows mean and std of the scores."""
-        mean, std = scores.table[0], scores.table[1]
-        return Probabilities(highest_of_normals(mean, std, self.exploration), np.zeros(len(mean)))
+        mean, std, factor = scores.table[0], scores.table[1], self.exploration_for(candidates)
+        return Probabilities(highest_of_normals(mean, std, factor), np.zeros(len(mean)))
 
     def _joint_probabilities(
         self,
@@ -148,11 +156,12 @@ class RoLinTS(WithExploration, LinearPolicy):
         given = posterior.given_coefficients(candidates.contexts, candidates.rows)
         out = np.empty((2, len(given.mean)))
         shifts = normals @ given.loadings.T
-        average_over_pairs(given.mean, shifts, given.std, self.exploration, precision, out)
+        factor = self.exploration_for(candidates)
+        average_over_pairs(given.mean, shifts, given.std, factor, precision, out)
         return Probabilities(out[0], error_of_average(out[1], len(normals)))
 
     def score_many(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:
         """Score the arms of several questions; with marginal sampling, in one pass."""
-        if self.sampling == "marginal":
+        if self.sampling == "marginal" and not self._model.takes_shared_context:
             return super().score_many(questions, keys)
         return self._score_each(questions, keys)

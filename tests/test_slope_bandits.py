@@ -266,7 +266,8 @@ def reacting_log(rng: np.random.Generator, n: int = 600) -> offline.DecisionLog:
     """A log of uniform choices among three arms with the same context, to which each reacts differently."""
     x = rng.normal(size=(n, 2))
     own = np.array([[1.5, 0.0], [-1.5, 0.0], [0.0, 1.5]])
-    chosen = rng.integers(3, size=n)
+    # Balanced, so that no seed contradicts the propensities.
+    chosen = rng.permutation(np.arange(n) % 3)
     rewards = (x * own[chosen]).sum(axis=1) + 0.5 * rng.normal(size=n)
     contexts = np.repeat(x[:, None], 3, axis=1)
     people = [str(i % 50) for i in range(n)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rolin import testing
-from rolin.environments import Clicks, Drifting, Synthetic
+from rolin.environments import Clicks, Drifting, Slopes, Synthetic
 from rolin.errors import ParameterError
 
 
@@ -21,10 +21,11 @@ def test_synthetic_environments_keep_the_contract(contexts: str) -> None:
 @pytest.mark.parametrize(
     "world",
     [Clicks(n_arms=3, n_features=2), Clicks(click_rate=0.9, n_arms=1, n_features=0),
-     Drifting(n_arms=3, n_features=2), Drifting(half_life=1.0, n_arms=2, n_features=0)],
+     Drifting(n_arms=3, n_features=2), Drifting(half_life=1.0, n_arms=2, n_features=0),
+     Slopes(n_arms=3, n_features=2), Slopes(slope_std=0.0, shared=1.0, n_arms=1, n_features=0)],
 )  # fmt: skip
-def test_clicks_and_drift_keep_the_contract(world: Any) -> None:
-    """The laws of environments hold for binary rewards and for worlds that change."""
+def test_other_environments_keep_the_contract(world: Any) -> None:
+    """The laws of environments hold for binary rewards, worlds that change, and slopes per arm."""
     testing.check_environment(world)
 
 
@@ -51,6 +52,36 @@ def test_drift_halves_the_correlation_in_a_half_life(seed: int) -> None:
     assert np.corrcoef(first, last)[0, 1] == pytest.approx(0.5, abs=5 * 0.75 / 2000**0.5)
 
 
+def test_slopes_differ_between_arms_by_the_requested_scale(seed: int) -> None:
+    """Over 400 problems, the coefficients of an arm have variance coef_std² + slope_std², ± 5 s.e.; two arms share coef_std².
+
+    Without noise, a regression finds the coefficients of every arm exactly.
+    """
+    world = Slopes(slope_std=0.6, n_arms=2, n_features=2, coef_std=0.8, noise_std=1e-9)
+    found = []
+    for run in range(400):
+        block = next(world.play(32, np.random.default_rng([seed, run])))
+        for j in range(2):
+            rows = np.column_stack([block.contexts[:, j], np.ones(32)])
+            found.append(np.linalg.lstsq(rows, block.rewards[:, j], rcond=None)[0][:2])
+    # (problems, arms, features)
+    first, second = np.swapaxes(np.array(found).reshape(400, 2, 2), 0, 1)
+    assert first.var() == pytest.approx(1.0, rel=5 * (2 / 800) ** 0.5)
+    # The difference of two arms has twice the variance of a slope.
+    assert (first - second).var() == pytest.approx(2 * 0.36, rel=5 * (2 / 800) ** 0.5)
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.25, 1.0])
+def test_the_requested_share_of_rounds_has_one_context(shared: float, seed: int) -> None:
+    """All arms have the same context in this share of 4096 rounds, ± 5 s.e., and else all differ."""
+    world = Slopes(shared=shared, n_arms=3, n_features=1)
+    blocks = [block.contexts for block in world.play(4096, np.random.default_rng(seed))]
+    x = np.concatenate(blocks)[:, :, 0]
+    same = (x == x[:, :1]).all(axis=1)
+    assert same.mean() == pytest.approx(shared, abs=5 * (shared * (1 - shared) / 4096) ** 0.5)
+    assert (np.diff(np.sort(x[~same], axis=1), axis=1) > 0.0).all()
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -58,6 +89,8 @@ def test_drift_halves_the_correlation_in_a_half_life(seed: int) -> None:
         (lambda: Clicks(n_arms=0), "n_arms=0"),
         (lambda: Drifting(half_life=0.0), "half_life=0.0, expected a positive number"),
         (lambda: Drifting(noise_std=-1.0), "noise_std=-1.0"),
+        (lambda: Slopes(slope_std=-1.0), "slope_std=-1.0"),
+        (lambda: Slopes(shared=1.5), "shared=1.5, expected a number from 0 to 1"),
     ],
 )
 def test_impossible_worlds_are_rejected(make: Any, message: str) -> None:

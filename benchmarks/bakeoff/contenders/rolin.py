@@ -14,21 +14,34 @@ __all__ = ["CONTENDERS", "Policy"]
 
 
 class Policy(Contender):
-    """A policy of `rolin`, with every option at its default."""
+    """Every option at its default, and slope_std="learn" where all arms share one context."""
 
     name = "rolin"
-    models = "shared linear + arm effects"
+    models = "shared linear + arm effects; slopes per arm where arms share the context"
     group: ClassVar[Group] = "rolin"
     policy: type[rolin.LinearPolicy] = rolin.RoLinTS
     options: ClassVar[dict[str, Any]] = {}
+    blocks: ClassVar[bool] = False
+    """Whether one context for all arms is given as a block of columns per arm, instead of with slopes."""
 
     def build(self, seed: int) -> None:
         """Make the policy."""
-        self._policy = self.policy(n_features=self.shape.n_features, seed=seed, **self.options)
+        self._one_context = self.shape.shared and not self.blocks
+        n_features, options = self.shape.n_features, self.options
+        if self._one_context:
+            n_features, options = self.shape.n_situation, {"slope_std": "learn", **options}
+        self._policy = self.policy(n_features=n_features, seed=seed, **options)
+
+    def _contexts(self, question: Question) -> Floats:
+        """Return one context for all arms, or one per arm."""
+        if self._one_context:
+            assert question.situation is not None
+            return question.situation
+        return question.contexts
 
     def decide(self, prepared: Question) -> rolin.Decision:
         """Decide."""
-        return self._policy.decide(prepared.contexts, prepared.arms)
+        return self._policy.decide(self._contexts(prepared), prepared.arms)
 
     def index(self, prepared: Question, answer: rolin.Decision) -> int:
         """Return the index of the arm on the page."""
@@ -40,17 +53,22 @@ class Policy(Contender):
 
     def probabilities(self, question: Question) -> Floats | None:
         """Return the exact probabilities."""
-        return self._policy.probabilities(question.contexts, question.arms)
+        return self._policy.probabilities(self._contexts(question), question.arms)
 
     def observe(self, question: Question, index: int, reward: float, propensity: float) -> None:
         """Learn from a logged decision."""
-        self._policy.update(question.arms[index], question.contexts[index], reward)
+        contexts = self._contexts(question)
+        self._policy.update(
+            question.arms[index], contexts if self._one_context else contexts[index], reward
+        )
 
     def coverage(self, probes: list[Probe]) -> float | None:
         """Return the share of 90 % intervals that contain the mean reward."""
         inside = []
         for probe in probes:
-            low, high = self._policy.predict(probe.contexts, probe.arms).interval(0.9)
+            x = probe.situations if self._one_context else probe.contexts
+            assert x is not None
+            low, high = self._policy.predict(x, probe.arms).interval(0.9)
             inside.append((low <= probe.means) & (probe.means <= high))
         return float(np.mean(np.concatenate(inside)))
 
@@ -72,6 +90,31 @@ def _study(label: str, kind: type[rolin.LinearPolicy], **options: Any) -> type[P
     return type(label, (Policy,), attributes)
 
 
+class Slopes(Policy):
+    """RoLinTS with slope_std="learn" in all worlds, every other option at its default."""
+
+    name = "rolin slopes"
+    models = "shared linear + arm effects + slopes per arm"
+    group = "study"
+    options: ClassVar[dict[str, Any]] = {"slope_std": "learn"}
+
+
+class InBlocks(Policy):
+    """RoLinTS with every option at its default; one context for all arms is given in a block of columns per arm."""
+
+    name = "rolin blocks"
+    models = "shared linear + arm effects"
+    group = "study"
+    blocks = True
+
+
+class SlopesUCB(Slopes):
+    """RoLinUCB with slope_std="learn", every other option at its default."""
+
+    name = "rolin slopes UCB"
+    policy = rolin.RoLinUCB
+
+
 class LearnedLinTS(Policy):
     """Thompson sampling without arm effects, the other scales learned."""
 
@@ -80,6 +123,7 @@ class LearnedLinTS(Policy):
     group = "study"
     policy = rolin.LinTS
     options: ClassVar[dict[str, Any]] = {k: v for k, v in _LEARNED.items() if k != "arm_std"}
+    blocks = True
 
 
 class Logistic(Policy):
@@ -89,6 +133,7 @@ class Logistic(Policy):
     models = "shared linear + arm effects, logistic"
     group = "study"
     policy = rolin.LogisticRoLinTS
+    blocks = True
 
     @classmethod
     def refuses(cls, shape: Shape) -> str | None:
@@ -102,6 +147,9 @@ class Logistic(Policy):
 
 CONTENDERS = [
     Policy,
+    Slopes,
+    InBlocks,
+    SlopesUCB,
     *(_study(f"RoLinTS {e:g}", rolin.RoLinTS, exploration=e) for e in (1.0, 0.5, 0.25, 0.1)),
     _study("RoLinUCB", rolin.RoLinUCB),
     _study("Greedy", rolin.Greedy),

@@ -11,7 +11,7 @@ from pathlib import Path
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from bakeoff.worlds import movielens
-from bakeoff.worlds.classification import Classification
+from bakeoff.worlds.classification import Classification, load_mixtures
 from bakeoff.worlds.questions import Probe, Question, Questions, Shape, World
 from bakeoff.worlds.simulated import Simulated
 from rolin.environments import Clicks, Drifting, Synthetic
@@ -31,7 +31,7 @@ __all__ = [
 
 DEVELOPMENT = ("ml-stars", "wine", "iris", "clicks-10", "clicks-2", "synthetic-0.5")
 REPORTED = (
-    *("ml-clicks", "ml-few-arms", "ml-shared", "digits", "breast-cancer"),
+    *("ml-clicks", "ml-few-arms", "ml-shared", "digits", "digits-64", "breast-cancer", "mixtures"),
     *("drifting", "synthetic-0"),
 )
 NEED_DATA = ("ml-stars", "ml-clicks", "ml-few-arms", "ml-shared")
@@ -41,6 +41,8 @@ ABOUT = {
     "ml-few-arms": "MovieLens 1M, odd users: 20 rated movies of 90, factors from few ratings × user; the reward is the rating",
     "ml-shared": "MovieLens 1M, odd users: 8 rated movies of 20, only the user is known; the reward is the rating",
     "digits": "classification: 10 digits, 20 principal components",
+    "digits-64": "classification: 10 digits, 64 pixels",
+    "mixtures": "classification, made: 26 classes, each a mixture of 4 Gaussians, 16 features",
     "wine": "classification: 3 wines, 13 features",
     "breast-cancer": "classification: 2 diagnoses, 30 features",
     "iris": "classification: 3 species, 4 features",
@@ -85,6 +87,8 @@ def _movielens(name: str, folder: Path) -> World:
 def _others() -> dict[str, World]:
     made: list[World] = [
         Classification("digits", load_digits, 20),
+        Classification("digits-64", load_digits),
+        Classification("mixtures", load_mixtures),
         Classification("wine", load_wine),
         Classification("breast-cancer", load_breast_cancer),
         Classification("iris", load_iris),

@@ -175,7 +175,7 @@ class MovieLens(World):
         average = weights.T @ people / weights.sum(axis=0)[:, None]
         arms = np.arange(table.shape[1])
         contexts = blocks.of(arms, average) if items is None else crossed(average, items)
-        return Probe(arms.tolist(), contexts, means)
+        return Probe(arms.tolist(), contexts, means, average if items is None else None)
 
 
 def _contexts(situations: Floats, items: Floats) -> Floats:

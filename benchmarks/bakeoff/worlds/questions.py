@@ -61,13 +61,15 @@ class Probe(NamedTuple):
     """(n, d)."""
     means: Floats
     """(n,)."""
+    situations: Floats | None = None
+    """(n, s): the situation of every arm, where the situation is all that is known."""
 
 
 @dataclass(frozen=True)
 class Blocks:
     """Contexts of shared situations: the situation in the arm's own block of columns, zeros elsewhere.
 
-    This gives every arm coefficients of its own in one linear model, which a user writes by hand.
+    This gives every arm coefficients of its own in one linear model, for libraries that have no other way.
     """
 
     arms: Ints

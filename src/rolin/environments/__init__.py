@@ -11,6 +11,7 @@ from rolin.environments.movielens import (
     movielens_environments,
     movielens_noise,
 )
+from rolin.environments.slopes import Slopes
 from rolin.environments.synthetic import Synthetic
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "MovieLens",
     "Noise",
     "Rounds",
+    "Slopes",
     "Synthetic",
     "movielens_environments",
     "movielens_noise",

@@ -1,0 +1,47 @@
+"""The prior of a learned slope_std: that of `"map"`, also if the guess comes from the data."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.stats import multivariate_normal
+
+from rolin.model import Scales
+from rolin.model.estimation import mode
+from rolin.model.slopes import SlopePosterior
+
+POWER = 0.25  # of the density t^¼/(1 + t²), docs/explanation/maths.md, "Evidence"
+
+
+@pytest.mark.parametrize("guessed_from_data", [False, True])
+@pytest.mark.parametrize("truth", [0.0, 0.7])
+def test_the_learned_slopes_maximize_likelihood_times_prior(
+    truth: float, guessed_from_data: bool, seed: int
+) -> None:
+    """The estimate is that of a dense model, to the tolerance of a running policy: 1 % of a standard deviation."""
+    rng = np.random.default_rng(seed)
+    n, k, d, guess = 60, 6, 2, 0.4
+    x, arms = rng.uniform(-1.0, 1.0, (n, d)), rng.integers(k, size=n)
+    own = truth * rng.standard_normal((k, d))
+    r = x @ rng.standard_normal(d) + (own[arms] * x).sum(axis=1) + rng.standard_normal(n)
+    scales = Scales(coef_std=1.0, arm_std=0.5, noise_std=1.0, slope_std=guess)
+    same = arms[:, None] == arms
+
+    def deviance(log_slope: float) -> float:
+        slope = math.exp(log_slope)
+        t = slope / guess
+        covariance = np.eye(n) + x @ x.T + same * (0.25 + slope**2 * (x @ x.T))
+        likelihood = multivariate_normal(np.zeros(n), covariance).logpdf(r)
+        return float(-2.0 * (likelihood + POWER * math.log(t) - math.log1p(t**2)))
+
+    best = minimize_scalar(deviance, bounds=(-6.0, 3.0), method="bounded")
+    posterior = SlopePosterior(scales, d)
+    posterior.observe_many(arms.tolist(), x, r)
+    found = mode(
+        posterior.moments, scales, {"slope_std"}, "map", guessed_from_data=guessed_from_data
+    )
+    assert isinstance(found.slope_std, float)
+    assert math.log(found.slope_std) == pytest.approx(best.x, abs=0.01)

@@ -143,10 +143,8 @@ def test_one_outcome_is_the_exact_update_of_the_logit() -> None:
     """After one outcome, mean and variance of the logit are those of the exact posterior, by quadrature."""
     posterior = LogisticSlopePosterior(Scales(arm_std=0.5, slope_std=1.0, intercept_std=1.0), 1)
     x = np.array([2.0])
-    prior_mean, prior_variance = (
-        0.0,
-        2.0**2 + 1.0 + 0.5**2 + 2.0**2,
-    )  # θ x, intercept, effect, slope
+    prior_mean = 0.0
+    prior_variance = 2.0**2 + 1.0 + 0.5**2 + 2.0**2  # of θ x, intercept, effect and slope
     posterior.observe("a", x, 1)
     eta = np.linspace(-30, 30, 200_001)
     density = np.exp(-0.5 * (eta - prior_mean) ** 2 / prior_variance) / (1.0 + np.exp(-eta))

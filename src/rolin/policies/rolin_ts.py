@@ -104,9 +104,8 @@ class RoLinTS(WithExploration, LinearPolicy):
         posterior = self._model
         joint = self.sampling == "joint"
         draws = self.draws(posterior.size + len(rows) if joint else len(rows), key)
-        if (
-            posterior.takes_shared_context
-        ):  # it has slopes, so `exploration` may depend on the question
+        if posterior.takes_shared_context:
+            # It has slopes, so "auto" depends on the question.
             factor = self.exploration_for(candidates)
             if factor != self.exploration:
                 draws *= factor / self.exploration

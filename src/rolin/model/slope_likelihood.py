@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from rolin.model.kernels import slope_likelihood as kernels
 from rolin.model.likelihood import (
+    AT_GUESS,
     CLOSE,
     GRID,
     NEAR,
@@ -38,6 +39,7 @@ from rolin.model.slope_solve import arm_rows
 __all__ = ["SlopeEvidence", "SlopePoint", "SlopeSearch", "possible_slopes"]
 
 Floats = NDArray[np.float64]
+_FEW_ARMS = 4.0  # the number of arms up to which the prior of slope_std has its mode at the guess
 _RANK = 1e-10  # directions of the features whose scatter is below this share of the largest are rounding errors
 # The search of a running policy: it begins this far around the guesses, as logarithms of ratios, and comes this close, which
 # is 0.5 % of a standard deviation. For each φ, ρ is tried at points that are this far apart.
@@ -156,6 +158,17 @@ def possible_slopes(evidence: SlopeEvidence, method: str) -> set[str]:
     return found | {"slope_std"}
 
 
+def _power_for(weight: Floats) -> float:
+    """Return the power in the prior of slope_std, if its guess comes from the data.
+
+    With few arms, the data hardly tell slopes from shared coefficients. A policy that believes in small slopes may then
+    stay with one arm, and never learn better. So the mode of the prior is at the guess. With many arms they do tell, and a
+    smaller mode costs less regret if there are no slopes (docs/how-to/arms.md). Unequal shares count as fewer arms.
+    """
+    n_arms = float(weight.sum() ** 2 / (weight**2).sum()) if weight.any() else 1.0
+    return min(max(_FEW_ARMS / n_arms, NEVER_ZERO), AT_GUESS)
+
+
 class SlopeSearch:
     """The maximum of a likelihood of the scales, with some of them held fixed.
 
@@ -168,7 +181,7 @@ class SlopeSearch:
     method
         `"ml"`, `"map"` or `"reml"`.
     power
-        The power in the prior of arm_std, for `"map"`. That of slope_std is always `NEVER_ZERO`.
+        The power in the prior of arm_std, for `"map"`. That of slope_std is smaller if there are many arms.
     """
 
     def __init__(
@@ -176,6 +189,7 @@ class SlopeSearch:
     ) -> None:
         prior = evidence.plain.prior
         self._data, self._map = evidence, method == "map"
+        self._power = NEVER_ZERO if power == NEVER_ZERO else _power_for(evidence.plain.weight)
         self._shared = Search(evidence.plain, learn, method, power=power)
         # Squares of the fixed scales; NaN for the free ones.
         self._noise = math.nan if "noise_std" in learn else prior.noise_std**2
@@ -263,10 +277,7 @@ class SlopeSearch:
         """Return the search over the other scales for this φ, and the part of the deviance that it does not know."""
         evidence, deviance = self._data.given(slope)
         if self._map and math.isnan(self._slope):
-            # A guess from the data does not change the power, as it does for arm_std: a small slope_std does not end
-            # learning, because the features vary among the rewards of every arm. The regret without slopes is 5 to 15 %
-            # lower than with a mode at the guess, and hardly higher with large ones (docs/how-to/arms.md).
-            deviance += prior_deviance(slope, self._guess, NEVER_ZERO)
+            deviance += prior_deviance(slope, self._guess, self._power)
         return self._shared.over(evidence, noise), deviance
 
     def _given(self, slope: float, arm: float | None, noise: float | None = None) -> SlopePoint:

@@ -1,4 +1,4 @@
-"""The prior of a learned slope_std: that of `"map"`, also if the guess comes from the data."""
+"""The prior of a learned slope_std: that of `"map"`, with its mode at the guess if that comes from the data."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rolin.model import Scales
 from rolin.model.estimation import mode
 from rolin.model.slopes import SlopePosterior
 
-POWER = 0.25  # of the density t^¼/(1 + t²), docs/explanation/maths.md, "Evidence"
 
-
-@pytest.mark.parametrize("guessed_from_data", [False, True])
+# The power a of the density t^a/(1 + t²), docs/explanation/maths.md, "Evidence". With the smaller one, a policy that guesses
+# its scales could stay with one of two arms: one arm alone does not show that there are slopes.
+@pytest.mark.parametrize(("guessed_from_data", "power"), [(False, 0.25), (True, 1.0)])
 @pytest.mark.parametrize("truth", [0.0, 0.7])
 def test_the_learned_slopes_maximize_likelihood_times_prior(
-    truth: float, guessed_from_data: bool, seed: int
+    truth: float, guessed_from_data: bool, power: float, seed: int
 ) -> None:
     """The estimate is that of a dense model, to the tolerance of a running policy: 1 % of a standard deviation."""
     rng = np.random.default_rng(seed)
@@ -35,7 +35,7 @@ def test_the_learned_slopes_maximize_likelihood_times_prior(
         t = slope / guess
         covariance = np.eye(n) + x @ x.T + same * (0.25 + slope**2 * (x @ x.T))
         likelihood = multivariate_normal(np.zeros(n), covariance).logpdf(r)
-        return float(-2.0 * (likelihood + POWER * math.log(t) - math.log1p(t**2)))
+        return float(-2.0 * (likelihood + power * math.log(t) - math.log1p(t**2)))
 
     best = minimize_scalar(deviance, bounds=(-6.0, 3.0), method="bounded")
     posterior = SlopePosterior(scales, d)

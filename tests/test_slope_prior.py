@@ -11,6 +11,7 @@ from scipy.stats import multivariate_normal
 
 from rolin.model import Scales
 from rolin.model.estimation import mode
+from rolin.model.first_guess import guess_scales
 from rolin.model.slopes import SlopePosterior
 
 
@@ -45,3 +46,13 @@ def test_the_learned_slopes_maximize_likelihood_times_prior(
     )
     assert isinstance(found.slope_std, float)
     assert math.log(found.slope_std) == pytest.approx(best.x, abs=0.01)
+
+
+def test_slopes_are_guessed_as_large_as_coefficients(rng: np.random.Generator) -> None:
+    """One arm alone does not tell its slopes from shared coefficients, so the guess must not favor the latter."""
+    posterior = SlopePosterior(Scales(slope_std=1.0, slopes=(0, 2)), 3)
+    posterior.observe_many([0] * 20, rng.normal(size=(20, 3)), rng.normal(size=20))
+    found = guess_scales(posterior.moments, posterior.scales, {"coef_std", "slope_std"})
+    assert found is not None
+    assert isinstance(found.coef_std, tuple)
+    assert found.slope_std == (found.coef_std[0], found.coef_std[2])

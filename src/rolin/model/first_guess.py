@@ -32,8 +32,11 @@ LearnedScale = Literal["noise_std", "arm_std", "coef_std", "intercept_std", "slo
 
 # The guess of arm_std, relative to the noise. The weak prior of the estimate is centered on it.
 _ARM_SHARE = 0.5
-# The guess of slope_std, relative to the guess of coef_std. All slopes of an arm together then explain as much as its effect.
-_SLOPE_SHARE = 0.5
+# The guess of slope_std, relative to the guess of coef_std. As long as one arm alone is pulled, nothing tells its slopes
+# from shared coefficients. If the guess then favors shared ones, the other arms seem to be known, and are not tried: with
+# a share of ½, 4 of 12 runs stayed with one of two arms (wine, one class against the others), with 1 none did. In made
+# problems with 12 features, 6 of 90 and 2 of 90 runs did. Without slopes, the regret is at most 6 % higher than with ½.
+_SLOPE_SHARE = 1.0
 # Rewards that differ by less, relative to their size, are equal up to rounding.
 _ROUNDING = 1e-10
 # Features whose standard deviations differ from their median by at most this factor are in the same unit.
@@ -93,7 +96,7 @@ def guess_scales(moments: Moments, scales: Scales, unknown: Set[str]) -> Scales 
 
     The rewards' standard deviation s is the guess of the noise. Arm effects are guessed at s/2. Coefficients are
     guessed in the units of their features, such that all features together explain as much variance as the noise.
-    Slopes are guessed at half of that.
+    Slopes are guessed to be as large.
     """
     variance = _variance_of_rewards(moments, scales)
     if variance is None:

@@ -1,4 +1,4 @@
-"""The prior of a learned slope_std: that of `"map"`, with its mode at the guess if that comes from the data."""
+"""The prior of a learned slope_std: its mode is at the guess if there are few arms and the guess comes from the data."""
 
 from __future__ import annotations
 
@@ -15,17 +15,23 @@ from rolin.model.first_guess import guess_scales
 from rolin.model.slopes import SlopePosterior
 
 
-# The power a of the density t^a/(1 + t²), docs/explanation/maths.md, "Evidence". With the smaller one, a policy that guesses
-# its scales could stay with one of two arms: one arm alone does not show that there are slopes.
-@pytest.mark.parametrize(("guessed_from_data", "power"), [(False, 0.25), (True, 1.0)])
+# The power a of the density t^a/(1 + t²), docs/explanation/maths.md, "Evidence". With the smallest one, a policy that
+# guesses its scales could stay with one of two arms: one arm alone does not show that there are slopes.
+@pytest.mark.parametrize(
+    ("guessed_from_data", "k", "power"),
+    [(False, 6, 0.25), (True, 3, 1.0), (True, 8, 0.5), (True, 20, 0.25)],
+)
 @pytest.mark.parametrize("truth", [0.0, 0.7])
 def test_the_learned_slopes_maximize_likelihood_times_prior(
-    truth: float, guessed_from_data: bool, power: float, seed: int
+    truth: float, guessed_from_data: bool, k: int, power: float, seed: int
 ) -> None:
-    """The estimate is that of a dense model, to the tolerance of a running policy: 1 % of a standard deviation."""
+    """The estimate is that of a dense model, to the tolerance of a running policy: 1 % of a standard deviation.
+
+    The arms have equal shares of the rewards, so the power is 4/K, between ¼ and 1.
+    """
     rng = np.random.default_rng(seed)
-    n, k, d, guess = 60, 6, 2, 0.4
-    x, arms = rng.uniform(-1.0, 1.0, (n, d)), rng.integers(k, size=n)
+    n, d, guess = 120, 2, 0.4
+    x, arms = rng.uniform(-1.0, 1.0, (n, d)), np.arange(n) % k
     own = truth * rng.standard_normal((k, d))
     r = x @ rng.standard_normal(d) + (own[arms] * x).sum(axis=1) + rng.standard_normal(n)
     scales = Scales(coef_std=1.0, arm_std=0.5, noise_std=1.0, slope_std=guess)

@@ -509,6 +509,31 @@ def test_the_studies_run(study: str, tmp_path: Path) -> None:
     assert [row.split("|")[1:3] for row in table] == [row.split("|")[1:3] for row in stored]
 
 
+def test_the_study_of_slopes_runs(tmp_path: Path) -> None:
+    """A small one saves its tables and its figure; stored problems are not played again; the page has the same rows."""
+    command = [
+        sys.executable,
+        ROOT / "examples/slopes.py",
+        "--runs",
+        "2",
+        "--rounds",
+        "40",
+        "--n-jobs",
+        "1",
+    ]
+    for _ in range(2):
+        run = subprocess.run(
+            [*command, "--out", tmp_path], capture_output=True, text=True, check=False
+        )
+        assert run.returncode == 0, run.stderr
+    assert "simulating" not in run.stderr
+    assert "2 runs of 40 rounds" in run.stdout
+    assert (tmp_path / "slopes.png").stat().st_size > 10_000
+    made = (tmp_path / "slopes.md").read_text().splitlines()
+    stored = (ROOT / "docs/how-to/runs/slopes.md").read_text().splitlines()
+    assert [row.split("|")[1:3] for row in made] == [row.split("|")[1:3] for row in stored]
+
+
 def test_the_offline_studies_run(tmp_path: Path) -> None:
     """With few logs, and on made files of the format; the stored tables have the same rows."""
     open_bandit_files(tmp_path / "obd/random/all", np.random.default_rng(1))

@@ -16,7 +16,9 @@ from rolin.errors import MergeError, ParameterError, ShapeError
 from rolin.model.slopes import SlopePosterior
 from support.oracles import Dense, History, random_history
 
-positive = st.floats(0.05, 20.0)
+# The dense oracle loses as many digits as the covariance of its rewards has in its condition number, about
+# n (coef_std |x|/noise_std)²; with these scales it is below 1e8.
+positive = st.floats(0.2, 5.0)
 spread = st.one_of(st.just(0.0), positive)
 
 

@@ -112,7 +112,8 @@ def run(
     text = str(found)
     found.save(out)
     typer.echo(
-        f"{text}\nFitted in {took:.1f} s. Start a policy from it: rolin.RoLinTS.from_fit({str(out)!r})"
+        f"{text}\nFitted in {took:.1f} s. Start a policy from it: "
+        f"rolin.RoLinTS.from_fit({str(out)!r}{', slope_std=' + repr('learn') if found.moments.slopes else ''})"
     )
 
 

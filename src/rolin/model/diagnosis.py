@@ -34,7 +34,6 @@ from rolin.model.slope_diagnosis import (
     restricted_best,
     slope_variance,
     too_few_for_slopes,
-    without_slopes,
 )
 from rolin.model.slope_likelihood import SlopeEvidence, SlopePoint
 from rolin.model.slopes import SlopePosterior
@@ -143,16 +142,19 @@ def diagnose(
     if not prior.has_intercept:
         prior = replace(prior, intercept_std=_any_level(moments))
     learn: set[Any] = {"arm_std", "coef_std"} if binary else {"noise_std", "arm_std", "coef_std"}
-    asks_for_slopes, plain = bool(moments.slopes), without_slopes(moments)
+    asks_for_slopes, plain = bool(moments.slopes), moments.with_slopes(())
     if has_enough_for_slopes(moments, prior):
         learn.add("slope_std")
     else:
         moments = plain
-    found = estimate_scales(moments, method="reml", prior=prior, learn=learn)
+    no_slopes = _without_slopes(prior)
+    found = estimate_scales(
+        moments, method="reml", prior=prior if moments.slopes else no_slopes, learn=learn
+    )
     scales = found.scales
     test = LikelihoodRatio(math.nan, math.nan)
     variances = learn - {"coef_std"}
-    simple = Evidence(plain, prior)
+    simple = Evidence(plain, no_slopes)
     evidence: Evidence | SlopeEvidence = simple
     if moments.slopes:
         evidence = SlopeEvidence(moments, with_slope_guess(moments, prior))
@@ -171,7 +173,7 @@ def diagnose(
     candidates = CandidateSets(moments, contexts, arms)
     gain = None
     if "arm_std" not in found.not_learned:
-        gain = _gain(plain, prior, learn, candidates, found=found, likely=likely, binary=binary)
+        gain = _gain(plain, no_slopes, learn, candidates, found=found, likely=likely, binary=binary)
     slopes = None
     if moments.slopes:
         explained = (shares["features"] + shares["arms"]) / shares["noise"] * scales.noise_std**2
@@ -195,6 +197,11 @@ def diagnose(
         gain=gain,
         slopes=slopes,
     )
+
+
+def _without_slopes(scales: Scales) -> Scales:
+    """Return the scales of a model whose arms have no slopes."""
+    return replace(scales, slope_std=0.0, slopes=None)
 
 
 def _any_level(moments: Moments) -> float:
@@ -290,17 +297,18 @@ def _log_scores(moments: Moments, prior: Scales) -> dict[str, float]:
 
     This is the log score of predicting each reward from those before it; it does not depend on their order.
     """
-    whole, moments = moments, without_slopes(moments)
+    whole, moments = moments, moments.with_slopes(())
     no_features = replace(
         moments,
         scatter=np.zeros((0, 0)),
         cross=np.zeros(0),
         mean_context=np.zeros((len(moments.arms), 0)),
     )
-    plain = replace(prior, coef_std=1.0, coef_mean=0.0)
+    usual = _without_slopes(prior)
+    plain = replace(usual, coef_std=1.0, coef_mean=0.0)
     models: dict[str, tuple[Moments, Scales, tuple[Any, ...]]] = {
-        "robust (features, arms)": (moments, prior, ("noise_std", "arm_std", "coef_std")),
-        "linear (features only)": (moments, replace(prior, arm_std=0.0), ("noise_std", "coef_std")),
+        "robust (features, arms)": (moments, usual, ("noise_std", "arm_std", "coef_std")),
+        "linear (features only)": (moments, replace(usual, arm_std=0.0), ("noise_std", "coef_std")),
         "per arm (arms only)": (no_features, plain, ("noise_std", "arm_std")),
     }
     scores = {}

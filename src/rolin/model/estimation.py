@@ -12,6 +12,7 @@ import numpy as np
 
 from rolin._support.optional import needs
 from rolin.errors import InputError, NotFiniteError, ParameterError, RolinError
+from rolin.model.first_guess import SLOPE_SHARE
 from rolin.model.likelihood import AT_GUESS, NEVER_ZERO, Evidence, Point, Search
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
@@ -39,8 +40,6 @@ __all__ = [
 Method = Literal["map", "reml", "ml", "moments", "moments-as-printed"]
 """How scales are learned; [`estimate_scales`][rolin.model.estimate_scales] explains each value."""
 Learned = Literal["noise_std", "arm_std", "coef_std", "slope_std"]
-# The guess of slope_std relative to coef_std, where there is none.
-_SLOPE_SHARE = 0.5
 
 
 class Interval(NamedTuple):
@@ -104,7 +103,7 @@ def estimate_scales(
     *,
     method: Method = "map",
     prior: Scales | None = None,
-    learn: Iterable[Learned] = get_args(Learned),
+    learn: Iterable[Learned] | None = None,
     guessed_from_data: bool = False,
 ) -> ScaleEstimate:
     """Estimate noise_std, arm_std, coef_std and slope_std from moments, in O(K d² + d³) per step.
@@ -121,7 +120,7 @@ def estimate_scales(
     prior
         The scales to use for those that are not learned, and the center of the prior of `"map"`.
     learn
-        The scales to learn. `slope_std` is learned only from moments with the scatter of each arm
+        The scales to learn; by default all. `slope_std` is learned only from moments with the scatter of each arm
         (`Moments.of(…, slopes=…)`); a step then takes O(K d³).
     guessed_from_data
         Whether `prior` comes from the same data. The prior of `"map"` then has its mode at the guess of arm_std, as if
@@ -147,10 +146,16 @@ def estimate_scales(
     for name, value, kind in (("moments", moments, Moments), ("prior", prior, Scales)):
         if not isinstance(value, kind):
             raise InputError(f"{name}={value!r}, expected {kind.__name__}")
+    if learn is None:
+        learn = tuple(name for name in get_args(Learned) if name != "slope_std" or moments.slopes)
     if isinstance(learn, str) or not isinstance(learn, Iterable):
         raise ParameterError(f"learn={learn!r}, expected a list of names of scales")
     asked = tuple(learn)
     check_method("method", method)
+    if prior.has_slopes and not moments.slopes:
+        raise ParameterError(
+            f"prior has slope_std={prior.slope_std!r}, but the moments have no slopes; expected Moments.of(…, slopes=…)"
+        )
     for name in asked:
         if name not in get_args(Learned):
             raise ParameterError(f"learn has {name!r}, expected some of {get_args(Learned)}")
@@ -196,9 +201,17 @@ def _has_slopes(moments: Moments, prior: Scales, learn: Iterable[str]) -> bool:
 
 def with_slope_guess(moments: Moments, prior: Scales) -> Scales:
     """Return the prior with the features that the moments have slopes for, and a guess of their scale."""
+    named = prior.slopes is not None or isinstance(prior.slope_std, tuple)
+    if prior.has_slopes and named:
+        indices = tuple(prior.slope_indices(moments.n_features).tolist())
+        if indices != moments.slopes:
+            raise ParameterError(
+                f"prior has slopes for the features {list(indices)}, but the moments for {list(moments.slopes)}; expected "
+                "the same features"
+            )
     if not prior.has_slopes:
         _, std = prior.prior(moments.n_features)
-        guess = tuple((_SLOPE_SHARE * std[list(moments.slopes)]).tolist())
+        guess = tuple((SLOPE_SHARE * std[list(moments.slopes)]).tolist())
         prior = replace(prior, slope_std=guess[0] if len(set(guess)) == 1 else guess)
     return replace(prior, slopes=moments.slopes)
 
@@ -274,7 +287,6 @@ def _estimate(
 ) -> ScaleEstimate:
     if _has_slopes(moments, prior, asked):
         return _estimate_slopes(moments, method, prior, asked, power)
-    asked = tuple(name for name in asked if name != "slope_std")
     evidence = Evidence(moments, prior)
     possible = evidence.possible(method)
     wanted = {name for name in asked if name in possible}

@@ -19,6 +19,7 @@ from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 
 __all__ = [
+    "SLOPE_SHARE",
     "LearnedScale",
     "check_size",
     "guess_scales",
@@ -36,7 +37,7 @@ _ARM_SHARE = 0.5
 # from shared coefficients. If the guess then favors shared ones, the other arms seem to be known, and are not tried: with
 # a share of ½, 4 of 12 runs stayed with one of two arms (wine, one class against the others), with 1 none did. In made
 # problems with 12 features, 6 of 90 and 2 of 90 runs did. Without slopes, the regret is at most 6 % higher than with ½.
-_SLOPE_SHARE = 1.0
+SLOPE_SHARE = 1.0
 # Rewards that differ by less, relative to their size, are equal up to rounding.
 _ROUNDING = 1e-10
 # Features whose standard deviations differ from their median by at most this factor are in the same unit.
@@ -113,7 +114,7 @@ def guess_scales(moments: Moments, scales: Scales, unknown: Set[str]) -> Scales 
         known = guesses.get("coef_std")
         if known is None:
             known = _guess_coefficients(moments, scales, noise)
-        every = _SLOPE_SHARE * np.broadcast_to(known, moments.n_features)
+        every = SLOPE_SHARE * np.broadcast_to(known, moments.n_features)
         guesses["slope_std"] = tuple(every[scales.slope_indices(moments.n_features)].tolist())
     return replace(scales, **guesses)
 

@@ -69,7 +69,7 @@ class Moments:
     mean_reward
         (K,): r̄ of each arm.
     slopes
-        Indexes of the s features that arms may have slopes for; empty if there are none.
+        Indices of the s features that arms may have slopes for; empty if there are none.
     arm_scatter
         (K, s, 1 + d): the scatter of these features with the reward and with all features, around the means of each
         arm. Only with `slopes`.

@@ -85,11 +85,13 @@ def check_slopes(slopes: object) -> tuple[int, ...]:
     """Return the indices of features that have slopes, in ascending order."""
     given: Any = slopes
     try:
-        indices = tuple(sorted(index_of(j) for j in given))
+        items = list(given)
+        indices = tuple(sorted(index_of(j) for j in items))
     except TypeError:
-        indices = (-1,)
+        items, indices = [], (-1,)
     if (
         isinstance(given, (str, bytes))
+        or any(isinstance(j, (bool, np.bool_)) for j in items)
         or min(indices, default=0) < 0
         or len(set(indices)) < len(indices)
     ):
@@ -174,8 +176,15 @@ class Scales:
         if self.slopes is not None:
             given, stds = self.slopes, self.slope_std
             set_(self, "slopes", check_slopes(given))
-            if isinstance(stds, tuple) and len(stds) == len(given):  # each stays with its feature
+            if isinstance(stds, tuple) and len(stds) == len(self.slopes):
+                if not isinstance(given, (list, tuple, range, np.ndarray)):
+                    raise ParameterError(
+                        f"slopes={given!r} with one slope_std per feature, expected a list of indices in the same order"
+                    )
+                # Each stays with its feature.
                 set_(self, "slope_std", tuple(stds[j] for j in np.argsort(given)))
+        if isinstance(self.slope_std, tuple) and not any(self.slope_std):
+            set_(self, "slope_std", 0.0)  # no slopes, in one form
 
     def to_dict(self) -> dict[str, Any]:
         """Return all scales by name; those of slopes only if there are any."""

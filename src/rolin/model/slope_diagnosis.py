@@ -32,7 +32,6 @@ __all__ = [
     "restricted_best",
     "slope_variance",
     "too_few_for_slopes",
-    "without_slopes",
 ]
 
 # Slopes below this share of what features, arms and slopes explain do not matter, and neither do those below this share of the noise.
@@ -54,11 +53,6 @@ def likelihood_ratio(at_zero: float, lowest: float) -> LikelihoodRatio:
     if statistic == 0.0:
         return LikelihoodRatio(0.0, 1.0)
     return LikelihoodRatio(statistic, 0.5 * math.erfc(math.sqrt(0.5 * statistic)))  # ½ P(χ²₁ > ·)
-
-
-def without_slopes(moments: Moments) -> Moments:
-    """Return the moments without the scatter of each arm."""
-    return replace(moments, slopes=(), arm_scatter=None) if moments.slopes else moments
 
 
 def has_enough_for_slopes(moments: Moments, prior: Scales) -> bool:

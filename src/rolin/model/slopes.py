@@ -365,7 +365,7 @@ class AdaptiveSlopes(Adaptive, SlopePosterior):
     ) -> None:
         """Restore the state of a posterior that had these names and arrays."""
         super().restore(names, removed, arrays)
-        if self.history and self.slope_indices and "slope_std" in self.unknown:
+        if self.history and "slope_std" in self.unknown:
             self.scales = replace(self.scales, slope_std=tuple(arrays["slope_std"].tolist()))
 
     def _row_of(self, event: ScaleEvent) -> list[Any]:

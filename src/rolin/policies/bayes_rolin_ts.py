@@ -97,7 +97,7 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         seed: int | None = None,
         **options: Unpack[PriorOptions],
     ) -> None:
-        if slopes is not None or slope_std != 0.0:
+        if slopes is not None or np.any(np.asarray(slope_std) != 0.0):
             raise Unsupported(
                 "BayesRoLinTS has no slopes: it integrates over arm_std and noise_std, and a third scale would need a "
                 "grid of many more models. Use RoLinTS(slope_std='learn')"

@@ -14,7 +14,6 @@ from rolin.errors import ParameterError
 from rolin.model.mixture import Mixture
 from rolin.model.posterior import Posterior
 from rolin.model.slopes import SlopePosterior
-from rolin.model.sparse import SparseContexts
 from rolin.policies.candidates import Candidates
 
 __all__ = ["AUTO", "Exploration", "WithExploration", "automatic", "exploration_of"]
@@ -30,7 +29,7 @@ _LEAST_ALONE = 0.5
 
 
 def automatic(concentration: float, least: float = _LEAST) -> float:
-    """Return the factor of `"auto"`: ¼ + ¾ Σ s_i², with the arms' shares s_i of all rewards.
+    """Return the factor of `"auto"`: least + (1 - least) Σ s_i², with the arms' shares s_i of all rewards.
 
     If contexts or candidates vary, different arms are best in different rounds. Then even a greedy policy tries many
     arms, and little more exploration pays. If one arm is chosen again and again, nothing else is learned about the
@@ -51,11 +50,11 @@ def exploration_of(value: object) -> Exploration:
     return factor
 
 
-def have_one_context(contexts: Floats | SparseContexts) -> bool:
+def have_one_context(contexts: Floats) -> bool:
     """Return whether several arms all have the same context, in one row or in equal ones."""
     if is_repeated(contexts):
         return len(contexts) > 1
-    if isinstance(contexts, SparseContexts) or len(contexts) < 2:
+    if len(contexts) < 2:
         return False
     # Most often, the first two are enough.
     return bool((contexts[0] == contexts[1]).all() and (contexts == contexts[0]).all())
@@ -98,6 +97,7 @@ class WithExploration:
         if (
             self._exploration == AUTO
             and isinstance(model, SlopePosterior)
+            and model.slope_indices
             and have_one_context(candidates.contexts)
         ):
             return automatic(model.concentration, _LEAST_ALONE)

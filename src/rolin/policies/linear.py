@@ -78,11 +78,11 @@ class LinearPolicy(Policy[Posterior]):
     -----
     Scales are learned by default, `intercept_std` too: they are estimated from all rewards, in the units of the data.
     Multiplying all rewards or a feature by a positive number, or adding a number to all rewards, does not change the
-    decisions. Before the first estimate nothing is learned, and arms are chosen uniformly at random. The first estimate
+    decisions. Before the first estimate nothing is learned, and if all scales are learned, arms are chosen uniformly at random. The first estimate
     needs 10 rewards that are not all equal. The next ones follow after 20 and 30 rewards, and then each time the
     evidence has grown by half.
 
-    `coef_std`, `arm_std` and `noise_std` may also be `("learn", 0.5)`, to start from 0.5, or numbers, which stay as
+    `coef_std`, `arm_std`, `noise_std` and `slope_std` may also be `("learn", 0.5)`, to start from 0.5, or numbers, which stay as
     they are. If every scale has a number, to start from or to keep, the policy learns from the first reward on.
 
     An update takes O(d²) for any number of arms. Learned scales and a half-life also rebuild the posterior from time
@@ -101,6 +101,9 @@ class LinearPolicy(Policy[Posterior]):
       effects.
     - `"draws"`: mean + draw · std, with any numbers from `draws(n_arms, key)`. The default of a new policy.
     - `"own"`: a custom rule, implemented in `score`.
+
+    With slopes, `exploration="auto"` and one context for all arms, `RoLinTS` draws with a larger factor than `draws`
+    (`exploration_for`).
 
     A class that overrides `score` has the rule `"own"`. So has one that overrides `draws` of a policy that has
     declared its rule. A class may declare another rule by setting `rule` itself.
@@ -153,7 +156,7 @@ class LinearPolicy(Policy[Posterior]):
         }
         # Without an intercept and without arm effects there is nothing to choose by before there are scales.
         alone = intercept_std is None and isinstance(arm_std, (int, float)) and arm_std == 0.0
-        guess = {"noise_std": 1.0, "coef_std": 1.0, "slope_std": 0.5} if alone else self._guess
+        guess = {"noise_std": 1.0, "coef_std": 1.0, "slope_std": 1.0} if alone else self._guess
         found = {n: guess_of(n, value, guess.get(n)) for n, value in given.items()}
         learn: set[Any] = {name for name, (_, learned) in found.items() if learned}
         unknown: set[Any] = {name for name in learn if found[name][0] is None}
@@ -345,5 +348,7 @@ class LinearPolicy(Policy[Posterior]):
                 name: "learn" if name in model.unknown else ("learn", getattr(model.guess, name))
                 for name in model.learn
             }
+        if isinstance(model, SlopePosterior):
+            settings.setdefault("slopes", None)
         known = options_of(type(self))
         return {name: value for name, value in settings.items() if known is None or name in known}

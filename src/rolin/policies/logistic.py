@@ -51,7 +51,7 @@ class _Logistic(LinearPolicy):
     binary = True
     exact = False
     # Each outcome becomes an observation of the logit given what is known at its time, so there must be guesses.
-    _guess: ClassVar[dict[str, float]] = {"arm_std": 0.5, "coef_std": 1.0, "slope_std": 0.5}
+    _guess: ClassVar[dict[str, float]] = {"arm_std": 0.5, "coef_std": 1.0, "slope_std": 1.0}
 
     _check_stored = staticmethod(check_logistic)
 

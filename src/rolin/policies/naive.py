@@ -23,9 +23,7 @@ from rolin.model.posterior import Posterior
 from rolin.model.scales import Numbers, Scales
 from rolin.model.slopes import SlopePosterior
 from rolin.model.sparse import SparseContexts
-from rolin.model.summaries import ArmEffects, Coefficients
-from rolin.policies.candidates import Candidates
-from rolin.policies.decision import Probabilities
+from rolin.model.summaries import ArmEffects, Coefficients, GivenCoefficients, OwnCoefficients
 from rolin.policies.options import SlopeOptions, with_shared_options
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.stored import check_dense
@@ -90,18 +88,6 @@ class NaiveRoLinTS(RoLinTS):
                 "half_life"
             )
         return DensePosterior(scales, n_features)
-
-    def _joint_probabilities(
-        self,
-        posterior: Posterior,
-        candidates: Candidates,
-        normals: Floats,
-        precision: tuple[float, float],
-    ) -> Probabilities:
-        # The dense model draws all arms at once. Given the coefficients, the fast one has the arms' distributions.
-        kind = SlopePosterior if self.scales.has_slopes else Posterior
-        fast = kind.of(self.scales, self.moments)
-        return super()._joint_probabilities(fast, candidates, normals, precision)
 
 
 class _Solution(NamedTuple):
@@ -365,6 +351,31 @@ class DensePosterior(Posterior):
             np.where(named.rows == 0, self.scales.arm_std**2, 0.0),
             axes * np.sqrt(np.maximum(values, 0.0)),
         )
+
+    # -- what depends on the coefficients and the arms separately: from the fast posterior -----
+
+    def _fast(self) -> Posterior:
+        """Return the fast posterior of the same evidence."""
+        kind = SlopePosterior if self.scales.has_slopes else Posterior
+        return kind.of(self.scales, self.moments)
+
+    def own_coefficients(self, arms: Iterable[Name] | None = None) -> OwnCoefficients:
+        """Return the joint posterior of what the arms have of their own."""
+        return self._fast().own_coefficients(self.arms if arms is None else arms)
+
+    def draw_model(
+        self, arms: Iterable[Name], generator: np.random.Generator
+    ) -> tuple[Floats, Floats]:
+        """Draw all coefficients jointly from the posterior."""
+        return self._fast().draw_model(arms, generator)
+
+    def loadings(self, vectors: Floats) -> Floats:
+        """Return how x'θ follows the uncertainty of the coefficients."""
+        return self._fast().loadings(vectors)
+
+    def given_coefficients(self, contexts: Floats, rows: NDArray[np.int64]) -> GivenCoefficients:
+        """Return how the arms' mean rewards follow the coefficients, and their own standard deviations."""
+        return self._fast().given_coefficients(contexts, rows)
 
     # -- state -------------------------------------------------------------------------------
 

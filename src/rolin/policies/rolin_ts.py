@@ -84,7 +84,7 @@ class RoLinTS(WithExploration, LinearPolicy):
         self.exploration = exploration
         if self.rule == "marginal":
             self.rule = sampling
-        self._takes_sparse = sampling == "joint"
+        self._takes_sparse = sampling == "joint" and not self._model.takes_shared_context
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -93,9 +93,16 @@ class RoLinTS(WithExploration, LinearPolicy):
 
     def draws(self, n_arms: int, key: Key) -> Floats:
         """Return independent normal numbers, with the factor `exploration` as their standard deviation."""
-        normals = self._random.normals(key, n_arms)
-        if self._exploration != 1.0:  # the property takes 0.1 µs
-            normals *= self.exploration  # in place: a catalogue draws millions
+        # The property takes 0.1 µs.
+        return self._scaled_draws(
+            n_arms, key, 1.0 if self._exploration == 1.0 else self.exploration
+        )
+
+    def _scaled_draws(self, n: int, key: Key, factor: float) -> Floats:
+        """Return n independent normal numbers with this standard deviation."""
+        normals = self._random.normals(key, n)
+        if factor != 1.0:
+            normals *= factor  # in place: a catalogue draws millions
         return normals
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
@@ -103,12 +110,11 @@ class RoLinTS(WithExploration, LinearPolicy):
         x, rows = candidates.contexts, candidates.rows
         posterior = self._model
         joint = self.sampling == "joint"
-        draws = self.draws(posterior.size + len(rows) if joint else len(rows), key)
-        if posterior.takes_shared_context:
-            # It has slopes, so "auto" depends on the question.
-            factor = self.exploration_for(candidates)
-            if factor != self.exploration:
-                draws *= factor / self.exploration
+        n = posterior.size + len(rows) if joint else len(rows)
+        if posterior.takes_shared_context:  # it has slopes
+            draws = self._scaled_draws(n, key, self.exploration_for(candidates))
+        else:
+            draws = self.draws(n, key)
         return posterior.score_joint(x, rows, draws) if joint else posterior.score(x, rows, draws)
 
     def first_probabilities(self, candidates: Candidates) -> Probabilities:

@@ -97,7 +97,7 @@ def options_for(
     options = dict(given)
     slopes = _slopes_for(evidence.moments, given)
     if slopes and slopes != tuple(range(evidence.moments.n_features)):
-        options["slopes"] = slopes
+        options.setdefault("slopes", slopes)
     if evidence.intercept_std is not None:
         options.setdefault("intercept_std", evidence.intercept_std)
     # A class that takes any option passes it on to the next one.
@@ -107,7 +107,7 @@ def options_for(
         prior = Scales(
             intercept_std=options.get("intercept_std"),
             slope_std=given["slope_std"] if slopes else 0.0,
-            slopes=slopes,
+            slopes=options.get("slopes", slopes) if slopes else None,
         )
         moments = evidence.moments.with_slopes(slopes)
         found = estimate_scales(moments, prior=prior, learn=_SCALES).scales

@@ -305,6 +305,10 @@ def residuals_slopes(
 ) -> None:
     """Prepare a prediction; see `residuals` of arms without slopes."""
     n_arms, q, size = rows.shape[0], own.shape[1], theta.shape[0]
+    # The arrays fit together, unless threads change the state without a lock.
+    if not has_parts(0, contexts.shape[1], own, parts) or size < contexts.shape[1]:
+        u[:], out[:] = np.nan, np.nan
+        return
     last = own.shape[0] - 1
     z, f, p, inverse = np.empty(q), np.empty(q), np.empty(q), np.empty(q)
     prior, columns = parts[0], np.empty(contexts.shape[1], np.int64)

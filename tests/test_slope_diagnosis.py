@@ -19,7 +19,7 @@ import rolin
 from rolin.model.diagnosis import diagnose
 from rolin.model.estimation import with_slope_guess
 from rolin.model.moments import Moments
-from rolin.model.slope_diagnosis import LikelihoodRatio, likelihood_ratio, without_slopes
+from rolin.model.slope_diagnosis import LikelihoodRatio, likelihood_ratio
 from rolin.model.slope_likelihood import SlopeEvidence, SlopeSearch
 from rolin.model.slope_report import HOW_TO_ASK
 from support.slopes import slope_data, slope_moments
@@ -158,7 +158,7 @@ def test_without_slopes_nothing_changes(rng: np.random.Generator) -> None:
     """The report is that of the same evidence without slopes, with one line that says how to ask for them."""
     arms, x, r, h = slope_data(rng, 300, 12, 2, slope_std=0.0)
     plain = Moments.of(arms, x, r, h)
-    report, stripped = diagnose(plain), diagnose(without_slopes(slope_moments(arms, x, r, h)))
+    report, stripped = diagnose(plain), diagnose(slope_moments(arms, x, r, h).with_slopes(()))
     assert report.slopes is None
     assert str(report).count(HOW_TO_ASK) == report._repr_html_().count("Not asked") == 1
     assert stripped.statistic == pytest.approx(report.statistic, rel=1e-9)

@@ -343,3 +343,20 @@ def test_nothing_makes_an_update_fail(
     assert np.isfinite(prediction.mean).all()
     assert np.isfinite(prediction.std).all()
     assert bool(policy.scale_history) == (case != "equal rewards")
+
+
+def test_slopes_that_the_moments_do_not_have_are_named() -> None:
+    """A scale of slopes cannot be used or learned without the scatter of each arm."""
+    rng = np.random.default_rng(0)
+    plain = rolin.Moments.of(np.arange(40) % 4, rng.normal(size=(40, 2)), rng.normal(size=40))
+    with pytest.raises(rolin.errors.ParameterError, match="the moments have no slopes"):
+        estimate_scales(plain, prior=rolin.Scales(slope_std=0.5))
+    assert estimate_scales(plain, learn=["noise_std", "slope_std"]).not_learned == ("slope_std",)
+    assert "slope_std" not in estimate_scales(plain).not_learned
+    one = rolin.Moments.of(
+        np.arange(40) % 4, rng.normal(size=(40, 2)), rng.normal(size=40), slopes=(0,)
+    )
+    with pytest.raises(
+        rolin.errors.ParameterError, match=r"prior has slopes for the features \[1\]"
+    ):
+        estimate_scales(one, prior=rolin.Scales(slope_std=(0.2,), slopes=(1,)))

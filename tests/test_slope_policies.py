@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,91 @@ def test_an_unseen_arm_has_its_prior() -> None:
     assert mean.item() == pytest.approx(at @ theta.mean)
     own = 0.8**2 + (0.3 * 2.0) ** 2 + (0.9 * 1.0) ** 2
     assert std.item() ** 2 == pytest.approx(own + at @ theta.covariance @ at)
+
+
+@pytest.mark.parametrize("kind", [rolin.RoLinTS, rolin.NaiveRoLinTS])
+def test_a_list_of_zeros_can_be_saved(kind: Any, tmp_path: Path) -> None:
+    """A policy whose slopes all have a scale of zero has the model without slopes, also in its file."""
+    policy = kind(n_features=2, slope_std=[0.0, 0.0], seed=1, **SCALES)
+    policy.update("a", [1.0, 2.0], 3.0)
+    policy.save(tmp_path / "state")
+    assert "slope_std" not in policy.settings
+    assert rolin.load(tmp_path / "state").predict({"a": [1.0, 2.0]}).mean == pytest.approx(
+        policy.predict({"a": [1.0, 2.0]}).mean
+    )
+
+
+def test_settings_do_not_depend_on_what_was_learned() -> None:
+    """A policy that learns its slopes has the same settings before and after the first estimate."""
+    policy = rolin.RoLinTS(n_features=1, slope_std="learn", seed=1)
+    before = policy.settings
+    for t in range(30):
+        policy.update(t % 3, [float(t % 5)], float(t % 2))
+    assert policy.scale_history
+    assert policy.settings == before
+
+
+def test_a_fit_gives_each_feature_its_scale() -> None:
+    """Scales of slopes that are given in another order than the features stay with their features."""
+    rng = np.random.default_rng(0)
+    moments = rolin.Moments.of(
+        range(30), rng.normal(size=(30, 3)), rng.normal(size=30), slopes=(0, 2)
+    )
+    for slopes in ([2, 0], [0, 2]):
+        stds = [1.0, 0.01] if slopes == [2, 0] else [0.01, 1.0]
+        policy = rolin.RoLinTS.from_fit(moments, slope_std=stds, slopes=slopes)
+        assert policy.scales.own_stds(3)[1:].tolist() == [0.01, 1.0]
+
+
+def test_the_dense_model_answers_like_the_fast_one() -> None:
+    """What separates coefficients and arms is the same for both: own coefficients, joint draws, loadings."""
+    rng, options = np.random.default_rng(0), {**SCALES, "slope_std": 0.7}
+    fast, naive = (
+        kind(n_features=2, seed=1, **options) for kind in (rolin.RoLinTS, rolin.NaiveRoLinTS)
+    )
+    for t in range(30):
+        x, r = rng.normal(size=2), float(rng.normal())
+        for policy in (fast, naive):
+            policy.update(t % 3, x, r)
+    one, other = (policy.posterior.own_coefficients([0, 2]) for policy in (fast, naive))
+    assert one.features == other.features == (0, 1)
+    np.testing.assert_allclose(one.mean, other.mean, rtol=1e-8)
+    np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-8)
+    vectors = rng.normal(size=(4, 3))
+    a, b = (np.square(policy.posterior.loadings(vectors)).sum(axis=1) for policy in (fast, naive))
+    np.testing.assert_allclose(a, b, rtol=1e-8)
+    rebuilt = SlopePosterior.of(
+        naive.scales, fast.moments
+    )  # the root of M⁻¹ differs from that of `fast`
+    drawn = [p.draw_model([0, 1], np.random.default_rng(2)) for p in (rebuilt, naive.posterior)]
+    for mine, theirs in zip(*drawn, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-7)
+
+
+def test_sparse_and_dense_questions_have_one_answer() -> None:
+    """A sparse matrix of equal rows is one context for all arms, too: the same decisions as with an array."""
+    sparse = pytest.importorskip("scipy.sparse")
+    policy = rolin.RoLinTS(n_features=3, slope_std="learn", sampling="joint", seed=1)
+    rng = np.random.default_rng(0)
+    for t in range(60):
+        policy.update(t % 4, rng.normal(size=3), float(rng.normal()))
+    x = np.tile([1.0, 0.0, -2.0], (4, 1))
+    for key in range(30):
+        assert policy.decide(sparse.csr_array(x), key=key).arm == policy.decide(x, key=key).arm
+
+
+@pytest.mark.parametrize("options", [{"n_features": 0}, {"n_features": 2, "slopes": []}])
+def test_no_feature_with_slopes_is_explored_as_usual(options: Any, tmp_path: Path) -> None:
+    """Where no feature has slopes, "auto" is as without slopes, and files restore the scales."""
+    policy = rolin.RoLinTS(slope_std="learn", seed=1, **options)
+    x = [0.5] * options["n_features"]
+    for t in range(45):
+        policy.update(t % 3, x, float(t % 4))
+    assert policy.exploration_for(policy.candidates(x, [0, 1, 2])) == policy.exploration
+    policy.save(tmp_path / "state")
+    loaded = rolin.load(tmp_path / "state")
+    assert isinstance(loaded, rolin.RoLinTS)
+    assert loaded.scales == policy.scales
 
 
 def test_a_returned_arm_is_new_or_has_its_past() -> None:
@@ -182,6 +268,8 @@ def test_bayes_says_why_it_has_no_slopes() -> None:
         rolin.BayesRoLinTS(n_features=2, slope_std=0.5)
     with pytest.raises(Unsupported, match="BayesRoLinTS has no slopes"):
         rolin.BayesRoLinTS(n_features=2, slopes=[0])
+    with pytest.raises(Unsupported, match="BayesRoLinTS has no slopes"):
+        rolin.BayesRoLinTS(n_features=2, slope_std=np.array([0.1, 0.2]))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -278,6 +278,12 @@ def test_slopes_keep_their_scales_in_any_order() -> None:
     assert one.own_stds(3).tolist() == [0.5, 0.9, 0.2]
 
 
+def test_slopes_of_zero_are_no_slopes() -> None:
+    """A list of zeros is one zero, so that files and models agree on what there is."""
+    assert Scales(slope_std=(0.0, 0.0)) == Scales()
+    assert not Scales(slope_std=(0.0,), slopes=(1,)).has_slopes
+
+
 def test_only_slopes_are_written_down_if_there_are_any() -> None:
     """Files and representations of scales without slopes are as before there were slopes."""
     assert "slope" not in repr(Scales()) + str(Scales().to_dict())
@@ -294,6 +300,12 @@ def test_only_slopes_are_written_down_if_there_are_any() -> None:
         ({"slope_std": 1.0, "slopes": [0, 0]}, ParameterError, "expected a list of different"),
         ({"slope_std": 1.0, "slopes": "ab"}, ParameterError, "expected a list of different"),
         ({"slope_std": 1.0, "slopes": 2}, ParameterError, "expected a list of different"),
+        (
+            {"slope_std": 1.0, "slopes": [True, False]},
+            ParameterError,
+            "expected a list of different",
+        ),
+        ({"slope_std": [1.0, 2.0], "slopes": {2, 0}}, ParameterError, "in the same order"),
     ],
 )
 def test_bad_scales_are_rejected(options: Any, error: type[Exception], message: str) -> None:

@@ -125,7 +125,7 @@ def change_event(
             _check_learns(settings, "learn_scales")
             model = adaptive_of(policy)
             assert model is not None  # checked by the caller
-            return ScalesLearned(time, model.estimate_scales())
+            return ScalesLearned(time, model.estimate_scales(roughly=model.is_due))
         case ChangeFeatureMap(feature_map):
             return FeatureMapChanged(time, feature_map)
         case ChangeSettings(given):

@@ -136,7 +136,7 @@ class Adaptive(Posterior):
                 with suppress(NotFiniteError):  # then the evidence stays heavier
                     self.commit(**self.renewed(self.scales, 1.0 / grown))
         if self._numbers[kernels.SEEN] >= self._due and self._learns_when_due:
-            self.learn_scales()
+            self.learn_scales(roughly=True)
 
     @property
     def _seen(self) -> int:
@@ -173,7 +173,7 @@ class Adaptive(Posterior):
                 part = slice(done, int(min(n, done + self._due - self._seen)))
                 super().observe_many(*(column[part] for column in batch))
                 if self._seen >= self._due:
-                    self.learn_scales()
+                    self.learn_scales(roughly=True)
                 done = part.stop
         except BaseException:
             self.__setstate__(vars(before))
@@ -217,12 +217,14 @@ class Adaptive(Posterior):
         """Whether the scales should be estimated again."""
         return self._seen >= self._due
 
-    def learn_scales(self) -> None:
+    def learn_scales(self, *, roughly: bool = False) -> None:
         """Estimate the scales from all evidence, and recompute the posterior with them."""
-        self.settle(self.estimate_scales())
+        self.settle(self.estimate_scales(roughly=roughly))
 
-    def estimate_scales(self) -> Scales | None:
+    def estimate_scales(self, *, roughly: bool = False) -> Scales | None:
         """Return the scales estimated from all evidence, or `None` if that is not possible.
+
+        `roughly` is faster with slopes, for estimates that come again and again.
 
         A warning says so, unless all rewards are still equal, or all that are remembered have become equal.
         """
@@ -239,6 +241,7 @@ class Adaptive(Posterior):
                 {name for name in self.learn if name != "intercept_std"},
                 self.method,
                 guessed_from_data="arm_std" in self.unknown,
+                roughly=roughly,
             )
             if "intercept_std" in self.learn:
                 scales = with_learned_intercept(moments, scales)

@@ -175,22 +175,25 @@ def mode(
     method: Method,
     *,
     guessed_from_data: bool = False,
+    roughly: bool = False,
 ) -> Scales:
     """Return the scales that `estimate_scales` finds, without intervals, in a tenth of the time.
 
-    If the guess comes from the same data, the prior of `"map"` has its mode at the guess of arm_std.
+    If the guess comes from the same data, the prior of `"map"` has its mode at the guess of arm_std. `roughly` is faster with
+    slopes: scales are then found to 0.5 %.
     """
     with _computing():
         if _has_slopes(moments, prior, learn):
-            return _slope_mode(moments, prior, learn, method, guessed_from_data=guessed_from_data)
+            options = {"guessed_from_data": guessed_from_data, "roughly": roughly}
+            return _slope_mode(moments, prior, learn, method, **options)
         evidence = Evidence(moments, prior)
         wanted = learn & evidence.possible(method)
         if not wanted:
             return prior
         if method not in ("map", "ml"):
             return _estimate(moments, method, prior, tuple(learn)).scales
-        options = {"power": AT_GUESS} if guessed_from_data else {}
-        search = Search(evidence, wanted, method, **options)
+        power = AT_GUESS if guessed_from_data else NEVER_ZERO
+        search = Search(evidence, wanted, method, power=power)
         return _scales(evidence, search.best(), wanted)
 
 
@@ -223,6 +226,7 @@ def _slope_mode(
     method: Method,
     *,
     guessed_from_data: bool,
+    roughly: bool,
 ) -> Scales:
     """Return what `mode` does, for arms with slopes."""
     if method not in ("map", "ml"):
@@ -231,10 +235,10 @@ def _slope_mode(
     wanted = learn & possible_slopes(evidence, method)
     if not wanted:
         return prior
-    options = {"power": AT_GUESS} if guessed_from_data else {}
-    search = SlopeSearch(evidence, wanted, method, **options)
+    power = AT_GUESS if guessed_from_data else NEVER_ZERO
+    search = SlopeSearch(evidence, wanted, method, power=power)
     is_usual = method == "map" and "arm_std" in wanted
-    point = search.roughly_best() if is_usual else search.best()
+    point = search.roughly_best() if roughly and is_usual else search.best()
     return replace(_slope_scales(evidence, point, wanted), slopes=prior.slopes)
 
 

@@ -282,7 +282,7 @@ class LogisticPosterior(Posterior):
 class AdaptiveLogistic(Adaptive, LogisticPosterior):
     """A logistic posterior that learns arm_std and coef_std, or forgets."""
 
-    def estimate_scales(self) -> Scales | None:
+    def estimate_scales(self, *, roughly: bool = False) -> Scales | None:
         """Return scales on the way to those estimated from all evidence; `None`, with a warning, if not possible.
 
         The likelihood of the sites is that of the outcomes only near the scales that the sites were computed with. Far
@@ -290,7 +290,7 @@ class AdaptiveLogistic(Adaptive, LogisticPosterior):
         a factor, and the sites are computed again after it. arm_std grows only if the likelihood of the outcomes does:
         its derivative by log arm_std is Σ (E[v_i²]/arm_std² - 1).
         """
-        found = super().estimate_scales()
+        found = super().estimate_scales(roughly=roughly)
         if found is None or not self._counted:
             return found
         arm_std, old = found.arm_std, self.scales.arm_std

@@ -81,12 +81,12 @@ class LogisticSlopePosterior(LogisticPosterior, SlopePosterior):
 class AdaptiveLogisticSlopes(AdaptiveLogistic, AdaptiveSlopes, LogisticSlopePosterior):
     """A logistic posterior with slopes that learns arm_std, coef_std and slope_std, or forgets."""
 
-    def estimate_scales(self) -> Scales | None:
+    def estimate_scales(self, *, roughly: bool = False) -> Scales | None:
         """Return scales on the way to those estimated from all evidence; `None`, with a warning, if not possible.
 
         A step is at most a factor, as for arms without slopes.
         """
-        found = Adaptive.estimate_scales(self)
+        found = Adaptive.estimate_scales(self, roughly=roughly)
         if found is None:
             return None
         return replace(

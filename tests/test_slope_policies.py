@@ -142,9 +142,8 @@ def test_the_dense_model_answers_like_the_fast_one() -> None:
     vectors = rng.normal(size=(4, 3))
     a, b = (np.square(policy.posterior.loadings(vectors)).sum(axis=1) for policy in (fast, naive))
     np.testing.assert_allclose(a, b, rtol=1e-8)
-    rebuilt = SlopePosterior.of(
-        naive.scales, fast.moments
-    )  # the root of M⁻¹ differs from that of `fast`
+    # The root of M⁻¹ of a running posterior is another one.
+    rebuilt = SlopePosterior.of(naive.scales, fast.moments)
     drawn = [p.draw_model([0, 1], np.random.default_rng(2)) for p in (rebuilt, naive.posterior)]
     for mine, theirs in zip(*drawn, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-7)

@@ -93,28 +93,29 @@ class RoLinTS(WithExploration, LinearPolicy):
 
     def draws(self, n_arms: int, key: Key) -> Floats:
         """Return independent normal numbers, with the factor `exploration` as their standard deviation."""
-        # The property takes 0.1 µs.
-        return self._scaled_draws(
-            n_arms, key, 1.0 if self._exploration == 1.0 else self.exploration
-        )
-
-    def _scaled_draws(self, n: int, key: Key, factor: float) -> Floats:
-        """Return n independent normal numbers with this standard deviation."""
-        normals = self._random.normals(key, n)
-        if factor != 1.0:
-            normals *= factor  # in place: a catalogue draws millions
+        normals = self._random.normals(key, n_arms)
+        if self._exploration != 1.0:  # the property takes 0.1 µs
+            normals *= self.exploration  # in place: a catalogue draws millions
         return normals
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
         """Draw the mean reward of every candidate."""
         x, rows = candidates.contexts, candidates.rows
         posterior = self._model
+        if posterior.takes_shared_context:
+            return self._score_with_slopes(candidates, key)
+        if self.sampling == "marginal":
+            return posterior.score(x, rows, self.draws(len(rows), key))
+        return posterior.score_joint(x, rows, self.draws(posterior.size + len(rows), key))
+
+    def _score_with_slopes(self, candidates: Candidates, key: Key) -> Scores:
+        """Draw the mean reward of every candidate, with a factor that depends on the question."""
+        posterior, x, rows = self._model, candidates.contexts, candidates.rows
         joint = self.sampling == "joint"
-        n = posterior.size + len(rows) if joint else len(rows)
-        if posterior.takes_shared_context:  # it has slopes
-            draws = self._scaled_draws(n, key, self.exploration_for(candidates))
-        else:
-            draws = self.draws(n, key)
+        draws = self._random.normals(key, posterior.size + len(rows) if joint else len(rows))
+        factor = self.exploration_for(candidates)
+        if factor != 1.0:
+            draws *= factor
         return posterior.score_joint(x, rows, draws) if joint else posterior.score(x, rows, draws)
 
     def first_probabilities(self, candidates: Candidates) -> Probabilities:

@@ -273,11 +273,16 @@ class SlopePosterior(Posterior):
         self, contexts: Floats, rows: NDArray[np.int64], theta: Floats
     ) -> tuple[Floats, Floats]:
         """Return u of every arm, and a table with z'a + u'θ and the own variance z'V z."""
-        u, out = np.empty((len(rows), len(theta))), np.empty((3, len(rows)))
+        u = np.empty((len(rows), len(theta)))
+        return u, self._means(contexts, rows, theta, u)
+
+    def _means(self, contexts: Floats, rows: NDArray[np.int64], theta: Floats, u: Floats) -> Floats:
+        """Return the table of `_residuals`, and write u, unless it has one row only."""
+        out = np.empty((3, len(rows)))
         if contexts.strides[0] == 0:  # one context for all arms
             contexts = contexts[:1]
         slope_kernels.residuals_slopes(contexts, rows, theta, self._own, self._parts, u, out)
-        return u, out
+        return out
 
     def score(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
         """Score each arm by mean + draw * std; the rows of the table are mean, std and score."""
@@ -296,7 +301,7 @@ class SlopePosterior(Posterior):
         size = len(self._coef)
         x = contexts[range(len(rows))] if isinstance(contexts, SparseContexts) else contexts
         theta = self._coef + draws[:size] @ self._factor
-        _, out = self._residuals(x, rows, theta)
+        out = self._means(x, rows, theta, np.empty((1, size)))
         best = slope_kernels.score_drawn(draws[size:], out)
         if best == NOT_FINITE:
             raise first_not_finite("contexts", x)

@@ -300,7 +300,7 @@ def residuals_slopes(
     theta: Floats,  # (D,)
     own: Floats,
     parts: Floats,
-    u: Floats,  # (K, D), written: u = x - B'z
+    u: Floats,  # (K, D), written: u = x - B'z; or (1, D), if u is not needed
     out: Floats,  # (≥ 2, K), written: z'a + u'θ, and the arm's own variance z'V z
 ) -> None:
     """Prepare a prediction; see `residuals` of arms without slopes."""
@@ -309,24 +309,32 @@ def residuals_slopes(
     if not has_parts(0, contexts.shape[1], own, parts) or size < contexts.shape[1]:
         u[:], out[:] = np.nan, np.nan
         return
-    last = own.shape[0] - 1
+    last, last_u = own.shape[0] - 1, u.shape[0] - 1
     z, f, p, inverse = np.empty(q), np.empty(q), np.empty(q), np.empty(q)
     prior, columns = parts[0], np.empty(contexts.shape[1], np.int64)
     for j in range(columns.shape[0]):
         columns[j] = column(prior, j)
     invert_stds(prior, inverse)
+    # What the entries of p add to u'θ. To read u again, just after it was written, would take longer.
+    weights = np.zeros(q)
+    for j in range(1, q):
+        weights[j] = inverse[j] * theta[columns[j - 1]]
+    if size > columns.shape[0]:
+        weights[0] = inverse[0] * theta[size - 1]
     shared = contexts.shape[0] < n_arms
     if shared:
         scaled_entries(contexts[0], prior, z)
     for k in range(n_arms):
-        mine, to = own[min(rows[k], last)], u[k]
+        mine, to = own[min(rows[k], last)], u[min(k, last_u)]
         context = contexts[0] if shared else contexts[k]
         if not shared:
             scaled_entries(context, prior, z)
         variance, mean = own_products(mine, z, f, p)
         residual(context, z, p, mine, inverse, columns, to)
-        for j in range(size):
-            mean += to[j] * theta[j]
+        for j in range(q):
+            mean += p[j] * weights[j]
+        for j in range(q - 1, columns.shape[0]):
+            mean += to[columns[j]] * theta[columns[j]]
         out[0, k] = mean
         out[1, k] = variance
 

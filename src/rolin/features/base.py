@@ -222,7 +222,8 @@ def read_arm_rows(
     if isinstance(given, Mapping):
         if names is not None:
             raise ParameterError(
-                "names of arms were given beside a mapping, whose keys are the names: leave names out"
+                "names of arms were given beside a mapping from arm to its fields, whose keys are the names: leave the "
+                "names out; or pass the fields that all arms share as situation={…}"
             )
         found: Sequence[Name] = list(given)
         rows = list(given.values())
@@ -234,8 +235,8 @@ def read_arm_rows(
         return [{} for _ in found], found
     if given is None:
         raise InputError(
-            "arms=None, expected a mapping from arm to its fields, a list, or a table; or the names of arms without "
-            "fields"
+            "arms=None, expected the names of the arms, such as arms=['a', 'b'], or a mapping from arm to its fields, a "
+            "list, or a table"
         )
     if is_table(given):
         rows = rows_of(given)

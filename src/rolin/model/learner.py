@@ -223,9 +223,12 @@ class Learner(ABC):
         if len(shape) == 1 and shape == self._shape and arms is not None:
             return self._with_one_context(x, arms)
         if len(shape) != 2 or shape[1] != self.n_features:
+            hint = f"; or ({self.n_features},) with arms=…: one context for all arms"
+            if shape == self._shape:
+                hint = "; to use one context for all arms, pass their names: arms=[…]"
             raise ShapeError(
                 f"contexts has shape {shape}, expected (K, {self.n_features}): one row per arm, one "
-                f"column per feature; or ({self.n_features},) with arms=…: one context for all arms"
+                f"column per feature{hint}"
             )
         if arms is None:
             found = self._index.find(range(shape[0]))

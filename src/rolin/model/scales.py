@@ -96,7 +96,8 @@ def check_slopes(slopes: object) -> tuple[int, ...]:
         or len(set(indices)) < len(indices)
     ):
         raise ParameterError(
-            f"slopes={slopes!r}, expected a list of different indices of features, such as [0, 2]"
+            f"slopes={slopes!r}, expected a list of different indices of features, such as [0, 2] or "
+            "feature_map.indices(['age'])"
         )
     return indices
 

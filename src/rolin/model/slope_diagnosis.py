@@ -118,8 +118,8 @@ def too_few_for_slopes() -> SlopeDiagnosis:
     """Return the answer where slope_std cannot be estimated."""
     return SlopeDiagnosis(
         "cannot tell",
-        "Too few rewards. To tell slopes from noise, there must be several arms, and some must have rewards for "
-        "different values of their features.",
+        "Too few rewards, or features that do not vary. To tell slopes from noise, there must be several arms, and some "
+        "must have rewards for different values of their features. Are the fields named correctly?",
         Interval(math.nan, math.nan, math.nan),
         math.nan,
         math.nan,

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["HOW_TO_ASK", "FeatureSlopes", "SlopeDiagnosis"]
 
 HOW_TO_ASK = (
-    'Do arms differ in slopes? Not asked. Use a policy with slope_std="learn", or moments with '
-    "slopes=…, which have the scatter of each arm."
+    'Do arms differ in slopes? Not asked. Use a policy with slope_std="learn", Moments.of(…, slopes=…) or '
+    "rolin.fit(…, slopes=…)."
 )
 """What the report says if the evidence has no slopes."""
 

@@ -41,7 +41,10 @@ def ask(
         x = _from_mapping(contexts, learner.n_features)
         candidates = learner.candidates(x, list(contexts))
     else:
-        raise ParameterError("arms was given beside a mapping, whose keys are the arms")
+        raise ParameterError(
+            "arms was given beside a mapping from arm to its context, whose keys are the arms: leave arms out; or pass one "
+            "vector for all arms"
+        )
     if type(exclude) is tuple and not exclude:
         return candidates
     return _without(candidates, as_excluded(exclude))

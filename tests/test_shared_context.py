@@ -158,7 +158,7 @@ def test_the_vector_is_not_changed_or_shared() -> None:
         (
             [1.0, 2.0, 3.0],
             None,
-            r"shape \(3,\), expected \(K, 3\).*or \(3,\) with arms=…: one cont",
+            r"shape \(3,\), expected \(K, 3\).*pass their names: arms=\[…\]",
         ),
         ([1.0, 2.0], ARMS, r"shape \(2,\), expected \(K, 3\).*or \(3,\) with arms=…: one context"),
         (
@@ -314,7 +314,7 @@ def test_errors_of_situations() -> None:
         fixed(rolin.RoLinTS, n_features=feature_map.n_features, slope_std=0.5), feature_map=feature_map
     )  # fmt: skip
     with pytest.raises(
-        InputError, match=r"arms=None, expected.*or the names of arms without fields"
+        InputError, match=r"arms=None, expected the names of the arms, such as arms="
     ):
         with_map.decide(situation={"age": 1.0})
     with pytest.raises(InputError, match="pass contexts=None and arms="):

@@ -169,7 +169,13 @@ def test_an_interrupted_call_has_changed_everything_or_nothing(
     after = state_of(done)
     has_steps = kind in STEPWISE
     # Every point of what is fast; the points of the others take turns.
-    stride = {"BayesRoLinTS": 5, "learned": 2, "defaults": 3, "learned slopes": 3}.get(kind, 1)
+    stride = {
+        "BayesRoLinTS": 5,
+        "learned": 2,
+        "defaults": 3,
+        "learned slopes": 12,
+        "logistic slopes": 4,
+    }.get(kind, 1)
     at, was = int(rng.integers(stride)) - stride + 1, True
     while was:
         at += stride

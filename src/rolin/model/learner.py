@@ -220,9 +220,9 @@ class Learner(ABC):
         if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
             x = x if type(x) is SparseContexts else self._read_contexts(x)
         shape = x.shape
-        if len(shape) == 1 and shape == self._shape and arms is not None:
-            return self._with_one_context(x, arms)
         if len(shape) != 2 or shape[1] != self.n_features:
+            if shape == self._shape and arms is not None:
+                return self._with_one_context(x, arms)
             hint = f"; or ({self.n_features},) with arms=…: one context for all arms"
             if shape == self._shape:
                 hint = "; to use one context for all arms, pass their names: arms=[…]"

@@ -28,7 +28,7 @@ __all__ = ["ArmRows", "SlopeSolution", "arm_rows", "feature_order", "own_stds", 
 Floats = NDArray[np.float64]
 # Stands for a standard deviation of zero. The formulas divide by it, and this is far below every rounding error.
 _TINY = 1e-120
-_CHUNK = 16_384  # rows that are stacked at a time; this limits the additional memory
+_CHUNK = 16_384  # rows that are stacked at a time, so that QR does not copy all of them at once
 
 
 class ArmRows(NamedTuple):

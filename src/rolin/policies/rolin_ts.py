@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.model.draws import Sampling, Scores, check_sampling
-from rolin.model.posterior import Posterior
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.exploration import Exploration, WithExploration
@@ -125,7 +124,7 @@ class RoLinTS(WithExploration, LinearPolicy):
             scores = self._model.score(x, rows, np.zeros(len(x)))
             return self._marginal_probabilities(scores, candidates)
         normals = self.generator("probabilities").standard_normal((_PAIRS, self._model.size))
-        return self._joint_probabilities(self._model, candidates, normals, FINE)
+        return self._joint_probabilities(candidates, normals, FINE)
 
     def score_with_probabilities(
         self, candidates: Candidates, key: Key
@@ -141,7 +140,7 @@ class RoLinTS(WithExploration, LinearPolicy):
             return scores, self._marginal_probabilities(scores, candidates)
         pairs = _MORE_PAIRS_OF_A_KEY if self._model.count < _EARLY else _PAIRS_OF_A_KEY
         normals = self._random.at(key, _COEFFICIENTS).standard_normal((pairs, self._model.size))
-        return scores, self._joint_probabilities(self._model, candidates, normals, COARSE)
+        return scores, self._joint_probabilities(candidates, normals, COARSE)
 
     def _marginal_probabilities(self, scores: Scores, candidates: Candidates) -> Probabilities:
         """Return the probabilities of independent draws, from the rows mean and std of the scores."""
@@ -149,17 +148,13 @@ class RoLinTS(WithExploration, LinearPolicy):
         return Probabilities(highest_of_normals(mean, std, factor), np.zeros(len(mean)))
 
     def _joint_probabilities(
-        self,
-        posterior: Posterior,
-        candidates: Candidates,
-        normals: Floats,
-        precision: tuple[float, float],
+        self, candidates: Candidates, normals: Floats, precision: tuple[float, float]
     ) -> Probabilities:
         """Average over draws of the coefficients; given the coefficients, the arms are independent.
 
         Draws come in pairs θ̂ ± T'z, so that much of their error cancels. The rows of `normals` are the z.
         """
-        given = posterior.given_coefficients(candidates.contexts, candidates.rows)
+        given = self._model.given_coefficients(candidates.contexts, candidates.rows)
         out = np.empty((2, len(given.mean)))
         shifts = normals @ given.loadings.T
         factor = self.exploration_for(candidates)

@@ -115,15 +115,15 @@ def test_an_erased_decision_does_not_come_back(tmp_path: Path) -> None:
     journal = SQLiteJournal(tmp_path / "j.db")
     bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=journal)
     first = bandit.decide(QUESTION, id="visit", person="ann")
-    find = journal.decision
+    header = journal.header
 
-    def late(id: str) -> Any:
-        found = find(id)
-        journal.decision = find  # type: ignore[method-assign]
+    def late() -> Any:
+        found = header()
+        journal.header = header  # type: ignore[method-assign]
         bandit.erase(person="ann")
         return found
 
-    journal.decision = late  # type: ignore[method-assign]
+    journal.header = late  # type: ignore[method-assign]
     assert bandit.decide(QUESTION, id="visit", person="ann").arm == first.arm
     assert list(journal.read()) == []
     journal.close()
@@ -169,15 +169,14 @@ def test_a_reward_for_raw_features_that_are_being_erased(tmp_path: Path) -> None
     """Another process erases between the look into the memory and the write: nothing comes back."""
     one, two = raw_bandit(tmp_path / "j.db"), raw_bandit(tmp_path / "j.db")
     one.decide({"a": {"price": 1.0}}, id="visit", person="ann")
-    header = one.journal.header
+    append = one.journal.append
 
-    def late() -> Any:
-        found = header()
-        one.journal.header = header  # type: ignore[method-assign]
+    def late(*args: Any, **options: Any) -> int:
+        one.journal.append = append  # type: ignore[method-assign]
         two.erase(person="ann")
-        return found
+        return append(*args, **options)
 
-    one.journal.header = late  # type: ignore[method-assign]
+    one.journal.append = late  # type: ignore[method-assign]
     with pytest.raises(UnknownDecision):
         one.reward("visit", 1.0)
     assert not [e for _, e in one.journal.read() if not isinstance(e, PermanentEvent)]

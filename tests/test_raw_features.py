@@ -302,7 +302,7 @@ def test_a_decision_is_encoded_once(
 
 def test_old_decisions_leave_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contexts of recent decisions have a bound; a decision without them is read from the journal."""
-    monkeypatch.setattr("rolin.bandit.recent._MAX_BYTES", 3 * 3 * D * 8)
+    monkeypatch.setattr("rolin.bandit.recent._MAX_CONTEXTS", 3 * 3 * D * 8)
     rng = np.random.default_rng(1)
     for journal in (None, tmp_path / "j.db"):
         policy = rolin.RoLinTS(n_features=D, seed=7)

@@ -11,7 +11,7 @@ import math
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from pathlib import Path
@@ -327,6 +327,8 @@ class Bandit(Generic[P]):
         DecisionConflict
             If a decision with this id is stored, but was asked another question.
         """
+        if isinstance(arms, Iterator):
+            arms = list(arms)  # it may be read twice
         question = Question(contexts, arms, situation, id, person)
         return self._decide([question], top_k, exclude, active)[0]
 
@@ -417,10 +419,17 @@ class Bandit(Generic[P]):
             as_excluded(exclude) or (),
             flag_of("active", active),
         )
-        answer: list[LoggedDecision] = self._writer.submit(
-            self._decider.decide(questions, conditions)
-        )
-        return answer
+        can_be_stored = any(question.id is not None for question in questions)
+        look_up = False
+        while True:
+            try:
+                request = self._decider.decide(questions, conditions, look_up=look_up)
+                answer: list[LoggedDecision] = self._writer.submit(request)
+                return answer
+            except InputError:
+                if look_up or not can_be_stored:
+                    raise
+            look_up = True
 
     def _now(self) -> float:
         now = number_of("the clock's time", self._clock(), ParameterError)

@@ -49,8 +49,16 @@ class Decider:
         # The last names: callers mostly ask about the same arms again.
         self._last_names = OfferedNames((), (), b"")
 
-    def decide(self, questions: Sequence[Question], conditions: Conditions) -> RecordDecisions:
-        """Choose an arm for every question, or look up the stored decision."""
+    def decide(
+        self, questions: Sequence[Question], conditions: Conditions, *, look_up: bool
+    ) -> RecordDecisions:
+        """Choose an arm for every question.
+
+        An id that the caller gave may be stored already. If it is not a recent one, this is found out when the decision
+        is written, for many ids at once, and suffices if the question has the same digest. With `look_up` it is found out
+        here: the question is read as it would have been then, whatever arms and fields were removed or added since.
+        """
+        find = self._state.decision if look_up else self._state.recent_decision
         decisions: list[LoggedDecision] = []
         made: dict[str, LoggedDecision] = {}  # by the ids that the caller gave
         stored = set()
@@ -61,7 +69,7 @@ class Decider:
                         decision = self._choose(question, conditions, self._ids.new())
                     else:
                         id = text_of("id", question.id)
-                        known = self._state.decision(id)
+                        known = find(id)
                         if known is not None:
                             stored.add(i)
                         known = known or made.get(id)

@@ -147,6 +147,7 @@ def expire(request: Expire, pending: Pending) -> Plan:
     """Return the outcomes of arms that have waited long enough."""
     events: list[Event] = []
     waiting = pending.waiting(request.before, request.limit, request.after)
+    pending.fetch(id for _, id, _ in waiting)
     for _, id, rank in waiting:
         decision = pending.decision(id)
         if decision is None:  # another process has just erased it

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from rolin.bandit.state import BanditState
-from rolin.journal.base import Waiting
+from rolin.journal.base import Found, Waiting
 from rolin.journal.events import Event, Following, LoggedDecision
 
 __all__ = ["Pending", "Plan"]
@@ -21,6 +22,8 @@ class Plan(NamedTuple):
 class Pending:
     """The journal as it will be once the events that are being written are stored.
 
+    Recent decisions are found in memory. This is right if no other process has written since, which appending checks.
+
     Parameters
     ----------
     state
@@ -31,6 +34,7 @@ class Pending:
 
     def __init__(self, state: BanditState[Any], under: Pending | None = None) -> None:
         self.state, self._under = state, under
+        self._stored: dict[str, Found | None] = {} if under is None else under._stored
         self._decisions: dict[str, LoggedDecision] = {}
         self._following: dict[str, list[Following]] = {}
 
@@ -45,11 +49,27 @@ class Pending:
         elif isinstance(event, Following):
             self._following.setdefault(event.id, []).append(event)
 
+    def fetch(self, ids: Iterable[str]) -> None:
+        """Look up the decisions with these ids together, which takes less time than one by one."""
+        for id in (unknown := [id for id in dict.fromkeys(ids) if id not in self._stored]):
+            self._stored[id] = self.state.recent(id)
+        missing = [id for id in unknown if self._stored[id] is None]
+        if missing:
+            self._stored.update(self.state.journal.find(missing))
+
+    def _found(self, id: str) -> Found | None:
+        """Return what the journal holds about a decision."""
+        if id not in self._stored:
+            self.fetch([id])
+        return self._stored[id]
+
     def decision(self, id: str) -> LoggedDecision | None:
         """Return the decision with this id."""
         own = self._decisions.get(id)
-        if own is None:
-            own = self.state.decision(id) if self._under is None else self._under.decision(id)
+        if own is None and self._under is not None:
+            return self._under.decision(id)
+        if own is None and (found := self._found(id)) is not None:
+            return found.decision
         return own
 
     def following(self, id: str) -> list[Following]:
@@ -57,8 +77,12 @@ class Pending:
         own = self._following.get(id, [])
         if id in self._decisions:
             return own
-        below = self.state.journal if self._under is None else self._under
-        return [*below.following(id), *own]
+        if self._under is not None:
+            below = self._under.following(id)
+        else:
+            found = self._found(id)
+            below = [] if found is None else found.following
+        return [*below, *own]
 
     def waiting(self, before: float, limit: int, after: Waiting | None) -> list[Waiting]:
         """Return the oldest arms that have no outcome in the journal."""

@@ -7,6 +7,7 @@ Neither of them writes anything.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rolin.bandit import outcomes
@@ -42,7 +43,20 @@ from rolin.journal.events import (
 from rolin.journal.folding import adaptive_of
 from rolin.policies import Policy
 
-__all__ = ["change_event", "plan"]
+__all__ = ["change_event", "ids_of", "plan"]
+
+
+def ids_of(request: Request) -> Iterable[str]:
+    """Return the ids of the decisions that planning a request looks up, as far as they are known and few."""
+    match request:
+        case RecordDecisions():
+            return request.given_ids
+        case RecordRewards():
+            return [reward.id for reward in request.rewards]
+        case Activate():
+            return [request.id]
+        case _:
+            return ()
 
 
 def plan(request: Request, pending: Pending) -> Plan:

@@ -1,15 +1,18 @@
-"""The last decisions with raw features, so that rewards and explanations do not encode them again."""
+"""The last decisions that this process has written, so that rewards and explanations need not read the journal."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from rolin.features import RecordedFeatures
-from rolin.journal.events import LoggedDecision
+from rolin._support.repeated import is_repeated
+from rolin.journal.base import Found
+from rolin.journal.events import Following, LoggedDecision
 
 __all__ = ["RecentDecision", "RecentDecisions"]
 
-_MAX_BYTES = 1 << 24  # of contexts in memory
+_MAX_CONTEXTS = 1 << 24  # bytes of encoded raw features
+_MAX_BYTES = 1 << 26  # of everything else
+_OVERHEAD = 1000  # bytes of one decision's objects, roughly
 
 
 class RecentDecision(NamedTuple):
@@ -17,23 +20,27 @@ class RecentDecision(NamedTuple):
 
     seq: int
     """Its number in the journal."""
-    decision: LoggedDecision
-    raw: RecordedFeatures
-    """Its raw features, with their contexts."""
+    found: Found
+    """The decision, and what has happened to it since."""
+    bytes: int
+    """Its memory, without encoded raw features."""
 
 
 class RecentDecisions:
-    """Decisions with encoded raw features by id; the oldest are dropped when they need too much memory.
+    """Decisions by id; the oldest are dropped when they need too much memory.
 
-    Only the caller knows whether the journal still holds a decision.
+    Encoded raw features are dropped earlier, except those of the ranking, which rewards need. Only the caller knows
+    whether the journal still holds a decision.
     """
 
     def __init__(self) -> None:
         self._by_id: dict[str, RecentDecision] = {}  # the oldest first
         self._bytes = 0
+        self._with_contexts: dict[str, LoggedDecision] = {}  # the oldest first
+        self._context_bytes = 0
 
     def add(self, seq: int, decision: LoggedDecision) -> None:
-        """Remember a decision, unless its contexts are not in memory.
+        """Remember a decision.
 
         Parameters
         ----------
@@ -42,14 +49,30 @@ class RecentDecisions:
         decision
             The decision.
         """
-        raw = decision.raw
-        if raw is None or not raw.nbytes:
-            return
-        self._drop(decision.id)
-        self._by_id[decision.id] = RecentDecision(seq, decision, raw)
-        self._bytes += raw.nbytes
+        id, raw = decision.id, decision.raw
+        self._drop(id)
+        size = _size_of(decision)
+        self._by_id[id] = RecentDecision(seq, Found(decision, []), size)
+        self._bytes += size
         while self._bytes > _MAX_BYTES and len(self._by_id) > 1:
             self._drop(next(iter(self._by_id)))
+        if raw is not None and raw.nbytes:
+            self._with_contexts[id] = decision
+            self._context_bytes += raw.nbytes
+            while self._context_bytes > _MAX_CONTEXTS and len(self._with_contexts) > 1:
+                self._release(next(iter(self._with_contexts)))
+
+    def follow(self, event: Following) -> None:
+        """Note what has happened to a decision.
+
+        Parameters
+        ----------
+        event
+            A reward, an activation or an expiry.
+        """
+        recent = self._by_id.get(event.id)
+        if recent is not None:
+            recent.found.following.append(event)
 
     def get(self, id: str) -> RecentDecision | None:
         """Return the decision with this id, if it is remembered."""
@@ -61,8 +84,26 @@ class RecentDecisions:
             self._drop(id)
 
     def _drop(self, id: str) -> None:
-        """Forget a decision; a journal in memory needs the contexts of its ranking, and no others."""
+        """Forget a decision."""
         old = self._by_id.pop(id, None)
         if old is not None:
-            self._bytes -= old.raw.nbytes
-            old.raw.release(old.decision.chosen)
+            self._bytes -= old.bytes
+            self._release(id)
+
+    def _release(self, id: str) -> None:
+        """Drop encoded features; a journal in memory needs those of the ranking, and no others."""
+        old = self._with_contexts.pop(id, None)
+        if old is not None and old.raw is not None:
+            self._context_bytes -= old.raw.nbytes
+            old.raw.release(old.chosen)
+
+
+def _size_of(decision: LoggedDecision) -> int:
+    """Return roughly the memory of a decision, without encoded raw features."""
+    size, p, raw = _OVERHEAD, decision.propensities, decision.raw
+    if p is not None:
+        size += p.nbytes
+    if raw is not None:
+        return size + len(raw.to_json())
+    x = decision.offered_contexts
+    return size + (x[0].nbytes if is_repeated(x) else x.nbytes)

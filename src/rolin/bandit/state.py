@@ -18,11 +18,13 @@ from rolin.bandit.recent import RecentDecisions
 from rolin.errors import JournalError, RolinError
 from rolin.features import BaseFeatureMap
 from rolin.journal import Journal
+from rolin.journal.base import Found
 from rolin.journal.events import (
     Activated,
     ArmRestored,
     Event,
     FeatureMapChanged,
+    Following,
     HeldReward,
     LoggedDecision,
     SettingsChanged,
@@ -140,32 +142,38 @@ class BanditState(Generic[P]):
         # A transformer is not stored in the journal: use the one that was given.
         return self._given_map if self._given_map == known else known
 
+    def recent(self, id: str) -> Found | None:
+        """Return a decision that this process has written lately, and what has happened to it since.
+
+        It may have been removed, if other processes have written since the present version.
+        """
+        recent = self._recent.get(id)
+        return None if recent is None else recent.found
+
     def decision(self, id: str) -> LoggedDecision | None:
         """Return the decision with this id: a recent one from memory, any other from the journal."""
-        return self._recent_decision(id) or self.journal.decision(id)
+        return self.recent_decision(id) or self.journal.decision(id)
 
     def with_contexts(self, decision: LoggedDecision) -> LoggedDecision:
         """Return a decision of the journal, with its encoded contexts if it is a recent one."""
-        return self._recent_decision(decision.id) or decision
+        return self.recent_decision(decision.id) or decision
 
-    def _recent_decision(self, id: str) -> LoggedDecision | None:
+    def recent_decision(self, id: str) -> LoggedDecision | None:
         """Return a decision that this process has written lately, unless it may have been removed."""
         recent = self._recent.get(id)
         if recent is not None:
             header = self.journal.header()
             # Removing decisions takes a number, so nothing was removed since this one was written.
             if header is not None and header.first < recent.seq:
-                return recent.decision
+                return recent.found.decision
         return None
 
     def fold(self, events: Sequence[Event], last: int) -> dict[int, RolinError]:
         """Fold events that this process has written; return errors of those that taught nothing, by index."""
         with self.lock:
             rejected = self._fold(events, last)
-            for seq, event in enumerate(events, start=last - len(events) + 1):
-                if isinstance(event, LoggedDecision):
-                    self._recent.add(seq, event)
-                elif isinstance(event, FeatureMapChanged):
+            for event in events:
+                if isinstance(event, FeatureMapChanged):
                     self._given_map = event.feature_map
         return rejected
 
@@ -194,6 +202,10 @@ class BanditState(Generic[P]):
                 except RolinError as error:
                     rejected[i] = JournalError(f"recorded, but not learned from: {error}")
                 self._note(first + i, event)
+                if isinstance(event, LoggedDecision):
+                    self._recent.add(first + i, event)
+                elif isinstance(event, Following):
+                    self._recent.follow(event)
                 if not isinstance(event, _NOTHING_LEARNED):
                     self._changed = first + i
             self.version, self._stale = last, was_stale

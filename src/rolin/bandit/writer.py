@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from rolin.bandit.modes import learns
 from rolin.bandit.pending import Pending, Plan
-from rolin.bandit.planning import change_event, plan
+from rolin.bandit.planning import change_event, ids_of, plan
 from rolin.bandit.requests import Change, LearnScales, Request
 from rolin.bandit.state import BanditState
 from rolin.errors import JournalError, RolinError
@@ -120,6 +120,10 @@ class Writer:
             events = [event for item in planned for event in item.plan.events]
             reached("planned")
             if not events:
+                # Recent decisions are known from memory: appending would notice if another process had removed one.
+                header = state.journal.header()
+                if header is None or header.last != state.version:
+                    raise OutOfDate
                 return [], state.version
             return events, state.journal.append(events, after=state.version)
 
@@ -144,6 +148,7 @@ class Writer:
 
     def _planned(self, batch: Sequence[Queued[Request]]) -> list[_Planned]:
         pending = Pending(self._state)
+        pending.fetch(id for queued in batch for id in ids_of(queued.work))
         planned: list[_Planned] = []
         for queued in batch:
             try:

@@ -11,6 +11,7 @@ from os import PathLike
 from rolin.errors import ParameterError
 from rolin.journal.base import (
     DamagedSnapshot,
+    Found,
     Header,
     Journal,
     OutOfDate,
@@ -27,6 +28,7 @@ from rolin.journal.sqlite import SQLiteJournal
 
 __all__ = [
     "DamagedSnapshot",
+    "Found",
     "Header",
     "Journal",
     "JournalReport",

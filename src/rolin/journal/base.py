@@ -73,6 +73,14 @@ class Removal(NamedTuple):
     """Remove decisions, and other events, that are older than this time."""
 
 
+class Found(NamedTuple):
+    """A decision of the journal, and what has happened to it since it was made."""
+
+    decision: LoggedDecision
+    following: list[Following]
+    """In order."""
+
+
 class Removed(NamedTuple):
     """What a removal did."""
 
@@ -164,6 +172,16 @@ class Journal(ABC):
         ----------
         id
             Id of the decision.
+        """
+
+    @abstractmethod
+    def find(self, ids: Iterable[str]) -> dict[str, Found]:
+        """Return the decisions with these ids, and what has happened to each; ids that are unknown are left out.
+
+        Parameters
+        ----------
+        ids
+            Ids of decisions.
         """
 
     @abstractmethod

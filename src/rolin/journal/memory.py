@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 
 from rolin._support.process import forget_locks_after_fork
 from rolin.journal.base import (
+    Found,
     Header,
     Journal,
     OutOfDate,
@@ -112,6 +113,15 @@ class MemoryJournal(Journal):
     def decision(self, id: str) -> LoggedDecision | None:
         """Return the decision with this id."""
         return self._decisions.get(id)
+
+    def find(self, ids: Iterable[str]) -> dict[str, Found]:
+        """Return the decisions with these ids, and what has happened to each."""
+        with self._lock:
+            return {
+                id: Found(self._decisions[id], list(self._following.get(id, ())))
+                for id in ids
+                if id in self._decisions
+            }
 
     def following(self, id: str) -> list[Following]:
         """Return what has happened to a decision since it was made, in order."""

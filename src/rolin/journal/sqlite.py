@@ -23,6 +23,7 @@ from rolin.features import BaseFeatureMap
 from rolin.journal import schema
 from rolin.journal.base import (
     DamagedSnapshot,
+    Found,
     Header,
     Journal,
     OutOfDate,
@@ -47,6 +48,7 @@ from rolin.journal.sqlite_file import SQLiteFile
 __all__ = ["SQLiteJournal"]
 
 _CHUNK = 1000  # rows per query, so that a long read does not block writers
+_FIND = 64  # ids per query
 _BATCH = 1024  # events encoded in memory at a time
 _SNAPSHOTS = 2  # stored beside the first: the latest, and the one before in case of damage
 _IS_PERMANENT = f"kind IN ({', '.join('?' * len(PERMANENT_KINDS))})"
@@ -364,6 +366,25 @@ class SQLiteJournal(Journal):
             (id, DECISION),
         )
         return self._event(rows[0]) if rows else None  # type: ignore[return-value]  # by its rank
+
+    def find(self, ids: Iterable[str]) -> dict[str, Found]:
+        """Return the decisions with these ids, and what has happened to each."""
+        decisions: dict[str, LoggedDecision] = {}
+        following: dict[str, list[Following]] = {}
+        left = iter(ids)
+        while group := list(islice(left, _FIND)):
+            # A power of two, so that few statements are prepared.
+            group += group[-1:] * ((1 << (len(group) - 1).bit_length()) - len(group))
+            for row in self._file.query(
+                f"SELECT seq, {self._columns} FROM events WHERE decision IN ({', '.join('?' * len(group))}) ORDER BY seq",
+                tuple(group),
+            ):
+                event = self._event(row)
+                if isinstance(event, LoggedDecision):
+                    decisions[event.id] = event
+                elif isinstance(event, Following):
+                    following.setdefault(event.id, []).append(event)
+        return {id: Found(event, following.get(id, [])) for id, event in decisions.items()}
 
     def following(self, id: str) -> list[Following]:
         """Return what has happened to a decision since it was made, in order."""

@@ -111,22 +111,24 @@ def test_a_reward_for_what_is_being_erased(tmp_path: Path) -> None:
 
 
 def test_an_erased_decision_does_not_come_back(tmp_path: Path) -> None:
-    """Not even for somebody who asked for it again at that very moment."""
+    """Another process erases it while it is asked for again: the answer is a new decision, made after the erasure."""
     journal = SQLiteJournal(tmp_path / "j.db")
-    bandit = Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=journal)
-    first = bandit.decide(QUESTION, id="visit", person="ann")
+    one = Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=journal)
+    two = Bandit(journal=tmp_path / "j.db")
+    one.decide(QUESTION, id="visit", person="ann")
     header = journal.header
 
     def late() -> Any:
-        found = header()
         journal.header = header  # type: ignore[method-assign]
-        bandit.erase(person="ann")
-        return found
+        two.erase(person="ann")
+        return header()
 
     journal.header = late  # type: ignore[method-assign]
-    assert bandit.decide(QUESTION, id="visit", person="ann").arm == first.arm
-    assert list(journal.read()) == []
+    again = one.decide(QUESTION, id="visit", person="ann")
+    assert again.version == 2  # the erasure
+    assert [seq for seq, _ in journal.read()] == [3]
     journal.close()
+    two.close()
 
 
 def raw_bandit(path: Path) -> Bandit[rolin.RoLinTS]:

@@ -11,7 +11,7 @@ import math
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from pathlib import Path
@@ -44,12 +44,13 @@ from rolin.bandit.deciding import Decider
 from rolin.bandit.explaining import explain
 from rolin.bandit.explanation import Explanation
 from rolin.bandit.new_ids import NewIds
-from rolin.bandit.question import Conditions, Question
+from rolin.bandit.question import Conditions, Question, with_checked_ids
 from rolin.bandit.requests import (
     Activate,
     ChangeFeatureMap,
     ChangeSettings,
     Decay,
+    Decide,
     Expire,
     ImportDecisions,
     LearnScales,
@@ -223,7 +224,11 @@ class Bandit(Generic[P]):
         self._owns_journal = self.journal is not journal
         try:
             self._state = BanditState(self.journal, policy, feature_map)
-            self._writer = Writer(self._state, self._now, snapshot_every)
+            # Ids are unique across processes, and reproducible in a trial in memory.
+            durable, seed = self.journal.durable, self._state.policy.seed
+            ids = NewIds(secrets.token_hex(6) if durable else f"{seed:x}", self.journal)
+            self._decider = Decider(self._state, ids, self._now)
+            self._writer = Writer(self._state, self._decider, self._now, snapshot_every)
             known = self._state.settings
             if known._replace(**settings) != known:
                 self._writer.change(ChangeSettings(settings))
@@ -231,9 +236,6 @@ class Bandit(Generic[P]):
         except BaseException:
             self.close()
             raise
-        # Ids are unique across processes, and reproducible in a trial in memory.
-        token = secrets.token_hex(6) if self.journal.durable else f"{self.policy.seed:x}"
-        self._decider = Decider(self._state, NewIds(token, self.journal), self._now)
 
     def _settle_feature_map(self, given: BaseFeatureMap | None) -> None:
         """Continue with the journal's feature map, or record the first one."""
@@ -327,8 +329,6 @@ class Bandit(Generic[P]):
         DecisionConflict
             If a decision with this id is stored, but was asked another question.
         """
-        if isinstance(arms, Iterator):
-            arms = list(arms)  # it may be read twice
         question = Question(contexts, arms, situation, id, person)
         return self._decide([question], top_k, exclude, active)[0]
 
@@ -419,17 +419,9 @@ class Bandit(Generic[P]):
             as_excluded(exclude) or (),
             flag_of("active", active),
         )
-        can_be_stored = any(question.id is not None for question in questions)
-        look_up = False
-        while True:
-            try:
-                request = self._decider.decide(questions, conditions, look_up=look_up)
-                answer: list[LoggedDecision] = self._writer.submit(request)
-                return answer
-            except InputError:
-                if look_up or not can_be_stored:
-                    raise
-            look_up = True
+        questions = with_checked_ids(questions)
+        answer: list[LoggedDecision] = self._writer.submit(Decide(questions, conditions))
+        return answer
 
     def _now(self) -> float:
         now = number_of("the clock's time", self._clock(), ParameterError)

@@ -1,30 +1,32 @@
-"""From questions to decisions: read the arms, let the policy choose, and look up ids that are stored already."""
+"""From questions to decisions: read the arms, and let the policy choose, unless the id is stored already."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
 from rolin._support.arms import Name
-from rolin._support.checks import first_not_finite, text_of
+from rolin._support.checks import first_not_finite
 from rolin._support.repeated import is_repeated, repeated
 from rolin.bandit.modes import show_baseline
 from rolin.bandit.new_ids import NewIds
+from rolin.bandit.pending import Pending, Plan
 from rolin.bandit.question import (
     Conditions,
     OfferedNames,
     Question,
     check_same_question,
     digest_of,
+    located,
 )
-from rolin.bandit.requests import RecordDecisions
+from rolin.bandit.requests import Decide
 from rolin.bandit.state import BanditState
 from rolin.errors import ParameterError, RolinError
 from rolin.features import RecordedFeatures
 from rolin.features.recorded import record_candidates
-from rolin.journal.events import LoggedDecision
+from rolin.journal.events import Event, LoggedDecision
 from rolin.journal.validation import LARGEST
 from rolin.policies.candidates import check_top_k
 
@@ -49,39 +51,26 @@ class Decider:
         # The last names: callers mostly ask about the same arms again.
         self._last_names = OfferedNames((), (), b"")
 
-    def decide(
-        self, questions: Sequence[Question], conditions: Conditions, *, look_up: bool
-    ) -> RecordDecisions:
-        """Choose an arm for every question.
-
-        An id that the caller gave may be stored already. If it is not a recent one, this is found out when the decision
-        is written, for many ids at once, and suffices if the question has the same digest. With `look_up` it is found out
-        here: the question is read as it would have been then, whatever arms and fields were removed or added since.
-        """
-        find = self._state.decision if look_up else self._state.recent_decision
-        decisions: list[LoggedDecision] = []
-        made: dict[str, LoggedDecision] = {}  # by the ids that the caller gave
-        stored = set()
+    def plan(self, request: Decide, pending: Pending) -> Plan:
+        """Return the decisions to write; the answer is all decisions, those that are stored already included."""
+        events: list[Event] = []
+        answer = []
         with self._ids.taken_back_on_error():
-            for i, question in enumerate(questions):
+            for i, question in enumerate(request.questions):
                 try:
-                    if question.id is None:
-                        decision = self._choose(question, conditions, self._ids.new())
-                    else:
-                        id = text_of("id", question.id)
-                        known = find(id)
-                        if known is not None:
-                            stored.add(i)
-                        known = known or made.get(id)
-                        if known is not None:
-                            check_same_question(known, question, conditions)
-                        made[id] = decision = known or self._choose(question, conditions, id)
+                    known = None if question.id is None else pending.decision(question.id)
+                    if known is not None:
+                        check_same_question(known, question, request.conditions)
+                        answer.append(known)
+                        continue
+                    id = self._ids.new() if question.id is None else question.id
+                    decision = self._choose(question, request.conditions, id)
                 except RolinError as error:
-                    if len(questions) == 1:
-                        raise
-                    raise type(error)(f"question {i}: {error}") from error
-                decisions.append(decision)
-        return RecordDecisions(decisions, stored, made.keys())
+                    raise located(error, i, request.questions) from error
+                events.append(decision)
+                pending.add(decision)
+                answer.append(decision)
+        return Plan(events, answer)
 
     def _choose(self, question: Question, conditions: Conditions, id: str) -> LoggedDecision:
         """Choose by the present state."""

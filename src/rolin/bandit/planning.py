@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from rolin.bandit import outcomes
+from rolin.bandit.deciding import Decider
 from rolin.bandit.modes import learns
 from rolin.bandit.pending import Pending, Plan
-from rolin.bandit.question import check_same_digest
 from rolin.bandit.randomization import check_settings
 from rolin.bandit.requests import (
     Activate,
@@ -21,10 +21,10 @@ from rolin.bandit.requests import (
     ChangeFeatureMap,
     ChangeSettings,
     Decay,
+    Decide,
     Expire,
     ImportDecisions,
     LearnScales,
-    RecordDecisions,
     RecordRewards,
     RemoveArm,
     Request,
@@ -49,8 +49,8 @@ __all__ = ["change_event", "ids_of", "plan"]
 def ids_of(request: Request) -> Iterable[str]:
     """Return the ids of the decisions that planning a request looks up, as far as they are known and few."""
     match request:
-        case RecordDecisions():
-            return request.given_ids
+        case Decide():
+            return [question.id for question in request.questions if question.id is not None]
         case RecordRewards():
             return [reward.id for reward in request.rewards]
         case Activate():
@@ -59,11 +59,11 @@ def ids_of(request: Request) -> Iterable[str]:
             return ()
 
 
-def plan(request: Request, pending: Pending) -> Plan:
+def plan(request: Request, pending: Pending, decider: Decider) -> Plan:
     """Return the events that a request writes, or raise if it cannot be carried out."""
     match request:
-        case RecordDecisions():
-            return _record_decisions(request, pending)
+        case Decide():
+            return decider.plan(request, pending)
         case RecordRewards():
             return outcomes.record_rewards(request, pending)
         case Activate():
@@ -72,22 +72,6 @@ def plan(request: Request, pending: Pending) -> Plan:
             return outcomes.expire(request, pending)
         case ImportDecisions():
             return _import_decisions(request, pending)
-
-
-def _record_decisions(request: RecordDecisions, pending: Pending) -> Plan:
-    events: list[Event] = []
-    answer = []
-    for i, decision in enumerate(request.decisions):
-        stored = decision if i in request.stored else None
-        if stored is None and decision.id in request.given_ids:
-            stored = pending.decision(decision.id)
-            if stored is not None:
-                check_same_digest(stored, decision.digest)
-        if stored is None:
-            events.append(decision)
-            pending.add(decision)
-        answer.append(stored or decision)
-    return Plan(events, answer)
 
 
 def _import_decisions(request: ImportDecisions, pending: Pending) -> Plan:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rolin._support.arms import Name
 from rolin._support.checks import text_of
-from rolin.errors import DecisionConflict
+from rolin.errors import DecisionConflict, RolinError
 from rolin.features import RecordedFeatures
 from rolin.features.recorded import text_of_candidates
 from rolin.journal.events import LoggedDecision
@@ -23,9 +23,10 @@ __all__ = [
     "Conditions",
     "OfferedNames",
     "Question",
-    "check_same_digest",
     "check_same_question",
     "digest_of",
+    "located",
+    "with_checked_ids",
 ]
 
 Floats = NDArray[np.float64]
@@ -48,6 +49,23 @@ class Question(NamedTuple):
     def checked_person(self) -> str | None:
         """The person as a valid text."""
         return None if self.person is None else text_of("person", self.person)
+
+
+def located(error: RolinError, i: int, questions: Sequence[Question]) -> RolinError:
+    """Return the error of a question, with its index if there are several."""
+    return error if len(questions) == 1 else type(error)(f"question {i}: {error}")
+
+
+def with_checked_ids(questions: Sequence[Question]) -> list[Question]:
+    """Return questions with valid ids."""
+    checked = list(questions)
+    for i, question in enumerate(questions):
+        if question.id is not None:
+            try:
+                checked[i] = question._replace(id=text_of("id", question.id))
+            except RolinError as error:
+                raise located(error, i, questions) from error
+    return checked
 
 
 class Conditions(NamedTuple):
@@ -152,22 +170,17 @@ def check_same_question(stored: LoggedDecision, question: Question, conditions: 
             stored.given.feature_map, contexts, arms, situation, conditions.excluded
         )
     elif situation is not None:
-        raise DecisionConflict(conflict_message(stored))
+        raise DecisionConflict(_conflict_message(stored))
     else:
         # A policy that knows no arms reads those that have been removed, too.
         reader = Uniform(n_features=stored.given.shape[1], seed=0)
         given, found, _ = reader.candidates(contexts, arms, conditions.excluded)
         names = list(found)
-    check_same_digest(stored, digest_of(OfferedNames.of(names), given, conditions, person))
+    if stored.digest != digest_of(OfferedNames.of(names), given, conditions, person):
+        raise DecisionConflict(_conflict_message(stored))
 
 
-def check_same_digest(stored: LoggedDecision, digest: bytes | None) -> None:
-    """Reject a question with another digest than that of the stored decision."""
-    if stored.digest is not None and digest != stored.digest:
-        raise DecisionConflict(conflict_message(stored))
-
-
-def conflict_message(stored: LoggedDecision) -> str:
+def _conflict_message(stored: LoggedDecision) -> str:
     """Return the message for a question that differs from that of the stored decision."""
     return (
         f"decision {stored.id!r} was asked another question: other arms, features, exclude, top_k, person or active; "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rolin._support.arms import Name
+from rolin.bandit.question import Conditions, Question
 from rolin.features import BaseFeatureMap
 from rolin.journal.base import Waiting
-from rolin.journal.events import LoggedDecision
 from rolin.logs.record import PastDecision
 
 __all__ = [
@@ -17,10 +17,10 @@ __all__ = [
     "ChangeFeatureMap",
     "ChangeSettings",
     "Decay",
+    "Decide",
     "Expire",
     "ImportDecisions",
     "LearnScales",
-    "RecordDecisions",
     "RecordRewards",
     "RemoveArm",
     "Request",
@@ -29,14 +29,11 @@ __all__ = [
 ]
 
 
-class RecordDecisions(NamedTuple):
-    """Record decisions that were just made; the answer is the decisions as they are stored."""
+class Decide(NamedTuple):
+    """Choose an arm for every question and record the decisions; the answer is the decisions."""
 
-    decisions: Sequence[LoggedDecision]
-    stored: Collection[int]
-    """Indices of decisions that were read from the journal and need not be written."""
-    given_ids: Collection[str]
-    """Ids chosen by the caller: another thread or process may have stored one of them meanwhile."""
+    questions: Sequence[Question]
+    conditions: Conditions
 
 
 class Reward(NamedTuple):
@@ -85,7 +82,7 @@ class ImportDecisions(NamedTuple):
     past: Sequence[PastDecision]
 
 
-Request = RecordDecisions | RecordRewards | Activate | Expire | ImportDecisions
+Request = Decide | RecordRewards | Activate | Expire | ImportDecisions
 
 
 class RemoveArm(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
+from rolin.bandit.deciding import Decider
 from rolin.bandit.modes import learns
 from rolin.bandit.pending import Pending, Plan
 from rolin.bandit.planning import change_event, ids_of, plan
@@ -28,7 +29,7 @@ class _Planned(NamedTuple):
 
     queued: Queued[Request]
     plan: Plan
-    error: RolinError | None = None
+    error: Exception | None = None
 
 
 class Writer:
@@ -38,6 +39,8 @@ class Writer:
     ----------
     state
         The state; it knows its journal.
+    decider
+        Chooses arms by the present state.
     clock
         Returns the time.
     snapshot_every
@@ -45,9 +48,14 @@ class Writer:
     """
 
     def __init__(
-        self, state: BanditState[Any], clock: Callable[[], float], snapshot_every: int | None
+        self,
+        state: BanditState[Any],
+        decider: Decider,
+        clock: Callable[[], float],
+        snapshot_every: int | None,
     ) -> None:
-        self._state, self._clock, self._snapshot_every = state, clock, snapshot_every
+        self._state, self._decider = state, decider
+        self._clock, self._snapshot_every = clock, snapshot_every
         self._commits: GroupCommit[Request] = GroupCommit(self._write)
         self._process = os.getpid()
 
@@ -152,8 +160,8 @@ class Writer:
         planned: list[_Planned] = []
         for queued in batch:
             try:
-                found = plan(queued.work, pending.nested())
-            except RolinError as error:
+                found = plan(queued.work, pending.nested(), self._decider)
+            except Exception as error:  # also of a policy or a transformer that is not ours
                 planned.append(_Planned(queued, Plan([]), error))
             else:
                 planned.append(_Planned(queued, found))

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin._support.arms import Name
 from rolin.errors import JournalError, RolinError
 from rolin.features import BaseFeatureMap, RecordedFeatures, from_json
 from rolin.journal.events import (
@@ -96,7 +97,7 @@ def row_of(event: Event) -> Row:
         case LoggedDecision():
             p, given = event.propensities, event.given
             members: dict[str, Any] = {
-                "offered": [encode(name) for name in event.offered],
+                "offered": _encoded(event.offered),
                 "chosen": event.chosen,
                 "version": event.version,
                 "control": event.control,
@@ -153,6 +154,11 @@ def row_of(event: Event) -> Row:
             return Row(event.time, kind, event.feature_map.to_json())
         case Rejected():
             return Row(event.time, kind, _json(event=event.event, reason=event.reason))
+
+
+def _encoded(names: tuple[Name, ...]) -> Sequence[object]:
+    """Return names as JSON values; usually all of them are."""
+    return names if {str, int}.issuperset(map(type, names)) else [encode(name) for name in names]
 
 
 def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:

@@ -1,8 +1,8 @@
 """Write the requests of many callers in one transaction.
 
-The first caller that finds no writer at work takes all queued requests and writes them together.
-Requests that arrive meanwhile form the next batch. There is no timer: a single caller is not
-delayed, and many callers commit as often as the disk allows.
+A caller that finds nobody at work writes its request itself, together with all others that are queued. Requests that
+arrive meanwhile form the next batch, which a thread writes: it ends when nothing has been queued for a second. There is no
+timer: a single caller is not delayed, and many callers commit as often as the disk allows.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from time import sleep
 from typing import Any, Generic, TypeVar
 
 from rolin._support.process import forget_locks_after_fork
@@ -22,15 +23,26 @@ Work = TypeVar("Work")
 _INTERRUPTED = (
     "writing was interrupted; repeat the call with the same id to see whether it was recorded"
 )
+_IDLE = 1.0  # seconds without requests after which the thread ends
+_STEP, _MAX_STEPS = 5e-5, 4  # seconds to wait for more requests, and how often
+_LOST = 0.5  # seconds after which a caller looks whether its request was lost by an interruption
 
 
 class Queued(Generic[Work]):
-    """A queued call, and later its result."""
+    """A queued request, and later its result.
 
-    __slots__ = ("answer", "done", "error", "work")
+    Parameters
+    ----------
+    work
+        The request.
+    notify
+        Called once with this object when it has its result, by the thread that wrote it.
+    """
 
-    def __init__(self, work: Work) -> None:
-        self.work = work
+    __slots__ = ("_notify", "answer", "done", "error", "work")
+
+    def __init__(self, work: Work, notify: Callable[[Queued[Work]], None] | None = None) -> None:
+        self.work, self._notify = work, notify
         self.done = False
         self.answer: Any = None
         self.error: BaseException | None = None
@@ -38,6 +50,16 @@ class Queued(Generic[Work]):
     def settle(self, answer: Any = None, error: BaseException | None = None) -> None:
         """Set the result."""
         self.answer, self.error, self.done = answer, error, True
+        if self._notify is not None:
+            self._notify(self)
+
+    def result(self) -> Any:
+        """Return the answer, or raise the error."""
+        if not self.done:  # the thread that took it from the queue was interrupted
+            raise JournalError(_INTERRUPTED)
+        if self.error is not None:
+            raise self.error
+        return self.answer
 
 
 class GroupCommit(Generic[Work]):
@@ -51,44 +73,111 @@ class GroupCommit(Generic[Work]):
 
     def __init__(self, write: Callable[[list[Queued[Work]]], None]) -> None:
         self._write = write
-        self._queue: deque[Queued[Work]] = deque()
         self.new_locks()
         forget_locks_after_fork(self)
 
     def new_locks(self) -> None:
-        """Make a new lock."""
+        """Make new locks and an empty queue: in a child process, no thread waits for what was queued."""
         self.lock = threading.RLock()
         """Held while a batch is written."""
+        self._queue: deque[Queued[Work]] = deque()
+        self._busy = False  # a hint: somebody is writing
+        self._last_size = 0  # of the last batch
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._bell = threading.Lock()  # released to call the thread
+        self._bell.acquire()
 
     def submit(self, work: Work) -> Any:
         """Have a request written, and return or raise its result."""
-        queued = Queued(work)
+        if self._thread is None and not self._busy:
+            queued = Queued(work)
+            try:
+                self._queue.append(queued)
+                self._write_unless_done(queued)
+            except BaseException:
+                self._withdraw(queued)
+                raise
+            return queued.result()
+        wake = threading.Lock()
+        wake.acquire()
+        queued = Queued(work, lambda _: wake.release())
         try:
-            self._queue.append(queued)
-            with self.lock:
-                if not queued.done:  # otherwise another thread has written it
-                    self._lead()
+            self.enqueue(queued)
+            if not wake.acquire(timeout=_LOST):
+                self._write_unless_done(queued)
         except BaseException:
-            with suppress(ValueError):  # a later call must not write what was interrupted
-                self._queue.remove(queued)
+            self._withdraw(queued)
             raise
-        if not queued.done:  # the thread that took it from the queue was interrupted
-            raise JournalError(_INTERRUPTED)
-        if queued.error is not None:
-            raise queued.error
-        return queued.answer
+        return queued.result()
+
+    def enqueue(self, queued: Queued[Work]) -> None:
+        """Have a request written by the thread, and return at once.
+
+        Parameters
+        ----------
+        queued
+            The request; it is told when it is written.
+        """
+        self._queue.append(queued)
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._serve, name="rolin-writer", daemon=True
+                )
+                self._thread.start()
+        with suppress(RuntimeError):  # it was called already
+            self._bell.release()
+
+    def _write_unless_done(self, queued: Queued[Work]) -> None:
+        """Write everything that is queued, unless another thread has written this request meanwhile."""
+        with self.lock:
+            if not queued.done and queued in self._queue:
+                self._lead()
+
+    def _withdraw(self, queued: Queued[Work]) -> None:
+        """Remove a request, so that nobody writes later what was interrupted."""
+        with suppress(ValueError):
+            self._queue.remove(queued)
+
+    def _serve(self) -> None:
+        """Write what is queued, until nothing is."""
+        while True:
+            if not self._bell.acquire(timeout=_IDLE):
+                with self._starting:
+                    if not self._queue:
+                        self._thread = None
+                        return
+            self._wait_for_others()
+            with self.lock, suppress(Exception):  # those who wait have been told
+                if self._queue:
+                    self._lead()
+
+    def _wait_for_others(self) -> None:
+        """Wait a moment for as many requests as there were in the last batch, as its callers may come again.
+
+        Python lets the callers run only when this thread sleeps, so without a wait most batches would hold one request.
+        """
+        for _ in range(_MAX_STEPS):
+            if len(self._queue) >= self._last_size:
+                return
+            sleep(_STEP)
 
     def _lead(self) -> None:
         batch: list[Queued[Work]] = []
+        self._busy = True
         try:
             while self._queue:
                 batch.append(self._queue.popleft())
+            self._last_size = len(batch)
             self._write(batch)
         except BaseException as error:
             for queued in batch:
                 if not queued.done:
                     queued.settle(error=_for_others(error))
             raise
+        finally:
+            self._busy = False
 
 
 def _for_others(error: BaseException) -> BaseException:

@@ -167,11 +167,8 @@ def event_checksum(seq: int, row: Row) -> bytes:
     parts = (*texts, numbers, question, digest)
     sizes = (-1 if part is None else len(part) for part in parts)
     place = _NO_PLACE if rank is None else rank
-    made = hashlib.blake2b(struct.pack("<qdq8q", seq, time, place, *sizes), digest_size=8)
-    for part in parts:
-        if part:
-            made.update(part)
-    return made.digest()
+    head = struct.pack("<qdq8q", seq, time, place, *sizes)
+    return hashlib.blake2b(b"".join((head, *filter(None, parts))), digest_size=8).digest()
 
 
 def header_checksum(header: StoredHeader) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ import rolin
 from rolin.errors import NotFiniteError, ParameterError, ScaleWarning
 from rolin.model.adaptive import Adaptive
 from rolin.model.estimation import estimate_scales
+from rolin.model.logistic import AdaptiveLogistic
 from rolin.model.scales import Scales
+from rolin.model.slopes import AdaptiveSlopes
 
 # Thompson sampling with numbers as scales, and with scales learned from guesses.
 KNOWN: dict[str, Any] = {
@@ -91,6 +95,35 @@ def test_scales_can_be_waited_for(rng: np.random.Generator) -> None:
     posterior.learn_scales_when_due()
     posterior.observe_many([0] * 10, x[20:], r[20:])
     assert posterior.scales.noise_std != 3.0
+
+
+@pytest.mark.parametrize("kind", [Adaptive, AdaptiveSlopes, AdaptiveLogistic])
+def test_scales_can_be_estimated_while_the_model_learns(
+    kind: type[Adaptive], rng: np.random.Generator
+) -> None:
+    """A task holds copies: it finds the same scales to the bit, in another thread and after further rewards."""
+    learn = {"arm_std", "coef_std"} if kind is AdaptiveLogistic else {"noise_std", "arm_std"}
+    slopes = {"slope_std": 0.5} if kind is AdaptiveSlopes else {}
+    posterior = kind(Scales(**slopes), 2, learn=learn)
+    posterior.wait_for_scales()
+    arms, x = rng.integers(5, size=200).tolist(), rng.normal(size=(200, 2))
+    r = (rng.random(200) < 0.3).astype(float)
+    posterior.observe_many(arms[:100], x[:100], r[:100])
+    expected = copy.deepcopy(posterior)
+    expected.learn_scales(roughly=True)
+    same = copy.deepcopy(posterior)
+    task = posterior.estimation_task(roughly=True)
+    posterior.observe_many(arms[100:], x[100:], r[100:])
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(task.run).result()
+    assert found is not None
+    assert found != posterior.scales
+    same.settle(found)
+    for name, array in expected.arrays().items():
+        np.testing.assert_array_equal(array, same.arrays()[name], err_msg=name)
+    posterior.settle(found)
+    assert not posterior.is_due
+    assert posterior.scales == expected.scales
 
 
 def test_a_batch_that_fails_late_leaves_no_trace(rng: np.random.Generator) -> None:
@@ -309,7 +342,7 @@ def test_scales_that_cannot_be_computed_stay(monkeypatch: pytest.MonkeyPatch) ->
     def fails(*_: object, **__: object) -> rolin.Scales:
         raise NotFiniteError("no")
 
-    monkeypatch.setattr("rolin.model.adaptive.mode", fails)
+    monkeypatch.setattr("rolin.model.estimation_task.mode", fails)
     before = policy.scales
     for i in range(9):
         policy.update(i % 3, [1.0 * i], 1.0)

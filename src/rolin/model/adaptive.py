@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
@@ -19,16 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
 from rolin._support.checks import as_batch, as_floats, number_of
-from rolin.errors import NotFiniteError, ParameterError, ScaleWarning
+from rolin.errors import NotFiniteError, ParameterError
 from rolin.model import kernels
-from rolin.model.estimation import Method, check_method, mode
-from rolin.model.first_guess import (
-    LearnedScale,
-    check_size,
-    guess_scales,
-    typical_of,
-    with_learned_intercept,
-)
+from rolin.model.estimation import Method, check_method
+from rolin.model.estimation_task import EstimationTask
+from rolin.model.first_guess import LearnedScale, check_size, typical_of
 from rolin.model.learner import Learner
 from rolin.model.moments import Moments, check_factor
 from rolin.model.posterior import Posterior
@@ -43,7 +37,6 @@ _SHARE = 0.5
 # The stored evidence may be heavier by this factor before it is scaled back, which recomputes the posterior.
 _PENDING = 1.01
 _LEAST_HALF_LIFE = 0.01
-_LEAST_NOISE = 1e-6  # the smallest estimate of the noise, relative to the largest in the history
 _MAX_HISTORY = 256  # the history holds the latest events only
 
 
@@ -222,40 +215,27 @@ class Adaptive(Posterior):
         self.settle(self.estimate_scales(roughly=roughly))
 
     def estimate_scales(self, *, roughly: bool = False) -> Scales | None:
-        """Return the scales estimated from all evidence, or `None` if that is not possible.
+        """Return the scales estimated from all evidence, or `None`, usually with a warning, if that is not possible.
 
         `roughly` is faster with slopes, for estimates that come again and again.
-
-        A warning says so, unless all rewards are still equal, or all that are remembered have become equal.
         """
-        if not self.has_scales and not self._rewards_differ():
-            return None
-        moments = self.moments
-        try:
-            guess = guess_scales(moments, self.guess, self.unknown) if self.unknown else self.guess
-            if guess is None:
-                return None
-            scales = mode(
-                moments,
-                guess,
-                {name for name in self.learn if name != "intercept_std"},
-                self.method,
-                guessed_from_data="arm_std" in self.unknown,
-                roughly=roughly,
-            )
-            if "intercept_std" in self.learn:
-                scales = with_learned_intercept(moments, scales)
-            # With forgetting, a long time of equal rewards would shrink the noise to nothing. Then no other reward
-            # could be computed with.
-            largest = max((event.scales.noise_std for event in self.history), default=0.0)
-            return scales if scales.noise_std >= _LEAST_NOISE * largest else None
-        except NotFiniteError as error:
-            # Suppressed only if warnings are errors: an estimate never makes an update fail.
-            with suppress(ScaleWarning):
-                warnings.warn(
-                    f"{error}; the earlier scales are still in use", ScaleWarning, stacklevel=2
-                )
-            return None
+        return self.estimation_task(roughly=roughly).run()
+
+    def estimation_task(self, *, roughly: bool = False) -> EstimationTask:
+        """Return `estimate_scales` as a task, which can run in another thread while this model learns.
+
+        It holds copies. Give what it returns to `settle`; no other scales may be settled in between.
+        """
+        can_guess = self.has_scales or self._rewards_differ()
+        return EstimationTask(
+            self.moments if can_guess else None,
+            self.guess,
+            self.learn,
+            self.unknown,
+            self.method,
+            max((event.scales.noise_std for event in self.history), default=0.0),
+            roughly,
+        )
 
     def settle(self, scales: Scales | None) -> None:
         """Use estimated scales (`None` for the current ones) until the next estimate is due."""

@@ -15,6 +15,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, SupportsFloat, TypeVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from rolin._support.arms import Name
 from rolin._support.checks import as_batch, as_floats, number_of
 from rolin.errors import InputError, NotFiniteError, ParameterError
 from rolin.model.adaptive import Adaptive
+from rolin.model.estimation_task import EstimationTask
 from rolin.model.kernels import layout, refresh
 from rolin.model.kernels import logistic as kernels
 from rolin.model.moments import Moments
@@ -282,27 +284,23 @@ class LogisticPosterior(Posterior):
 class AdaptiveLogistic(Adaptive, LogisticPosterior):
     """A logistic posterior that learns arm_std and coef_std, or forgets."""
 
-    def estimate_scales(self, *, roughly: bool = False) -> Scales | None:
-        """Return scales on the way to those estimated from all evidence; `None`, with a warning, if not possible.
+    def estimation_task(self, *, roughly: bool = False) -> EstimationTask:
+        """Return a task that finds scales on the way to those estimated from all evidence.
 
         The likelihood of the sites is that of the outcomes only near the scales that the sites were computed with. Far
         away it may grow without limit: an arm without clicks has a site with a very low reward. So a step is at most
         a factor, and the sites are computed again after it. arm_std grows only if the likelihood of the outcomes does:
         its derivative by log arm_std is Σ (E[v_i²]/arm_std² - 1).
         """
-        found = super().estimate_scales(roughly=roughly)
-        if found is None or not self._counted:
-            return found
-        arm_std, old = found.arm_std, self.scales.arm_std
-        if arm_std > old >= self.guess.arm_std > 0.0:
+        task = super().estimation_task(roughly=roughly)
+        if not self._counted:
+            return task
+        may_grow, old = True, self.scales.arm_std
+        if old >= self.guess.arm_std > 0.0:
             effects = self.arm_effects()
-            if np.sum((effects.mean / old) ** 2 + (effects.std / old) ** 2 - 1.0) <= 0.0:
-                arm_std = old / _STEP
-        return replace(
-            found,
-            arm_std=limited(arm_std, old),
-            coef_std=limited(found.coef_std, self.scales.coef_std),
-        )
+            growth = np.sum((effects.mean / old) ** 2 + (effects.std / old) ** 2 - 1.0)
+            may_grow = bool(growth > 0.0)
+        return replace(task, step=partial(_step, old=self.scales, may_grow=may_grow))
 
     def _adopted(self, scales: Scales) -> dict[str, Any]:
         return self._scheduled(self._refreshed(super()._adopted(scales)))
@@ -313,6 +311,16 @@ def probability_of(mean: Floats, std: Floats) -> LogitPrediction:
     out = np.empty((2, len(mean)))
     kernels.sigmoid_moments(np.ascontiguousarray(mean), np.ascontiguousarray(std), out)
     return LogitPrediction(out[0], out[1], mean, std)
+
+
+def _step(found: Scales, *, old: Scales, may_grow: bool) -> Scales:
+    """Return scales on the way to those that were found."""
+    arm_std = found.arm_std if may_grow or found.arm_std <= old.arm_std else old.arm_std / _STEP
+    return replace(
+        found,
+        arm_std=limited(arm_std, old.arm_std),
+        coef_std=limited(found.coef_std, old.coef_std),
+    )
 
 
 def limited(new: AnyScale, old: AnyScale) -> AnyScale:

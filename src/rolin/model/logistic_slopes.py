@@ -7,6 +7,7 @@ computed again later: the counts of an arm do not tell how its clicks depend on 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, SupportsFloat
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
 from rolin.model.adaptive import Adaptive
+from rolin.model.estimation_task import EstimationTask
 from rolin.model.kernels import layout
 from rolin.model.kernels import logistic_slopes as kernels
 from rolin.model.logistic import AdaptiveLogistic, LogisticPosterior, Site, limited, outcome_of
@@ -81,17 +83,20 @@ class LogisticSlopePosterior(LogisticPosterior, SlopePosterior):
 class AdaptiveLogisticSlopes(AdaptiveLogistic, AdaptiveSlopes, LogisticSlopePosterior):
     """A logistic posterior with slopes that learns arm_std, coef_std and slope_std, or forgets."""
 
-    def estimate_scales(self, *, roughly: bool = False) -> Scales | None:
-        """Return scales on the way to those estimated from all evidence; `None`, with a warning, if not possible.
+    def estimation_task(self, *, roughly: bool = False) -> EstimationTask:
+        """Return a task that finds scales on the way to those estimated from all evidence.
 
         A step is at most a factor, as for arms without slopes.
         """
-        found = Adaptive.estimate_scales(self, roughly=roughly)
-        if found is None:
-            return None
-        return replace(
-            found,
-            arm_std=limited(found.arm_std, self.scales.arm_std),
-            coef_std=limited(found.coef_std, self.scales.coef_std),
-            slope_std=limited(found.slope_std, self.scales.slope_std),
-        )
+        task = Adaptive.estimation_task(self, roughly=roughly)
+        return replace(task, step=partial(_step, old=self.scales))
+
+
+def _step(found: Scales, *, old: Scales) -> Scales:
+    """Return scales on the way to those that were found."""
+    return replace(
+        found,
+        arm_std=limited(found.arm_std, old.arm_std),
+        coef_std=limited(found.coef_std, old.coef_std),
+        slope_std=limited(found.slope_std, old.slope_std),
+    )

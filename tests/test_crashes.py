@@ -38,14 +38,15 @@ def reached(name):
     if name == step and next(left) == 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-for module in (journal.base, bandit_package.writer, journal.sqlite):
+for module in (journal.base, bandit_package.writer, bandit_package.upkeep, journal.sqlite):
     module.reached = reached
 
 def say(*what):
     print(json.dumps(what), flush=True)
 
 bandit = rolin.Bandit(
-    rolin.RoLinTS(n_features=2, noise_std="learn", arm_std="learn", seed=3), journal=path, snapshot_every=25
+    rolin.RoLinTS(n_features=2, noise_std="learn", arm_std="learn", seed=3), journal=path, snapshot_every=25,
+    background=sys.argv[4] == "True",
 )
 say("ready")
 start = bandit.version
@@ -80,14 +81,20 @@ STEPS = ["planned", "inserted", "committed", "folded", "scales due", "state inse
 
 
 def run(
-    path: Path, step: str, times: int, *, lines: int | None = None, pause: float = 0.0
+    path: Path,
+    step: str,
+    times: int,
+    *,
+    background: bool,
+    lines: int | None = None,
+    pause: float = 0.0,
 ) -> list[list[Any]]:
     """Let a player play until it is killed; return what it was told is done.
 
     It is killed at a step, or a pause (in seconds) after it has said a number of lines.
     """
     with subprocess.Popen(
-        [sys.executable, "-c", PLAYER, str(path), step, str(times)],
+        [sys.executable, "-c", PLAYER, str(path), step, str(times), str(background)],
         stdout=subprocess.PIPE,
         text=True,
     ) as player:
@@ -152,7 +159,7 @@ def test_killed_at_each_step(step: str, tmp_path: Path) -> None:
     """Again and again on one journal: at the first and at a later time the step is reached."""
     path, versions = tmp_path / "j.db", [0]
     for times in (0, 3):
-        said = run(path, step, times)
+        said = run(path, step, times, background=times > 0)
         versions.append(check(path, said))
     assert versions == sorted(versions)
     assert any(line[0] == "decision" for line in said)
@@ -167,5 +174,7 @@ def test_killed_at_random_instants(tmp_path: Path, rng: np.random.Generator, kil
     acknowledged: list[list[Any]] = []
     for _ in range(kills):
         lines, pause = int(rng.integers(0, 100)), float(rng.uniform(0.0, 0.01))
-        acknowledged += run(tmp_path / "j.db", "never", 0, lines=lines, pause=pause)
+        acknowledged += run(
+            tmp_path / "j.db", "never", 0, background=lines % 2 == 0, lines=lines, pause=pause
+        )
         check(tmp_path / "j.db", acknowledged)

@@ -22,7 +22,7 @@ from rolin.policies.options import options_of, parameter_docs
 def test_public_names() -> None:
     """Adding or removing a name is a decision, not an accident."""
     assert rolin.__all__ == [
-        "ArmEffects", "Bandit", "BayesRoLinTS", "Catalogue", "Coefficients", "Decision", "DisjointLinUCB", "Explanation", "FeatureMap", "Fit", "Greedy", "HLinUCB", "HybridLinUCB", "LinTS", "LinUCB",
+        "ArmEffects", "AsyncBandit", "Bandit", "BayesRoLinTS", "Catalogue", "Coefficients", "Decision", "DisjointLinUCB", "Explanation", "FeatureMap", "Fit", "Greedy", "HLinUCB", "HybridLinUCB", "LinTS", "LinUCB",
         "LinearPolicy", "LoggedDecision", "LogisticRoLinTS", "LogisticRoLinUCB", "Moments", "NaiveRoLinTS", "Policy", "Posterior", "Prediction", "Result",
         "RoLinTS", "RoLinUCB", "RolinError", "SafeFALCON", "Scales", "Uniform", "__version__",
         "bandit", "catalogue", "datasets", "environments", "errors", "features", "fit", "fitting", "journal", "load", "logs", "merge", "model", "offline", "plan_exploration", "policies",

@@ -18,7 +18,7 @@ from rolin import (
     policies,
     simulation,
 )
-from rolin.bandit import Bandit, Explanation
+from rolin.bandit import AsyncBandit, Bandit, Explanation
 from rolin.catalogue import Catalogue
 from rolin.errors import RolinError
 from rolin.features import FeatureMap
@@ -52,6 +52,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ArmEffects",
+    "AsyncBandit",
     "Bandit",
     "BayesRoLinTS",
     "Catalogue",

@@ -32,7 +32,6 @@ from numpy.typing import ArrayLike, NDArray
 from rolin._support.arms import Name, canonical
 from rolin._support.checks import (
     LAST_TIME,
-    as_excluded,
     as_names,
     count_of,
     flag_of,
@@ -44,20 +43,20 @@ from rolin.bandit.deciding import Decider
 from rolin.bandit.explaining import explain
 from rolin.bandit.explanation import Explanation
 from rolin.bandit.new_ids import NewIds
-from rolin.bandit.question import Conditions, Question, with_checked_ids
+from rolin.bandit.question import Question
 from rolin.bandit.requests import (
     Activate,
     ChangeFeatureMap,
     ChangeSettings,
     Decay,
-    Decide,
     Expire,
     ImportDecisions,
     LearnScales,
     RecordRewards,
     RemoveArm,
     RestoreArm,
-    Reward,
+    decide_request,
+    reward_from,
 )
 from rolin.bandit.state import BanditState
 from rolin.bandit.validation import (
@@ -86,7 +85,7 @@ from rolin.journal import Journal, open_journal
 from rolin.journal.base import Removal, Waiting
 from rolin.journal.events import FeatureMapChanged, LoggedDecision, Mode
 from rolin.journal.folding import adaptive_of
-from rolin.journal.validation import listed, unknown_message, weight_of
+from rolin.journal.validation import listed, unknown_message
 from rolin.logs.export import export, frame_of
 from rolin.logs.reader import past_decisions
 from rolin.logs.record import PastDecision, read_journal, reread
@@ -140,6 +139,10 @@ class Bandit(Generic[P]):
     snapshot_every
         Number of events after which a snapshot is stored in a durable journal, so that opening it is fast;
         `None` for never.
+    background
+        Whether a thread learns the scales, stores snapshots and writes back the log of the journal, so that no decision
+        or reward waits for it: for services. Then it depends on timing from which decision on new scales are used. By
+        default `False`: the same calls lead to the same decisions.
     clock
         Returns the time in seconds since 1970.
 
@@ -174,6 +177,7 @@ class Bandit(Generic[P]):
         propensities: bool | None = None,
         mode: Mode | None = None,
         snapshot_every: int | None = 10_000,
+        background: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None: ...
     @overload
@@ -188,6 +192,7 @@ class Bandit(Generic[P]):
         propensities: bool | None = None,
         mode: Mode | None = None,
         snapshot_every: int | None = 10_000,
+        background: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None: ...
     def __init__(
@@ -201,6 +206,7 @@ class Bandit(Generic[P]):
         propensities: bool | None = None,
         mode: Mode | None = None,
         snapshot_every: int | None = 10_000,
+        background: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         if policy is not None and not isinstance(policy, Policy):
@@ -212,6 +218,7 @@ class Bandit(Generic[P]):
         settings = settings_of(floor, control_share, propensities, mode)
         if snapshot_every is not None:
             count_of("snapshot_every", snapshot_every, least=1)
+        background = flag_of("background", background)
         if policy is None and journal is None:
             raise ParameterError("Bandit() needs a policy, or the journal of an earlier bandit")
         if policy is None and isinstance(journal, (str, PathLike)) and not Path(journal).exists():
@@ -228,7 +235,9 @@ class Bandit(Generic[P]):
             durable, seed = self.journal.durable, self._state.policy.seed
             ids = NewIds(secrets.token_hex(6) if durable else f"{seed:x}", self.journal)
             self._decider = Decider(self._state, ids, self._now)
-            self._writer = Writer(self._state, self._decider, self._now, snapshot_every)
+            self._writer = Writer(
+                self._state, self._decider, self._now, snapshot_every, in_background=background
+            )
             known = self._state.settings
             if known._replace(**settings) != known:
                 self._writer.change(ChangeSettings(settings))
@@ -330,7 +339,10 @@ class Bandit(Generic[P]):
             If a decision with this id is stored, but was asked another question.
         """
         question = Question(contexts, arms, situation, id, person)
-        return self._decide([question], top_k, exclude, active)[0]
+        answer: list[LoggedDecision] = self._writer.submit(
+            decide_request([question], top_k, exclude, active)
+        )
+        return answer[0]
 
     def decide_many(
         self,
@@ -385,7 +397,10 @@ class Bandit(Generic[P]):
             columns.append(column)
         names = None if arms is None else as_names(arms)
         questions = [Question(*row) for row in zip(each, [names] * n, *columns, strict=True)]
-        return self._decide(questions, top_k, exclude, active)
+        answer: list[LoggedDecision] = self._writer.submit(
+            decide_request(questions, top_k, exclude, active)
+        )
+        return answer
 
     def activate(self, id: str) -> None:
         """Say that a decision made with `active=False` is now in use, and learn from the rewards that came before.
@@ -406,22 +421,6 @@ class Bandit(Generic[P]):
             If the decision has expired before.
         """
         self._writer.submit(Activate(id_of(id), self._now()))
-
-    def _decide(
-        self,
-        questions: Sequence[Question],
-        top_k: int | None,
-        exclude: Iterable[Name],
-        active: bool,
-    ) -> list[LoggedDecision]:
-        conditions = Conditions.of(
-            1 if top_k is None else count_of("top_k", top_k, least=1),
-            as_excluded(exclude) or (),
-            flag_of("active", active),
-        )
-        questions = with_checked_ids(questions)
-        answer: list[LoggedDecision] = self._writer.submit(Decide(questions, conditions))
-        return answer
 
     def _now(self) -> float:
         now = number_of("the clock's time", self._clock(), ParameterError)
@@ -465,7 +464,8 @@ class Bandit(Generic[P]):
         RewardConflict
             If the decision already has a different reward, or has expired.
         """
-        self._record_rewards([(id, value, arm, weight, reward_id)])
+        reward = reward_from(self._state.policy, id, value, arm, weight, reward_id)
+        self._writer.submit(RecordRewards([reward], self._now()))
 
     def reward_many(self, rewards: Mapping[str, SupportsFloat]) -> None:
         """Record the rewards of many decisions, by id: all of them or none.
@@ -477,18 +477,7 @@ class Bandit(Generic[P]):
         """
         if not isinstance(rewards, Mapping):
             raise InputError(f"rewards={rewards!r}, expected a mapping from id to reward")
-        self._record_rewards([(id, value, None, 1.0, None) for id, value in rewards.items()])
-
-    def _record_rewards(self, rewards: Sequence[tuple[str, Any, Any, Any, Any]]) -> None:
-        checked = []
-        for id, value, arm, weight, given in rewards:
-            r = reward_of("reward", value, self.policy)
-            reward_id = None if given is None else text_of("reward_id", given)
-            checked.append(Reward(id_of(id), r, arm, weight_of(weight), reward_id))
-            if reward_id is not None and checked[-1].weight != 1.0:
-                raise InputError(
-                    f"weight={weight!r} with reward_id, expected 1: a sum has no weight"
-                )
+        checked = [reward_from(self._state.policy, id, value) for id, value in rewards.items()]
         self._writer.submit(RecordRewards(checked, self._now()))
 
     def expire(
@@ -673,7 +662,7 @@ class Bandit(Generic[P]):
 
     def snapshot(self) -> int:
         """Store a snapshot, so that opening the journal is fast; return its version."""
-        return self._writer.snapshot()
+        return self._writer.upkeep.snapshot()
 
     def erase(
         self,
@@ -822,7 +811,9 @@ class Bandit(Generic[P]):
         return self._state.version
 
     def close(self) -> None:
-        """Close the journal, unless it was passed in open."""
+        """Wait for what is done in the background, and close the journal, unless it was passed in open."""
+        if hasattr(self, "_writer"):
+            self._writer.upkeep.wait()
         if self._owns_journal:
             self.journal.close()
 

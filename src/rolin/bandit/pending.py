@@ -51,11 +51,12 @@ class Pending:
 
     def fetch(self, ids: Iterable[str]) -> None:
         """Look up the decisions with these ids together, which takes less time than one by one."""
-        for id in (unknown := [id for id in dict.fromkeys(ids) if id not in self._stored]):
-            self._stored[id] = self.state.recent(id)
-        missing = [id for id in unknown if self._stored[id] is None]
+        unknown = [id for id in dict.fromkeys(ids) if id not in self._stored]
+        found = {id: self.state.recent(id) for id in unknown}
+        missing = [id for id, recent in found.items() if recent is None]
         if missing:
-            self._stored.update(self.state.journal.find(missing))
+            found |= self.state.journal.find(missing)
+        self._stored.update(found)
 
     def _found(self, id: str) -> Found | None:
         """Return what the journal holds about a decision."""

@@ -1,15 +1,20 @@
-"""The calls of a bandit as values."""
+"""The calls of a bandit as values, made of checked arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rolin._support.arms import Name
-from rolin.bandit.question import Conditions, Question
+from rolin._support.checks import as_excluded, count_of, flag_of, text_of
+from rolin.bandit.question import Conditions, Question, with_checked_ids
+from rolin.bandit.validation import id_of, reward_of
+from rolin.errors import InputError
 from rolin.features import BaseFeatureMap
 from rolin.journal.base import Waiting
+from rolin.journal.validation import weight_of
 from rolin.logs.record import PastDecision
+from rolin.policies import Policy
 
 __all__ = [
     "Activate",
@@ -26,6 +31,8 @@ __all__ = [
     "Request",
     "RestoreArm",
     "Reward",
+    "decide_request",
+    "reward_from",
 ]
 
 
@@ -34,6 +41,18 @@ class Decide(NamedTuple):
 
     questions: Sequence[Question]
     conditions: Conditions
+
+
+def decide_request(
+    questions: Sequence[Question], top_k: int | None, exclude: Iterable[Name], active: bool
+) -> Decide:
+    """Return the request of checked arguments; the questions themselves are checked when they are decided."""
+    conditions = Conditions.of(
+        1 if top_k is None else count_of("top_k", top_k, least=1),
+        as_excluded(exclude) or (),
+        flag_of("active", active),
+    )
+    return Decide(with_checked_ids(questions), conditions)
 
 
 class Reward(NamedTuple):
@@ -46,6 +65,23 @@ class Reward(NamedTuple):
     weight: float
     reward_id: str | None = None
     """The caller's own id; rewards with ids add up."""
+
+
+def reward_from(
+    policy: Policy[Any],
+    id: object,
+    value: object,
+    arm: Name | None = None,
+    weight: Any = 1.0,
+    reward_id: object = None,
+) -> Reward:
+    """Return the reward of checked arguments."""
+    r = reward_of("reward", value, policy)
+    own = None if reward_id is None else text_of("reward_id", reward_id)
+    reward = Reward(id_of(id), r, arm, weight_of(weight), own)
+    if own is not None and reward.weight != 1.0:
+        raise InputError(f"weight={weight!r} with reward_id, expected 1: a sum has no weight")
+    return reward
 
 
 class RecordRewards(NamedTuple):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from rolin.bandit.deciding import Decider
-from rolin.bandit.modes import learns
 from rolin.bandit.pending import Pending, Plan
 from rolin.bandit.planning import change_event, ids_of, plan
-from rolin.bandit.requests import Change, LearnScales, Request
+from rolin.bandit.requests import Change, Request
 from rolin.bandit.state import BanditState
+from rolin.bandit.upkeep import Upkeep
 from rolin.errors import JournalError, RolinError
 from rolin.journal.base import OutOfDate, Removal, Removed, reached
 from rolin.journal.events import Event, Rejected
-from rolin.journal.folding import adaptive_of, check_can_fold, state_bytes
+from rolin.journal.folding import check_can_fold, state_bytes
 from rolin.journal.group_commit import GroupCommit, Queued
 
 __all__ = ["Writer"]
@@ -45,6 +45,8 @@ class Writer:
         Returns the time.
     snapshot_every
         Number of events after which a snapshot is stored in a durable journal; `None` for never.
+    in_background
+        Whether a thread learns scales and stores snapshots.
     """
 
     def __init__(
@@ -53,16 +55,31 @@ class Writer:
         decider: Decider,
         clock: Callable[[], float],
         snapshot_every: int | None,
+        *,
+        in_background: bool,
     ) -> None:
-        self._state, self._decider = state, decider
-        self._clock, self._snapshot_every = clock, snapshot_every
+        self._state, self._decider, self._clock = state, decider, clock
         self._commits: GroupCommit[Request] = GroupCommit(self._write)
+        self.upkeep = Upkeep(
+            state, self._exclusively, clock, snapshot_every, in_background=in_background
+        )
+        """Learns scales and stores snapshots when they are due."""
         self._process = os.getpid()
 
     def submit(self, request: Request) -> Any:
         """Write a request together with those of other threads, and return its answer."""
         self._check_process()
         return self._commits.submit(request)
+
+    def enqueue(self, queued: Queued[Request]) -> None:
+        """Have a request written by a thread, together with those of other callers, and return at once."""
+        self._check_process()
+        self._commits.enqueue(queued)
+
+    def _exclusively(self) -> AbstractContextManager[object]:
+        """Return a block in which no other thread writes."""
+        self._check_process()
+        return self._commits.lock
 
     def change(self, change: Change) -> None:
         """Write a change of the state on its own, while nothing else is written."""
@@ -77,24 +94,13 @@ class Writer:
             self.refresh()
             event, last = self._until_up_to_date(attempt)
             state.fold([event], last)
-            self._maintain()
+            self.upkeep.after_write()
 
     def refresh(self) -> None:
         """Fold the events that other processes have written."""
         self._check_process()
         with self._commits.lock:
             self._state.catch_up()
-
-    def snapshot(self) -> int:
-        """Store the state in the journal, and return its version."""
-        self._check_process()
-        state = self._state
-        with self._commits.lock:  # nothing is folded meanwhile
-            with state.lock:
-                policy, version = state.current()
-            state.journal.save_snapshot(version, state_bytes(policy))
-            state.note_snapshot(version)
-            return version
 
     def remove(self, what: Removal) -> int:
         """Remove decisions from the journal, store a snapshot, and return the number of decisions."""
@@ -145,7 +151,7 @@ class Writer:
             start += len(own)
         if rejected:
             self._note_rejected({last - len(events) + 1 + i: e for i, e in rejected.items()})
-        self._maintain()
+        self.upkeep.after_write()
 
     def _note_rejected(self, rejected: Mapping[int, RolinError]) -> None:
         """Record which events taught nothing; a failure is harmless, as they teach nothing again."""
@@ -156,7 +162,8 @@ class Writer:
 
     def _planned(self, batch: Sequence[Queued[Request]]) -> list[_Planned]:
         pending = Pending(self._state)
-        pending.fetch(id for queued in batch for id in ids_of(queued.work))
+        with suppress(JournalError):  # a damaged decision: the request that needs it gets the error
+            pending.fetch(id for queued in batch for id in ids_of(queued.work))
         planned: list[_Planned] = []
         for queued in batch:
             try:
@@ -184,16 +191,3 @@ class Writer:
         with self._state.journal.turn():
             self.refresh()
             return attempt()
-
-    def _maintain(self) -> None:
-        """Learn scales and store a snapshot when they are due; a failure is retried next time."""
-        state = self._state
-        with suppress(JournalError, OutOfDate):
-            model = adaptive_of(state.policy)
-            if model is not None and model.is_due and learns(state.settings):
-                reached("scales due")
-                event = change_event(LearnScales(), state.policy, state.settings, self._clock())
-                state.fold([event], state.journal.append([event], after=state.version))
-            every = self._snapshot_every
-            if state.journal.durable and every and state.version - state.snapshot_version >= every:
-                self.snapshot()

@@ -264,6 +264,17 @@ class Journal(ABC):
             If `after` is not the number of the last event.
         """
 
+    def defer_upkeep(self) -> None:  # noqa: B027  # most journals have nothing to defer
+        """Do not do long work, such as writing back a log, while events are appended: the caller calls `do_upkeep`."""
+
+    @property
+    def is_upkeep_due(self) -> bool:
+        """Whether `do_upkeep` should be called."""
+        return False
+
+    def do_upkeep(self) -> None:  # noqa: B027  # the same
+        """Do the long work that was deferred; events can be appended meanwhile."""
+
     @abstractmethod
     def close(self) -> None:
         """Release the file or connection."""

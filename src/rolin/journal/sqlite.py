@@ -420,6 +420,19 @@ class SQLiteJournal(Journal):
             raise DamagedSnapshot(f"journal {self.path}: snapshot {version} is damaged", version)
         return Snapshot(version, state)
 
+    def defer_upkeep(self) -> None:
+        """Do not write back the log while events are appended."""
+        self._file.defer_checkpoints()
+
+    @property
+    def is_upkeep_due(self) -> bool:
+        """Whether the log should be written back."""
+        return self._file.is_checkpoint_due
+
+    def do_upkeep(self) -> None:
+        """Write back the log."""
+        self._file.checkpoint_in_background()
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()

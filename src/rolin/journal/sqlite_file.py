@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from time import monotonic, sleep
@@ -25,6 +25,8 @@ _WAIT = 10.0  # seconds to wait for another process's lock
 _STEP = 0.001  # seconds between two attempts
 _LOG_STEP = 0.01  # seconds between attempts to turn on write-ahead logging
 _LARGE_LOG = 256 << 20  # bytes of the write-ahead log that are worth a warning
+_LOG = 4 << 20  # bytes of the log after which it is written back
+_MAX_LOG = 16 << 20  # bytes of the log after which writers wait until it is written back
 _SMALL = 64 << 20  # bytes of a file that is checked when it is opened, which takes 4 ms per MB
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
@@ -70,6 +72,8 @@ class SQLiteFile:
         self._process = os.getpid()
         self._immutable: tuple[int, ...] | None = None
         self._large_log = _LARGE_LOG
+        self._log_size = 0  # after the last commit
+        self._checkpoint_at: int | None = None  # `None` if SQLite does it by itself
         self.new_locks()
         with self._errors():
             before = self._on_disk()
@@ -298,7 +302,9 @@ class SQLiteFile:
                 f"journal {self.path}: the file, or its write-ahead log, was deleted or replaced while it was open; "
                 "what was written since then is lost. Restore the file, and open it again"
             )
-        size = _size(self._log)
+        self._log_size = size = _size(self._log)
+        if self._checkpoint_at is not None and size <= _LOG:
+            self._checkpoint_at = _LOG  # it has started again
         if size > self._large_log:
             self._large_log = 2 * size  # warn again only if it doubles
             warnings.warn(
@@ -314,6 +320,35 @@ class SQLiteFile:
             busy, *_ = self.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not busy
         return False
+
+    def defer_checkpoints(self) -> None:
+        """Do not write back the log when a transaction is committed: somebody calls `checkpoint_in_background`."""
+        self._check_process()
+        if self.readonly:
+            return
+        with self.writing, self._errors():
+            self.writer.execute("PRAGMA wal_autocheckpoint = 0")
+            # Once all of the log is written back, it starts again from the beginning, and is cut to this size.
+            self.writer.execute(f"PRAGMA journal_size_limit = {_LOG}")
+            self._checkpoint_at = _LOG
+
+    @property
+    def is_checkpoint_due(self) -> bool:
+        """Whether the log has grown enough to be written back."""
+        return self._checkpoint_at is not None and self._log_size > self._checkpoint_at
+
+    def checkpoint_in_background(self) -> None:
+        """Write back the log on a connection of its own, while others write."""
+        self._check_process()
+        with self._errors(), closing(self._connect()) as db:
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            if self._log_size > _MAX_LOG:
+                # While others write, the log never ends, so it cannot start again. Now little is left to write back, but
+                # another process may read for long: then this is tried again later.
+                db.execute("PRAGMA busy_timeout = 5")
+                with self.writing:
+                    db.execute("PRAGMA wal_checkpoint(RESTART)")
+        self._checkpoint_at = self._log_size + _LOG
 
     def close(self) -> None:
         """Close the connections; a process that has not opened them leaves them alone."""

@@ -1,0 +1,156 @@
+"""What must be done from time to time: learn scales, store a snapshot, write back the log of the journal.
+
+In the background, a thread does it: scales are estimated on a copy of the evidence, and a snapshot is packed from a copy
+of the state, so decisions and rewards do not wait for it. The thread ends when nothing more is due. Otherwise, the
+call that made something due does it, so that the same calls always lead to the same state.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+
+from rolin._support.process import forget_locks_after_fork
+from rolin.bandit.modes import learns
+from rolin.bandit.state import BanditState
+from rolin.errors import JournalError
+from rolin.journal.base import OutOfDate, reached
+from rolin.journal.events import ScalesLearned
+from rolin.journal.folding import adaptive_of
+from rolin.model import state_file
+from rolin.model.adaptive import Adaptive
+
+__all__ = ["Upkeep"]
+
+
+class Upkeep:
+    """Does what is due, at once or in the background.
+
+    Parameters
+    ----------
+    state
+        The state; it knows its journal.
+    writing
+        Held while something is written.
+    clock
+        Returns the time.
+    snapshot_every
+        Number of events after which a snapshot is stored in a durable journal; `None` for never.
+    in_background
+        Whether a thread does it.
+    """
+
+    def __init__(
+        self,
+        state: BanditState[Any],
+        writing: Callable[[], AbstractContextManager[object]],
+        clock: Callable[[], float],
+        snapshot_every: int | None,
+        *,
+        in_background: bool,
+    ) -> None:
+        self._state, self._writing, self._clock = state, writing, clock
+        self._snapshot_every = snapshot_every
+        self.in_background = in_background
+        self.new_locks()
+        forget_locks_after_fork(self)
+        if in_background:
+            state.journal.defer_upkeep()
+
+    def new_locks(self) -> None:
+        """Make a new lock, and forget the thread, which a child process does not have."""
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def after_write(self) -> None:
+        """Do what is due, or have it done; a failure is retried after the next write."""
+        if not self._is_due():
+            return
+        if not self.in_background:
+            self._run_once()
+            return
+        with self._starting:
+            if self._thread is None:
+                # Not a daemon: the interpreter waits for it, so it never ends in the middle of a write.
+                thread = threading.Thread(target=self._run, name="rolin-upkeep")
+                thread.start()
+                self._thread = thread
+
+    def wait(self) -> None:
+        """Wait until the thread has ended."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def snapshot(self) -> int:
+        """Store the state in the journal, and return its version."""
+        state = self._state
+        with self._writing(), state.lock:
+            policy, version = state.current()
+            found = policy.state()
+            # Views become copies, because folding goes on while they are packed.
+            arrays = {name: array.copy() for name, array in found.arrays.items()}
+            found = found._replace(arrays=arrays, names=[*found.names], removed=[*found.removed])
+        state.journal.save_snapshot(version, state_file.pack(found))
+        state.note_snapshot(version)
+        return version
+
+    def _run(self) -> None:
+        try:
+            while True:
+                done = self._run_once()
+                with self._starting:
+                    if not done or not self._is_due():
+                        self._thread = None
+                        return
+        except BaseException:
+            self._thread = None  # the next write starts another one
+            raise
+
+    def _run_once(self) -> bool:
+        """Do what is due; return whether nothing failed."""
+        with suppress(JournalError, OutOfDate):
+            if (model := self._model_with_scales_due()) is not None:
+                reached("scales due")
+                self._learn_scales(model)
+            if self._is_snapshot_due():
+                self.snapshot()
+            if self.in_background and self._state.journal.is_upkeep_due:
+                self._state.journal.do_upkeep()
+            return True
+        return False
+
+    def _is_due(self) -> bool:
+        return (
+            self._model_with_scales_due() is not None
+            or self._is_snapshot_due()
+            or (self.in_background and self._state.journal.is_upkeep_due)
+        )
+
+    def _model_with_scales_due(self) -> Adaptive | None:
+        model = adaptive_of(self._state.policy)
+        if model is not None and model.is_due and learns(self._state.settings):
+            return model
+        return None
+
+    def _is_snapshot_due(self) -> bool:
+        state, every = self._state, self._snapshot_every
+        return (
+            every is not None
+            and state.journal.durable
+            and state.version - state.snapshot_version >= every
+        )
+
+    def _learn_scales(self, model: Adaptive) -> None:
+        """Estimate scales without any lock, and record them unless they no longer fit."""
+        state = self._state
+        with state.lock:
+            task, d = model.estimation_task(roughly=True), model.n_features
+        scales = task.run()
+        with self._writing():
+            # Meanwhile the state may have been loaded again, or got more features, or scales of another process.
+            if model is self._model_with_scales_due() and model.n_features == d:
+                event = ScalesLearned(self._clock(), scales)
+                state.fold([event], state.journal.append([event], after=state.version))

@@ -1,0 +1,1 @@
+"""The decision service: `rolin serve`. It needs the extra `rolin[service]`."""

@@ -1,1 +1,5 @@
-"""The decision service: `rolin serve`. It needs the extra `rolin[service]`."""
+"""The decision service: named bandits over HTTP."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

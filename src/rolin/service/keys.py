@@ -94,6 +94,7 @@ class Keys:
         self._by_start: dict[bytes, Key] = {}
         self._stored: tuple[Key, ...] = ()
         self._seen: tuple[int, ...] | None = None  # the file that `_stored` was read from
+        self._use((), None)
         self._reload()
         self._look_at = monotonic() + _LOOK_EVERY
 

@@ -83,7 +83,7 @@ from rolin.features import BaseFeatureMap, FeatureMap, SklearnFeatureMap
 from rolin.features.tables import is_table, rows_of
 from rolin.journal import Journal, open_journal
 from rolin.journal.base import Removal, Waiting
-from rolin.journal.events import FeatureMapChanged, LoggedDecision, Mode
+from rolin.journal.events import FeatureMapChanged, LoggedDecision, Mode, SettingsChanged
 from rolin.journal.folding import adaptive_of
 from rolin.journal.validation import listed, unknown_message
 from rolin.logs.export import export, frame_of
@@ -804,6 +804,11 @@ class Bandit(Generic[P]):
         """The policy in its present state; read it, but do not change it."""
         with self._state.lock:
             return self._state.current().policy
+
+    @property
+    def settings(self) -> SettingsChanged:
+        """The settings: floor, control_share, propensities, exploration and mode, and when they were last changed."""
+        return self._state.settings
 
     @property
     def version(self) -> int:

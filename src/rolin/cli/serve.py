@@ -123,7 +123,7 @@ def _parameter(setting: Setting) -> inspect.Parameter:
         setting.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
-        annotation=Annotated[kind | None, option],  # type: ignore[valid-type]  # typer reads it
+        annotation=Annotated[kind | None, option],
     )
 
 

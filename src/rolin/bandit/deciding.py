@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rolin._support.arms import Name
 from rolin._support.checks import first_not_finite, text_of
@@ -29,6 +30,13 @@ from rolin.journal.validation import LARGEST
 from rolin.policies.candidates import check_top_k
 
 __all__ = ["Decider"]
+
+
+def _are_small(numbers: NDArray[np.float64]) -> bool:
+    """Return whether all numbers are finite and at most `LARGEST`."""
+    flat = numbers.reshape(-1)
+    # The sum of squares takes a tenth of the time, because no array is made.
+    return bool(flat @ flat <= LARGEST**2 or not flat.size or np.abs(flat).max() <= LARGEST)
 
 
 class Decider:
@@ -89,8 +97,7 @@ class Decider:
                 self._last_names = OfferedNames.of(names)
             last = self._last_names
             shared = is_repeated(x)
-            numbers = x[:1] if shared else x
-            if x.size and not np.abs(numbers).max() <= LARGEST:  # so that its reward can be learned
+            if not _are_small(x[:1] if shared else x):  # so that its reward can be learned
                 raise first_not_finite("contexts", x)
             if top_k > 1:
                 check_top_k(top_k, candidates)

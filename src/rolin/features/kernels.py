@@ -7,7 +7,15 @@ from numpy.typing import NDArray
 
 from rolin._support.compile import Floats, compiled
 
-__all__ = ["count_crossed", "cross", "cross_hashed", "cross_sparse", "mix_hashes", "scale"]
+__all__ = [
+    "count_crossed",
+    "cross",
+    "cross_hashed",
+    "cross_sparse",
+    "fill_rows",
+    "mix_hashes",
+    "scale",
+]
 
 Indices = NDArray[np.int32]
 Hashes = NDArray[np.uint64]
@@ -29,6 +37,35 @@ def scale(
             value = (raw[k, j] - center[j]) / unit[j]
             out[k, j] = value
             good &= abs(value) <= largest
+    return good
+
+
+@compiled(reorder=False)
+def fill_rows(
+    raw: Floats,  # (·, n): numbers and booleans, whole columns
+    sources: NDArray[np.int64],  # (q,): which of them are used
+    center: Floats,  # (q,)
+    unit: Floats,  # (q,)
+    largest: float,
+    number_entries: NDArray[np.int64],  # (q,): where they are in a row
+    texts: Indices,  # (c n,): feature indices of categories, whole columns
+    text_entries: NDArray[np.int64],  # (c,): where they are in a row
+    first: Indices,  # (m,): the first feature index of each entry
+    indices: Indices,  # (n, m), written
+    values: Floats,  # (n, m), written
+) -> bool:
+    """Write the entries of n rows; return whether every scaled number is at most `largest`, and not NaN."""
+    good, n = True, indices.shape[0]
+    for k in range(n):
+        for j in range(len(first)):
+            indices[k, j] = first[j]
+            values[k, j] = 1.0
+        for j in range(len(number_entries)):
+            value = (raw[sources[j], k] - center[j]) / unit[j]
+            values[k, number_entries[j]] = value
+            good &= abs(value) <= largest
+        for j in range(len(text_entries)):
+            indices[k, text_entries[j]] = texts[j * n + k]
     return good
 
 

@@ -90,7 +90,7 @@ class Decider:
         with state.lock:
             policy, version = state.current()
             settings = state.settings
-            contexts, arms, raw = self.vectors(*question[:3], excluded)
+            contexts, arms, raw = self.vectors(*question[:3], excluded, question.text)
             candidates = policy.candidates(contexts, arms, excluded)
             x, names, _ = candidates
             if names is not self._last_names.names:
@@ -126,7 +126,12 @@ class Decider:
         )  # fmt: skip
 
     def vectors(
-        self, contexts: Any, arms: Any, situation: Any, excluded: Collection[Name] = ()
+        self,
+        contexts: Any,
+        arms: Any,
+        situation: Any,
+        excluded: Collection[Name] = (),
+        text: str | None = None,
     ) -> tuple[Any, Any, RecordedFeatures | None]:
         """Return contexts as vectors with their arms, and the raw features if there is a map."""
         feature_map = self._state.feature_map
@@ -138,5 +143,5 @@ class Decider:
                     "contexts is missing, expected vectors: the bandit has no feature map"
                 )
             return contexts, arms, None
-        raw = record_candidates(feature_map, contexts, arms, situation, excluded)
+        raw = record_candidates(feature_map, contexts, arms, situation, excluded, text)
         return raw.contexts(), raw.arms, raw

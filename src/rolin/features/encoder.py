@@ -322,7 +322,7 @@ class SideEncoder:
 
     def check_reserved(self, rows: Sequence[dict[str, Any]], label: Label) -> None:
         """Reject rows that have the reserved field `_arm`."""
-        for i, row in enumerate(rows):
+        for i, row in enumerate(rows[:1] if isinstance(rows, UniformRows) else rows):
             if ARM in row:
                 raise InputError(
                     f"{label(i)} has a field {ARM!r}, which is its name: leave the field out"
@@ -331,6 +331,8 @@ class SideEncoder:
     def check_known(self, rows: Sequence[dict[str, Any]], label: Label) -> None:
         """Reject rows with fields that were not declared."""
         self.check_reserved(rows, label)
+        if isinstance(rows, UniformRows) and self._flat and rows.columns.keys() <= self._known:
+            return
         for i, row in enumerate(rows):
             if self._flat and row.keys() <= self._known:
                 continue

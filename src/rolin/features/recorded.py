@@ -67,6 +67,7 @@ class RecordedFeatures:
         arms: Sequence[Name],
         rows: Sequence[dict[str, Any]],
         situation: dict[str, Any],
+        text: str | None = None,
     ) -> RecordedFeatures:
         """Encode raw features and return their record; later changes of the rows do not change it.
 
@@ -80,13 +81,19 @@ class RecordedFeatures:
             The fields of the K arms.
         situation
             The fields of the situation.
+        text
+            The JSON that rows and situation were parsed from, `{"situation": …, "arms": […]}`, if it is known. It is
+            recorded as it is, unless it holds NaN or infinity, or is nested too deep.
         """
-        situation = situation.copy()
-        uniform = UniformRows.of(rows)
-        if uniform is not None:
-            contexts = feature_map.encode(uniform, situation, arms)
-            if (text := _uniform_json(uniform, situation)) is not None:
-                return cls(feature_map, tuple(arms), text, contexts)
+        situation, uniform = situation.copy(), UniformRows.of(rows)
+        is_plain = uniform is not None and _is_plain(situation)
+        if text is not None and not _can_be_recorded(text, rows, situation, is_plain=is_plain):
+            text = None
+        if text is None and uniform is not None and is_plain:
+            text = _uniform_json(uniform, situation)
+        if text is not None:
+            contexts = feature_map.encode(uniform or rows, situation, arms)
+            return cls(feature_map, tuple(arms), text, contexts)
         rows = [row.copy() for row in uniform or rows]
         contexts = feature_map.encode(rows, situation, arms)  # raises if a value is wrong
         text, changed = _as_json(feature_map, rows, situation)
@@ -214,7 +221,12 @@ class RecordedFeatures:
 
 
 def record_candidates(
-    feature_map: BaseFeatureMap, arms: Any, names: Any, situation: Any, excluded: Container[Name]
+    feature_map: BaseFeatureMap,
+    arms: Any,
+    names: Any,
+    situation: Any,
+    excluded: Container[Name],
+    text: str | None = None,
 ) -> RecordedFeatures:
     """Return the record of the arms of one decision, without those that are excluded.
 
@@ -230,13 +242,21 @@ def record_candidates(
         The fields of the situation.
     excluded
         Names of arms to leave out. If these are all arms, none is left out, and the policy raises the error.
+    text
+        The JSON of all arms and of the situation, if it is known; see `RecordedFeatures.record`.
     """
-    rows, offered = _read_candidates(arms, names, excluded)
-    return RecordedFeatures.record(feature_map, offered, rows, read_row("the situation", situation))
+    rows, offered, text = _read_candidates(arms, names, excluded, text)
+    row = read_row("the situation", situation)
+    return RecordedFeatures.record(feature_map, offered, rows, row, text)
 
 
 def text_of_candidates(
-    feature_map: BaseFeatureMap, arms: Any, names: Any, situation: Any, excluded: Container[Name]
+    feature_map: BaseFeatureMap,
+    arms: Any,
+    names: Any,
+    situation: Any,
+    excluded: Container[Name],
+    text: str | None = None,
 ) -> tuple[list[Name], str]:
     """Return the names and the JSON that `record_candidates` would record, without encoding any value.
 
@@ -252,24 +272,30 @@ def text_of_candidates(
         As for `record_candidates`.
     excluded
         As for `record_candidates`.
+    text
+        As for `record_candidates`.
     """
-    rows, offered = _read_candidates(arms, names, excluded)
-    return offered, _as_json(feature_map, rows, read_row("the situation", situation))[0]
+    rows, offered, text = _read_candidates(arms, names, excluded, text)
+    row = read_row("the situation", situation)
+    if text is None or not _can_be_recorded(text, rows, row, is_plain=False):
+        text, _ = _as_json(feature_map, rows, row)
+    return offered, text
 
 
 def _read_candidates(
-    arms: Any, names: Any, excluded: Container[Name]
-) -> tuple[list[dict[str, Any]], list[Name]]:
-    """Return the fields and the names of the arms that are not excluded."""
+    arms: Any, names: Any, excluded: Container[Name], text: str | None
+) -> tuple[list[dict[str, Any]], list[Name], str | None]:
+    """Return the fields and the names of the arms that are not excluded, and the text if it is theirs."""
     rows, found = read_arm_rows(arms, names)
     offered = list(found)
     if not {str}.issuperset(map(type, offered)):
         offered = [canonical(name) for name in offered]
     if excluded:
         eligible = [k for k, name in enumerate(offered) if name not in excluded]
-        if eligible:
+        if eligible and len(eligible) < len(rows):
+            text = None  # it holds all arms
             rows, offered = [rows[k] for k in eligible], [offered[k] for k in eligible]
-    return rows, offered
+    return rows, offered, text
 
 
 def _as_json(
@@ -286,14 +312,30 @@ def _as_json(
 
 
 def _uniform_json(rows: UniformRows, situation: dict[str, Any]) -> str | None:
-    """Return the same JSON as `_as_json`, in half the time; `None` if a value may have to be converted."""
-    plain = {str}.issuperset(map(type, situation)) and SCALARS.issuperset(
-        map(type, situation.values())
-    )
-    shared, own = _to_json(situation) if plain else None, rows.to_json()
-    if shared is None or own is None:
-        return None
-    return f'{{"situation":{shared},"arms":{own}}}'
+    """Return the same JSON as `_as_json`, in a third of the time; `None` if JSON cannot hold a number."""
+    shared, own = _to_json(situation), rows.to_json()
+    return None if shared is None or own is None else f'{{"situation":{shared},"arms":{own}}}'
+
+
+def _is_plain(row: dict[str, Any]) -> bool:
+    """Return whether a row has texts as keys, and no values that hold other values or that JSON does not have."""
+    return {str}.issuperset(map(type, row)) and SCALARS.issuperset(map(type, row.values()))
+
+
+def _can_be_recorded(
+    text: str, rows: Sequence[dict[str, Any]], situation: dict[str, Any], *, is_plain: bool
+) -> bool:
+    """Return whether a text that Python has parsed is JSON that every reader can read, too."""
+    # Python reads them as numbers, but JSON does not have them.
+    if "NaN" in text or "Infinity" in text:
+        return False
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # half of a character, which no file can hold
+            return False
+    raw = {"situation": situation, "arms": rows}
+    return is_plain or not (_may_be_deep(text, len(rows)) and _is_deeper(raw, _RECORDED_DEPTH))
 
 
 def _to_json(raw: dict[str, Any]) -> str | None:

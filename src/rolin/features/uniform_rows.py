@@ -107,7 +107,7 @@ class UniformRows(Sequence[dict[str, Any]]):
         n = len(self)
         try:  # struct.pack takes a third of the time of np.array
             packed = struct.pack(f"{n * len(found)}d", *chain.from_iterable(found.values()))
-        except OverflowError:
+        except (OverflowError, struct.error):
             return None
         return np.frombuffer(packed).reshape(len(found), n), {x: i for i, x in enumerate(found)}
 

@@ -97,8 +97,9 @@ class Decider:
                 self._last_names = OfferedNames.of(names)
             last = self._last_names
             shared = is_repeated(x)
-            if not _are_small(x[:1] if shared else x):  # so that its reward can be learned
-                raise first_not_finite("contexts", x)
+            is_bounded = raw is not None and raw.feature_map.is_bounded
+            if not (is_bounded or _are_small(x[:1] if shared else x)):
+                raise first_not_finite("contexts", x)  # its reward could not be learned
             if top_k > 1:
                 check_top_k(top_k, candidates)
             randomization, control, proposal = state.randomization, False, None

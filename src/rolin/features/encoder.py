@@ -185,9 +185,9 @@ class SideEncoder:
         """Encode whole columns, or return `None` if a value is missing or wrong, or there are tags."""
         if self._tags:
             return None
-        if rows.numbers is None:
+        numbers, row_of, kinds = rows.numbers, rows.number_row, rows.kinds
+        if numbers is None:
             return None
-        (numbers, row_of), kinds = rows.numbers, rows.kinds
         codes: list[int] = []
         try:
             sources = [row_of[name] for name in self._measured]

@@ -214,9 +214,9 @@ def _row_tokens(side: str, row: dict[str, Any], label: Label, k: int) -> Tokens:
 
 def _uniform_tokens(side: str, rows: UniformRows) -> TokenArrays | None:
     """Return the features of rows, column by column, in the same order; `None` if a column has values of several types."""
-    if rows.numbers is None:
+    numbers, row_of = rows.numbers, rows.number_row
+    if numbers is None:
         return None
-    numbers, row_of = rows.numbers
     n, hashes, sources = len(rows), [], []
     for path, column in rows.columns.items():
         kind = rows.kinds[path]

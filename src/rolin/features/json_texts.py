@@ -22,9 +22,9 @@ Ints = NDArray[np.int64]
 LONGEST_FLOAT = 24
 """Bytes of the longest text of a float."""
 _LOWEST, _HIGHEST = -292, 324  # the powers of 10 that are needed
-_HALF_OF_DIGITS = 9  # a decimal has at most 17 digits, which are written in two halves
+_DIGITS, _THIRD = 18, 6  # a decimal has at most 17 digits, which are found in three parts
 _U = np.uint64
-_LOW_HALF, _HALF, _BILLION = _U(0xFFFFFFFF), _U(32), _U(10**_HALF_OF_DIGITS)
+_LOW_HALF, _HALF, _MILLION = _U(0xFFFFFFFF), _U(32), _U(10**_THIRD)
 _FRACTION, _HIDDEN, _SIGN = _U((1 << 52) - 1), _U(1 << 52), _U(1 << 63)
 _0, _1, _2, _4, _10, _40 = (_U(n) for n in (0, 1, 2, 4, 10, 40))
 _MINUS, _ZERO, _POINT, _E, _PLUS = (np.uint8(ord(c)) for c in "-0.e+")
@@ -56,7 +56,7 @@ def write_rows(
 ) -> int:
     """Write all rows; return where they end, or -1 if a float is not finite."""
     m, at = len(sources), 0
-    digits = np.empty(2 * _HALF_OF_DIGITS, dtype=np.uint8)
+    digits = np.empty(_DIGITS, dtype=np.uint8)
     begin, start = np.zeros(m, dtype=np.int64), 0  # where the next text of each field begins
     for i in range(m):
         if sources[i] < 0:
@@ -111,19 +111,21 @@ def _write_float(word: np.uint64, powers: Words, digits: Bytes, out: Bytes, at: 
         out[at], out[at + 1], out[at + 2] = _ZERO, _POINT, _ZERO
         return at + 3
     c, k = _shortest(fraction, exponent, powers)
-    left = c // _BILLION
-    right = c - left * _BILLION
-    for i in range(_HALF_OF_DIGITS - 1, -1, -1):  # both halves at once: neither waits for the other
-        a, b = left // _10, right // _10
+    high = c // _MILLION
+    left = high // _MILLION
+    middle, right = high - left * _MILLION, c - high * _MILLION
+    for i in range(_THIRD - 1, -1, -1):  # three numbers at once: none waits for another
+        a, b, d = left // _10, middle // _10, right // _10
         digits[i] = _ZERO + np.uint8(left - a * _10)
-        digits[_HALF_OF_DIGITS + i] = _ZERO + np.uint8(right - b * _10)
-        left, right = a, b
-    first, last = 0, 2 * _HALF_OF_DIGITS
+        digits[_THIRD + i] = _ZERO + np.uint8(middle - b * _10)
+        digits[2 * _THIRD + i] = _ZERO + np.uint8(right - d * _10)
+        left, middle, right = a, b, d
+    first, last = 0, _DIGITS
     while digits[first] == _ZERO:
         first += 1
     while digits[last - 1] == _ZERO:
         last -= 1
-    point = 2 * _HALF_OF_DIGITS - first + k  # how many digits are before the point
+    point = _DIGITS - first + k  # how many digits are before the point
     if not -4 < point <= 16:
         return _write_with_exponent(digits[first:last], point - 1, out, at)
     if point <= 0:
@@ -132,23 +134,16 @@ def _write_float(word: np.uint64, powers: Words, digits: Bytes, out: Bytes, at: 
         for _ in range(-point):
             out[at] = _ZERO
             at += 1
-        point = 0
-    for i in range(first, min(first + point, last)):
-        out[at] = digits[i]
-        at += 1
+        return _copy(digits, first, last - first, out, at)
+    at = _copy(digits, first, min(point, last - first), out, at)
     for _ in range(last, first + point):
         out[at] = _ZERO
         at += 1
-    if point > 0:
-        out[at] = _POINT
-        at += 1
+    out[at] = _POINT
     if first + point >= last:
-        out[at] = _ZERO
-        return at + 1
-    for i in range(first + point, last):
-        out[at] = digits[i]
-        at += 1
-    return at
+        out[at + 1] = _ZERO
+        return at + 2
+    return _copy(digits, first + point, last - first - point, out, at + 1)
 
 
 @compiled(reorder=False)

@@ -74,6 +74,8 @@ class FeatureMap(BaseFeatureMap):
     ['device=phone × price', 'device=desktop × price', 'device is unseen × price']
     """
 
+    is_bounded = True  # products of two numbers of at most MAX_NUMBER
+
     def __init__(
         self,
         situation: Fields | None = None,

@@ -17,7 +17,7 @@ from rolin._support.repeated import is_repeated
 from rolin.features.base import BaseFeatureMap, Part, read_arm_rows
 from rolin.features.columns import LIST_TYPES
 from rolin.features.tables import MAX_DEPTH, read_row
-from rolin.features.uniform_rows import SCALARS, UniformRows
+from rolin.features.uniform_rows import UniformRows, json_of_row
 from rolin.features.values import is_missing
 
 __all__ = ["RecordedFeatures", "record_candidates", "text_of_candidates"]
@@ -86,11 +86,12 @@ class RecordedFeatures:
             recorded as it is, unless it holds NaN or infinity, or is nested too deep.
         """
         situation, uniform = situation.copy(), UniformRows.of(rows)
-        is_plain = uniform is not None and _is_plain(situation)
+        shared = None if uniform is None else json_of_row(situation)
+        is_plain = shared is not None
         if text is not None and not _can_be_recorded(text, rows, situation, is_plain=is_plain):
             text = None
-        if text is None and uniform is not None and is_plain:
-            text = _uniform_json(uniform, situation)
+        if text is None and uniform is not None and is_plain and (own := uniform.to_json()):
+            text = f'{{"situation":{shared},"arms":{own}}}'  # as `_as_json`, in a third of the time
         if text is not None:
             contexts = feature_map.encode(uniform or rows, situation, arms)
             return cls(feature_map, tuple(arms), text, contexts)
@@ -309,17 +310,6 @@ def _as_json(
         plain = converter.convert(raw, _RECORDED_DEPTH, ())
         return _to_json(plain) or "", None if converter.exact else plain
     return text, None
-
-
-def _uniform_json(rows: UniformRows, situation: dict[str, Any]) -> str | None:
-    """Return the same JSON as `_as_json`, in a third of the time; `None` if JSON cannot hold a number."""
-    shared, own = _to_json(situation), rows.to_json()
-    return None if shared is None or own is None else f'{{"situation":{shared},"arms":{own}}}'
-
-
-def _is_plain(row: dict[str, Any]) -> bool:
-    """Return whether a row has texts as keys, and no values that hold other values or that JSON does not have."""
-    return {str}.issuperset(map(type, row)) and SCALARS.issuperset(map(type, row.values()))
 
 
 def _can_be_recorded(

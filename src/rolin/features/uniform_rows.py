@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from itertools import chain
 from json.encoder import encode_basestring_ascii
 from typing import Any, overload
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from rolin.features.json_texts import LONGEST_FLOAT, powers_of_ten, write_rows
 
-__all__ = ["SCALARS", "UniformRows"]
+__all__ = ["UniformRows", "json_of_row"]
 
 Floats = NDArray[np.float64]
 
@@ -34,10 +33,18 @@ _TEXT_OF: dict[Any, Callable[[Any], str]] = {
     bool: lambda value: "true" if value else "false",
     type(None): lambda _: "null",
 }
-SCALARS = frozenset(_TEXT_OF)
-"""The types of values that JSON holds exactly and that hold no other values."""
+_SCALARS = frozenset(_TEXT_OF)
 _NUMBERS = {float, int, bool}
 _END = "\n"  # between texts for the compiled loop; JSON writes it as two characters
+
+
+def json_of_row(row: dict[str, Any]) -> str | None:
+    """Return a row as JSON, as `json.dumps` writes it; `None` if a key or a value may not be a text, a number, a boolean or `None`."""
+    try:
+        parts = [f"{_TEXT_OF[type(n)](n)}:{_TEXT_OF[type(v)](v)}" for n, v in row.items()]
+    except (KeyError, ValueError):
+        return None
+    return f"{{{','.join(parts)}}}" if {str}.issuperset(map(type, row)) else None
 
 
 class UniformRows(Sequence[dict[str, Any]]):
@@ -58,8 +65,25 @@ class UniformRows(Sequence[dict[str, Any]]):
     def __init__(
         self, names: list[str], columns: list[list[Any]], kinds: list[type | None]
     ) -> None:
-        self.names, self.kinds = names, dict(zip(names, kinds, strict=True))
         self.columns = dict(zip(names, columns, strict=True))
+        self.kinds = dict(zip(names, kinds, strict=True))
+        self._n = len(columns[0])
+        numbers = [
+            name
+            for name, kind in self.kinds.items()
+            if kind in _NUMBERS
+            or (kind is None and _NUMBERS.issuperset(map(type, self.columns[name])))
+        ]
+        self.number_row = dict(zip(numbers, range(len(numbers)), strict=True))
+        """The row of each field of numbers or booleans in `numbers`."""
+        self.numbers: Floats | None = None
+        """(·, n): the fields of numbers and booleans; `None` if an integer is too large."""
+        try:  # struct.pack takes a third of the time of np.array
+            values = chain.from_iterable([self.columns[name] for name in numbers])
+            packed = struct.pack(f"{self._n * len(numbers)}d", *values)
+            self.numbers = np.frombuffer(packed).reshape(len(numbers), self._n)
+        except (OverflowError, struct.error):
+            pass
 
     @classmethod
     def of(cls, rows: Sequence[dict[str, Any]]) -> UniformRows | None:
@@ -77,13 +101,13 @@ class UniformRows(Sequence[dict[str, Any]]):
         if types != kinds * n:
             each = enumerate(types[:m])
             kinds = [kind if types[i::m].count(kind) == n else None for i, kind in each]
-        if len(types) != n * m or not SCALARS.issuperset(types if None in kinds else kinds):
+        if len(types) != n * m or not _SCALARS.issuperset(types if None in kinds else kinds):
             return None
         return cls(names, [values[i::m] for i in range(m)], kinds)
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return len(self.columns[self.names[0]])
+        return self._n
 
     @overload
     def __getitem__(self, k: int) -> dict[str, Any]: ...
@@ -95,27 +119,11 @@ class UniformRows(Sequence[dict[str, Any]]):
             return [self[i] for i in range(*k.indices(len(self)))]
         return {name: column[k] for name, column in self.columns.items()}
 
-    @cached_property
-    def numbers(self) -> tuple[Floats, dict[str, int]] | None:
-        """The fields of numbers and booleans: (·, n), and the row of each field; `None` if one is too large."""
-        found = {
-            name: column
-            for name, column in self.columns.items()
-            if (kind := self.kinds[name]) in _NUMBERS
-            or (kind is None and _NUMBERS.issuperset(map(type, column)))
-        }
-        n = len(self)
-        try:  # struct.pack takes a third of the time of np.array
-            packed = struct.pack(f"{n * len(found)}d", *chain.from_iterable(found.values()))
-        except (OverflowError, struct.error):
-            return None
-        return np.frombuffer(packed).reshape(len(found), n), {x: i for i, x in enumerate(found)}
-
     def to_json(self) -> str | None:
         """Return a JSON list of the rows, as `json.dumps` writes it; `None` if JSON cannot hold a number."""
-        if self.numbers is None:
+        numbers, n = self.numbers, self._n
+        if numbers is None:
             return None
-        numbers, row_of = self.numbers
         sources, heads, texts = [], [], []
         before = "},{"
         try:
@@ -123,18 +131,19 @@ class UniformRows(Sequence[dict[str, Any]]):
                 kind = self.kinds[name]
                 heads.append(f"{before}{encode_basestring_ascii(name)}:")
                 before = ","
-                sources.append(row_of[name] if kind is float else -1)
+                sources.append(self.number_row[name] if kind is float else -1)
                 if kind is None:
                     texts += [_TEXT_OF[type(value)](value) for value in column]
                 elif kind is not float:
                     texts += map(_TEXT_OF[kind], column)
         except ValueError:  # NaN, or an integer that is too long for Python to convert
             return None
-        n, head, text = len(self), "".join(heads).encode(), _END.join(texts).encode()
-        sizes = np.array([sources, list(map(len, heads))])
-        out = np.empty(n * (len(head) + LONGEST_FLOAT * len(heads)) + len(text), dtype=np.uint8)
+        head, text = "".join(heads).encode(), _END.join(texts).encode()
+        m = len(heads)
+        sizes = np.frombuffer(struct.pack(f"{2 * m}q", *sources, *map(len, heads)), dtype=np.int64)
+        out = np.empty(n * (len(head) + LONGEST_FLOAT * m) + len(text), dtype=np.uint8)
         end = write_rows(
-            n, np.frombuffer(head, dtype=np.uint8), sizes[1], numbers.view(np.uint64), sizes[0],
+            n, np.frombuffer(head, dtype=np.uint8), sizes[m:], numbers.view(np.uint64), sizes[:m],
             np.frombuffer(text, dtype=np.uint8), powers_of_ten(), out,
         )  # fmt: skip
         # The first row has no row before it, and the last one is not closed.

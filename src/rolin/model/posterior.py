@@ -522,9 +522,8 @@ class Posterior(Learner):
             u = np.empty((n, size))
             kernels.residuals(contexts, rows, self._arms, self._coef, self._numbers, u, out)
             # T U', written to U'. BLAS reads arrays by columns, so T is the transpose of an upper triangle there.
-            product = _triangular_product()(
-                1.0, self._factor.T, u.T, side=0, lower=0, trans_a=1, overwrite_b=1
-            )
+            # The numbers: from the left, upper, transposed, its diagonal is not 1, and U may be overwritten.
+            product = _triangular_product()(1.0, self._factor.T, u.T, 0, 0, 1, 0, 1)
             best = kernels.spread(product.T, draws, out)
         if best == NOT_FINITE:
             raise first_not_finite("contexts", contexts)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import chain
 from json.encoder import encode_basestring_ascii
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +35,44 @@ _TEXT_OF: dict[Any, Callable[[Any], str]] = {
     type(None): lambda _: "null",
 }
 _SCALARS = frozenset(_TEXT_OF)
-_NUMBERS = {float, int, bool}
 _END = "\n"  # between texts for the compiled loop; JSON writes it as two characters
+
+
+class MixedNumbers:
+    """Stands for the type of the values of a field that are floats, integers and booleans."""
+
+
+_NUMBERS = {float, int, bool}
+_KINDS_OF_NUMBERS = {*_NUMBERS, MixedNumbers}
+Kind = type | None
+"""The type of all values of a field; `None` if they are of several types."""
+
+
+class _Layout(NamedTuple):
+    """What follows from the fields and the types of their values; it is cached, because most rows are alike."""
+
+    kinds: dict[str, Kind]
+    number_row: dict[str, int]
+    heads: NDArray[np.uint8]
+    """What stands before the value of each field in JSON."""
+    head_sizes: NDArray[np.int64]
+    sources: NDArray[np.int64]
+    """The row of a field of floats in `numbers`, -1 for other fields."""
+
+
+@lru_cache(maxsize=8)
+def _layout(names: tuple[str, ...], kinds: tuple[Kind, ...]) -> _Layout:
+    kind_of = dict(zip(names, kinds, strict=True))
+    numbers = [name for name in names if kind_of[name] in _KINDS_OF_NUMBERS]
+    row = {name: i for i, name in enumerate(numbers)}
+    heads = [f"{',' if i else '},{'}{encode_basestring_ascii(n)}:" for i, n in enumerate(names)]
+    return _Layout(
+        kind_of,
+        row,
+        np.frombuffer("".join(heads).encode(), dtype=np.uint8),
+        np.array([len(head) for head in heads]),
+        np.array([row[name] if kind_of[name] is float else -1 for name in names]),
+    )
 
 
 def json_of_row(row: dict[str, Any]) -> str | None:
@@ -54,34 +91,25 @@ class UniformRows(Sequence[dict[str, Any]]):
 
     Parameters
     ----------
-    names
-        The m fields of every row.
     columns
         The values of each field.
-    kinds
-        The type of the values of each field; `None` if they are of several types.
+    layout
+        What follows from the fields and the types of their values.
     """
 
-    def __init__(
-        self, names: list[str], columns: list[list[Any]], kinds: list[type | None]
-    ) -> None:
-        self.columns = dict(zip(names, columns, strict=True))
-        self.kinds = dict(zip(names, kinds, strict=True))
-        self._n = len(columns[0])
-        numbers = [
-            name
-            for name, kind in self.kinds.items()
-            if kind in _NUMBERS
-            or (kind is None and _NUMBERS.issuperset(map(type, self.columns[name])))
-        ]
-        self.number_row = dict(zip(numbers, range(len(numbers)), strict=True))
+    def __init__(self, columns: dict[str, list[Any]], layout: _Layout) -> None:
+        self.columns = columns
+        self.kinds = layout.kinds
+        """The type of the values of each field; `None` if they are of several types."""
+        self.number_row = layout.number_row
         """The row of each field of numbers or booleans in `numbers`."""
         self.numbers: Floats | None = None
         """(·, n): the fields of numbers and booleans; `None` if an integer is too large."""
+        self._layout, self._n = layout, len(next(iter(columns.values())))
         try:  # struct.pack takes a third of the time of np.array
-            values = chain.from_iterable([self.columns[name] for name in numbers])
-            packed = struct.pack(f"{self._n * len(numbers)}d", *values)
-            self.numbers = np.frombuffer(packed).reshape(len(numbers), self._n)
+            values = chain.from_iterable(map(columns.__getitem__, self.number_row))
+            packed = struct.pack(f"{self._n * len(self.number_row)}d", *values)
+            self.numbers = np.frombuffer(packed).reshape(len(self.number_row), self._n)
         except (OverflowError, struct.error):
             pass
 
@@ -97,13 +125,13 @@ class UniformRows(Sequence[dict[str, Any]]):
             return None
         values = list(chain.from_iterable(map(dict.values, rows)))
         types: list[type] = list(map(type, values))
-        kinds: list[type | None] = [*types[:m]]
+        kinds: list[Kind] = [*types[:m]]
         if types != kinds * n:
-            each = enumerate(types[:m])
-            kinds = [kind if types[i::m].count(kind) == n else None for i, kind in each]
-        if len(types) != n * m or not _SCALARS.issuperset(types if None in kinds else kinds):
+            kinds = [_kind_of(types[i::m]) for i in range(m)]
+        if len(types) != n * m or not _SCALARS.issuperset(kinds if kinds == types[:m] else types):
             return None
-        return cls(names, [values[i::m] for i in range(m)], kinds)
+        columns = {name: values[i::m] for i, name in enumerate(names)}
+        return cls(columns, _layout(tuple(names), tuple(kinds)))
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -121,30 +149,31 @@ class UniformRows(Sequence[dict[str, Any]]):
 
     def to_json(self) -> str | None:
         """Return a JSON list of the rows, as `json.dumps` writes it; `None` if JSON cannot hold a number."""
-        numbers, n = self.numbers, self._n
+        numbers, n, layout = self.numbers, self._n, self._layout
         if numbers is None:
             return None
-        sources, heads, texts = [], [], []
-        before = "},{"
+        texts: list[str] = []
         try:
-            for name, column in self.columns.items():
-                kind = self.kinds[name]
-                heads.append(f"{before}{encode_basestring_ascii(name)}:")
-                before = ","
-                sources.append(self.number_row[name] if kind is float else -1)
-                if kind is None:
-                    texts += [_TEXT_OF[type(value)](value) for value in column]
+            for name, kind in self.kinds.items():
+                if kind in _TEXT_OF and kind is not float:
+                    texts += map(_TEXT_OF[kind], self.columns[name])
                 elif kind is not float:
-                    texts += map(_TEXT_OF[kind], column)
+                    texts += [_TEXT_OF[type(value)](value) for value in self.columns[name]]
         except ValueError:  # NaN, or an integer that is too long for Python to convert
             return None
-        head, text = "".join(heads).encode(), _END.join(texts).encode()
-        m = len(heads)
-        sizes = np.frombuffer(struct.pack(f"{2 * m}q", *sources, *map(len, heads)), dtype=np.int64)
-        out = np.empty(n * (len(head) + LONGEST_FLOAT * m) + len(text), dtype=np.uint8)
+        text, heads = _END.join(texts).encode(), layout.heads
+        size = n * (len(heads) + LONGEST_FLOAT * len(layout.sources)) + len(text)
+        out = np.empty(size, dtype=np.uint8)
         end = write_rows(
-            n, np.frombuffer(head, dtype=np.uint8), sizes[m:], numbers.view(np.uint64), sizes[:m],
+            n, heads, layout.head_sizes, numbers.view(np.uint64), layout.sources,
             np.frombuffer(text, dtype=np.uint8), powers_of_ten(), out,
         )  # fmt: skip
         # The first row has no row before it, and the last one is not closed.
         return None if end < 0 else f"[{out[2:end].tobytes().decode('ascii')}}}]"
+
+
+def _kind_of(types: list[type]) -> Kind:
+    """Return the type of all values, `MixedNumbers` or `None`."""
+    if types.count(types[0]) == len(types):
+        return types[0]
+    return MixedNumbers if _NUMBERS.issuperset(types) else None

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rolin import Bandit, FeatureMap
 from rolin.bandit.question import Question
+from rolin.bandit.requests import decide_request
 from rolin.errors import DecisionConflict, InputError
 from rolin.features import BaseFeatureMap, HashedFeatures, RecordedFeatures
 from rolin.features.recorded import record_candidates, text_of_candidates
@@ -41,7 +42,10 @@ def ask(bandit: Bandit, text: str, given: str | None, **options: Any) -> LoggedD
     """Ask what a text says; the text itself may be left out."""
     rows, situation = parsed(text)
     question = Question(rows, NAMES[: len(rows)], situation, options.pop("id", None), None, given)
-    return bandit._decide([question], options.get("top_k"), options.get("exclude", ()), True)[0]
+    request = decide_request(
+        [question], options.get("top_k"), options.get("exclude", ()), active=True
+    )
+    return bandit._writer.submit(request)[0]
 
 
 TEXT = '{"situation": {"hour": 3},\n "arms": [{"price": 1.50, "genre": "dr\\u0061ma"}, {"price": 2e0, "note": "ü"}]}'

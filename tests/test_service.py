@@ -12,11 +12,11 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
-from support.service import client
 
 import rolin
 from rolin.service.demo import visit_for_ever
 from rolin.service.routes import ENDPOINTS
+from support.service import client
 
 V1 = "/v1/bandits/default"
 ARMS = [{"id": "red", "features": {"price": 3}}, {"id": "blue", "features": {"price": 5}}, "green"]
@@ -273,6 +273,7 @@ def test_vectors_and_registered_arms(tmp_path: Path) -> None:
     run(ask())
 
 
+@pytest.mark.filterwarnings("ignore::rolin.errors.OverlapWarning")  # 40 decisions are few
 def test_logs_states_erasure_and_reports(tmp_path: Path) -> None:
     """Export, import into a second bandit, start a third from a state file, evaluate, diagnose, erase."""
     fitted = rolin.RoLinTS(n_features=2, seed=1)

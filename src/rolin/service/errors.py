@@ -48,6 +48,7 @@ _STATUS: list[tuple[type[Exception], int]] = [  # the first that fits
     (StateFileError, 400),
     (JournalError, 503),
     (msgspec.DecodeError, 400),
+    (UnicodeError, 400),
     (RecursionError, 400),
 ]
 
@@ -102,6 +103,8 @@ def failure_of(error: Exception) -> Failure:
             message, field = str(error), None
             if isinstance(error, msgspec.DecodeError):
                 message, field = field_of(message)
+            elif isinstance(error, UnicodeError):
+                message = "the body is not valid UTF-8"
             retry_after = 1 if status == 503 else None
             return Failure(status, CODES[status], message, field, retry_after)
     # What happened is in the log of the service: the message may hold what a caller must not see.

@@ -186,7 +186,7 @@ def mode(
         if _has_slopes(moments, prior, learn):
             options = {"guessed_from_data": guessed_from_data, "roughly": roughly}
             return _slope_mode(moments, prior, learn, method, **options)
-        evidence = Evidence(moments, prior)
+        evidence = Evidence(moments, prior).compressed()
         wanted = learn & evidence.possible(method)
         if not wanted:
             return prior

@@ -11,7 +11,9 @@ and once A is reduced to tridiagonal form, every other number costs O(d):
     -2 log p = N log 2πσ² + Σ_i log(1 + H_i ρ) + log det(I + κA) + Q/σ² - Σ log h,
     Q = s - b'(A + I/κ)⁻¹b
 
-(docs/explanation/maths.md, "Evidence"). So the search over ρ contains a cheap search over the other scales.
+(docs/explanation/maths.md, "Evidence"). So the search over ρ contains a cheap search over the other scales. With fewer
+arms than features it is the other way round: the search over κ contains a cheap one over ρ. With fewer rewards than
+features, all is computed in as many dimensions as there are rewards.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin.model import lapack
 from rolin.model.kernels import likelihood as kernels
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
@@ -68,6 +71,11 @@ _SMALLEST, _LARGEST = 1e-9, 1e9
 GRID = np.linspace(math.log(_SMALLEST), math.log(_LARGEST), 19)
 # The grid around the guess, which "map" tries first.
 NEAR = np.linspace(math.log(1e-4), math.log(1e4), 9)
+# Up to this size, compiled loops reduce a matrix faster than LAPACK (measured).
+_SMALL = 40
+# The covariance of the arms' means is reduced to tridiagonal form only if their weights differ by at most this factor.
+# Otherwise rounding errors of the least known arms would drown what is known of the others.
+_SIMILAR = 1e5
 _SECTION = 0.5 * (3.0 - math.sqrt(5.0))  # the smaller part of a golden section
 CLOSE = 1e-6  # tolerance for the logarithm of a scale
 # Rise of -2 log likelihood at the ends of a 95 % interval: the quantile of χ² with one degree of freedom.
@@ -124,6 +132,27 @@ class Evidence:
             square = self.square + float(self.weight @ apart**2)
         self.varies = square > 0.0
         self.least_noise = max(1e-14 * square / max(self.count, 1.0), 1e-200)
+        # The largest square of the features, not centered: constant ones vary by a rounding error of it.
+        self._size = float((np.diag(self.scatter) + self.weight @ self.x**2).max(initial=0.0))
+
+    def compressed(self) -> Evidence:
+        """Return the same evidence in the space of all rows, if they are fewer than the features.
+
+        The coefficients are independent and equally wide, so any orthogonal basis is as good as the features. Directions in
+        which there are no data change nothing.
+        """
+        if self.count >= len(self.cross):
+            return self
+        inner = lapack.root_rows(self.scatter)
+        rows = np.vstack([inner, self.x, self.cross])
+        n = len(rows) - 1
+        if n >= len(self.cross):
+            return self
+        triangle: Floats = np.linalg.qr(rows.T, mode="r")  # type: ignore[assignment]  # mode "r" gives R alone
+        inner, other = triangle.T[: len(inner), :n], copy.copy(self)
+        other.scatter = inner.T @ inner
+        other.x, other.cross = triangle.T[len(inner) : n, :n].copy(), triangle.T[n, :n].copy()
+        return other
 
     @property
     def has_full_rank(self) -> bool:
@@ -161,11 +190,6 @@ class Evidence:
         return Spectrum(values, self.cross @ axes, axes, self.square)
 
     @cached_property
-    def _size(self) -> float:
-        """The largest square of the features, not centered: constant ones vary by a rounding error of it."""
-        return float((np.diag(self.scatter) + self.weight @ self.x**2).max(initial=0.0))
-
-    @cached_property
     def rank(self) -> int:
         """Number of directions in which the features vary."""
         values = self.total.values
@@ -177,6 +201,13 @@ class Evidence:
         """Number of directions in which the features vary within arms."""
         most = max(self.total.values.max(initial=0.0), self._size)
         return int(np.count_nonzero(self.within.values > _RANK * most))
+
+    @property
+    def _features_vary(self) -> bool:
+        """Whether the rank is positive. The trace usually tells."""
+        h, x = self._centered()
+        trace = float(np.trace(self.scatter) + h @ (x**2).sum(axis=1))
+        return trace > len(self.cross) * _RANK * self._size or self.rank > 0
 
     def on_range(self) -> Evidence:
         """Return the same evidence, restricted to the directions in which the features vary."""
@@ -222,12 +253,12 @@ class Evidence:
         if self.count - arms - d >= 1 and arms - d - self.fixed >= 2:
             if np.trace(self.scatter) > 0.0:
                 return everything
-        found = {"coef_std"} if self.rank else set()
-        # Coefficients that only differences between arms determine.
-        between = self.rank - self.within_rank + self.fixed
+        found = {"coef_std"} if self._features_vary else set()
         if method == "map":
             enough, separable = self.count >= 2, arms >= 2
         else:
+            # Coefficients that only differences between arms determine.
+            between = self.rank - self.within_rank + self.fixed
             enough, separable = self.within_freedom >= 1, arms >= 2 and arms - between >= 1
         if enough:
             found |= {"noise_std", "arm_std"} if separable else {"noise_std"}
@@ -278,10 +309,16 @@ class Search:
         ends = evidence.mean_square, self._guess
         numbers[kernels.NOISE_LOW] = math.log(1e-9 * min(ends))
         numbers[kernels.NOISE_HIGH] = math.log(10.0 * max(ends))
+        has_prior = self._map and "arm_std" in learn
+        numbers[kernels.ARM_GUESS] = self._arm_guess
+        numbers[kernels.POWER] = power if has_prior else math.nan
+        numbers[kernels.CENTERED] = float(evidence.fixed)
         self._numbers = numbers
 
     def best(self) -> Point:
         """Return the point with the highest likelihood."""
+        if math.isnan(self._arm) and self._has_few_arms:
+            return self._best_by_coef()
         if math.isnan(self._arm):
             grid = GRID
             if self._map:  # near the guess first: half of the work
@@ -300,6 +337,36 @@ class Search:
         fixed, grid = self._arm, np.linspace(*self.noise_range, len(GRID))
         found = minimum(lambda t: self.given(fixed / math.exp(t), math.exp(t)).deviance, grid)
         return self.given(fixed / math.exp(found), math.exp(found))
+
+    @property
+    def _has_few_arms(self) -> bool:
+        """Whether it is faster to reduce the arms for every κ than the features for every ρ."""
+        h = self._evidence.weight
+        few = len(h) < len(self._evidence.cross) and not self._numbers[kernels.FLAT]
+        return few and bool(h.max() <= _SIMILAR * h.min())
+
+    def _best_by_coef(self) -> Point:
+        """Return what `best` does, by a search over κ."""
+        given = GivenCoef(self._evidence, self._numbers)
+        coef = float(self._numbers[kernels.COEF])
+        if not math.isnan(coef):
+            if not math.isnan(self._noise):
+                return given.best(coef / self._noise, self._noise)
+            # coef_std is fixed and the noise is free, so κ depends on the noise.
+            grid = np.linspace(*self.noise_range, len(GRID))
+            found = minimum(lambda t: given.best(coef / math.exp(t), math.exp(t)).deviance, grid)
+            return given.best(coef / math.exp(found), math.exp(found))
+
+        def deviance(t: float) -> float:
+            return given.best(math.exp(t), self._noise).deviance
+
+        grid = GRID
+        if self._map:  # near the guess first: half of the work
+            grid = NEAR + math.log(self._numbers[kernels.COEF_GUESS])
+        found = minimum(deviance, grid)
+        if self._map and not grid[1] < found < grid[-2]:
+            found = minimum(deviance, GRID)
+        return given.best(math.exp(found), self._noise)
 
     @property
     def noise_range(self) -> tuple[float, float]:
@@ -321,10 +388,16 @@ class Search:
 
     def _profile(self, ratio: float, noise: float, numbers: Floats) -> Point:
         data = self._evidence
-        tri = np.empty((3, len(data.cross)))
-        square, log_arms = kernels.reduce(
-            data.scatter, data.cross, data.weight, data.x, data.r, ratio, data.fixed > 0, tri
-        )
+        d, arms = len(data.cross), (data.weight, data.x, data.r, ratio, data.fixed > 0)
+        tri = np.empty((3, d))
+        if d <= _SMALL:
+            square, log_arms = kernels.reduce(data.scatter, data.cross, *arms, tri)
+        else:
+            rows = np.empty((len(data.r), 1 + d))
+            log_arms = kernels.shrink(*arms, rows)
+            sums = rows.T @ rows
+            tri[2], square = sums[0, 1:] + data.cross, float(sums[0, 0])
+            _reduce(sums[1:, 1:] + data.scatter, tri[2:], tri[:2])
         deviance, variance, kappa = kernels.profile(
             tri, square + data.square, log_arms, numbers, noise
         )
@@ -373,6 +446,46 @@ class Search:
             point = at(crossing(lambda t: at(t).deviance - lowest - RISE, middle, end))
             ends.append(math.sqrt(point.coef * point.noise))
         return ends[0], ends[1]
+
+
+class GivenCoef:
+    """The likelihood of ρ and the noise for a given κ: the coefficients are integrated out first, then the arm effects."""
+
+    def __init__(self, evidence: Evidence, numbers: Floats) -> None:
+        h, x, r = evidence.weight, evidence.x, evidence.r
+        if evidence.fixed:  # a flat prior does not depend on the origin, and rounding does
+            x, r = x - h @ x / h.sum(), r - h @ r / h.sum()
+        rows = np.vstack([x, evidence.cross])
+        self._tri = np.empty((2, len(evidence.cross)))
+        _reduce(evidence.scatter.copy(), rows, self._tri)
+        self._columns = np.ascontiguousarray(rows.T)
+        self._r, self._inverse = r, 1.0 / h
+        self._square, self._numbers = evidence.square, numbers
+        self._logs = float(np.log(h).sum()) - evidence.sum_log_weight
+
+    def best(self, kappa: float, noise: float) -> Point:
+        """Return the best point with this κ; with this noise variance, unless it is NaN."""
+        numbers, k = self._numbers, len(self._r)
+        divided = np.empty_like(self._columns)
+        logs = kernels.divide_by_root(self._tri, self._columns, 1.0 / kappa, divided)
+        sums = divided.T @ divided
+        tri = np.ones((4, k))
+        tri[2] = self._r - sums[k, :k]
+        matrix = sums[:k, :k].copy()
+        matrix.flat[:: k + 1] += self._inverse
+        _reduce(matrix, tri[2:], tri[:2])
+        logs += self._logs + len(self._columns) * math.log(kappa)
+        if numbers[kernels.PSEUDO] > 0.0 and math.isnan(numbers[kernels.COEF]):
+            logs += 0.25 * math.log(kappa / numbers[kernels.COEF_GUESS]) ** 2
+        square = self._square - float(sums[k, k])
+        deviance, variance, ratio = kernels.profile_of_arms(tri, square, logs, numbers, noise)
+        return Point(deviance, variance, ratio, kappa)
+
+
+def _reduce(matrix: Floats, rows: Floats, out: Floats) -> None:
+    """Reduce a matrix to tridiagonal form, and transform rows in the same way; all arrays are overwritten."""
+    reduce = kernels.tridiagonal if len(matrix) <= _SMALL else lapack.tridiagonal
+    reduce(matrix, rows, out)
 
 
 def prior_deviance(ratio: float, guess: float, power: float) -> float:

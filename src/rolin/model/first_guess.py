@@ -164,8 +164,9 @@ def _guess_coefficients(moments: Moments, scales: Scales, noise: float) -> Any:
     varies = spread > _ROUNDING * largest
     # If nothing varies, the level of the features is all that is known of their unit.
     known = spread[varies] if varies.any() else largest
-    known = known[known > 0.0]
-    usual = float(np.median(known)) if len(known) else 1.0
+    known = np.sort(known[known > 0.0])
+    n = len(known)
+    usual = float(0.5 * (known[(n - 1) // 2] + known[n // 2])) if n else 1.0  # the median
     ratio = np.where(varies, spread / usual, 1.0)
     unit = usual * (ratio / np.clip(ratio, 1.0 / _SAME_UNIT, _SAME_UNIT))
     explained = math.sqrt(float(np.sum(variance[varies] / unit[varies] ** 2))) or 1.0

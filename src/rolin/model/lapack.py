@@ -31,12 +31,12 @@ def _call(name: str, *arguments: Any) -> None:
     pointers: list[Any] = []
     for value in arguments:
         if isinstance(value, np.ndarray):
-            pointers.append(value.ctypes.data_as(ctypes.c_void_p))
+            pointers.append(value.ctypes.data)
         elif isinstance(value, bytes):
-            pointers.append(ctypes.c_char_p(value))
+            pointers.append(value)
         else:
             kind = ctypes.c_int if isinstance(value, int) else ctypes.c_double
-            pointers.append(ctypes.cast(ctypes.pointer(kind(value)), ctypes.c_void_p))
+            pointers.append(ctypes.byref(kind(value)))
     _function(name, len(pointers))(*pointers)
 
 

@@ -28,13 +28,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.model import lapack
+from rolin.model.first_guess import typical_of
 from rolin.model.kernels import likelihood as kernels
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 
 __all__ = [
+    "AROUND",
     "AT_GUESS",
     "CLOSE",
+    "ENOUGH",
     "GRID",
     "NEAR",
     "NEVER_ZERO",
@@ -45,6 +48,7 @@ __all__ = [
     "Spectrum",
     "crossing",
     "minimum",
+    "minimum_around",
     "prior_deviance",
 ]
 
@@ -76,6 +80,10 @@ _SMALL = 40
 # The covariance of the arms' means is reduced to tridiagonal form only if their weights differ by at most this factor.
 # Otherwise rounding errors of the least known arms would drown what is known of the others.
 _SIMILAR = 1e5
+# From this many rewards on, the likelihood is tried this far around the latest estimate first, as the logarithm of a ratio.
+# With fewer rewards there may be several maxima.
+ENOUGH, AROUND = 100.0, 1.0
+_WALK = 4  # steps downhill from there
 _SECTION = 0.5 * (3.0 - math.sqrt(5.0))  # the smaller part of a golden section
 CLOSE = 1e-6  # tolerance for the logarithm of a scale
 # Rise of -2 log likelihood at the ends of a 95 % interval: the quantile of χ² with one degree of freedom.
@@ -228,6 +236,13 @@ class Evidence:
         top = slice(len(values) - self.rank, None)
         return total + float(((h[:, None] * (x @ axes)[:, top]) ** 2 / values[top]).sum())
 
+    @staticmethod
+    def point_of(scales: Scales) -> Point:
+        """Return scales as a point, without its deviance."""
+        noise = scales.noise_std**2
+        coef = typical_of(scales.coef_std)
+        return Point(math.nan, noise, scales.arm_std**2 / noise, coef**2 / noise)
+
     def under(self, prior: Scales) -> Evidence:
         """Return the same evidence with other guesses of noise_std and arm_std."""
         other = copy.copy(self)
@@ -315,18 +330,13 @@ class Search:
         numbers[kernels.CENTERED] = float(evidence.fixed)
         self._numbers = numbers
 
-    def best(self) -> Point:
-        """Return the point with the highest likelihood."""
+    def best(self, start: Point | None = None) -> Point:
+        """Return the point with the highest likelihood; with a prior, it is looked for near `start` first."""
         if math.isnan(self._arm) and self._has_few_arms:
-            return self._best_by_coef()
+            return self._best_by_coef(start)
         if math.isnan(self._arm):
-            grid = GRID
-            if self._map:  # near the guess first: half of the work
-                grid = NEAR + math.log(self._arm_guess)
-            found = minimum(lambda t: self.given(math.exp(t)).deviance, grid)
-            if self._map and not grid[1] < found < grid[-2]:
-                found = minimum(lambda t: self.given(math.exp(t)).deviance, GRID)
-            point = self.given(math.exp(found))
+            near = None if start is None else start.arm
+            point = self._found(lambda t: self.given(math.exp(t)), self._arm_guess, near)
             if self._map:
                 return point
             at_zero = self.given(0.0)
@@ -345,7 +355,27 @@ class Search:
         few = len(h) < len(self._evidence.cross) and not self._numbers[kernels.FLAT]
         return few and bool(h.max() <= _SIMILAR * h.min())
 
-    def _best_by_coef(self) -> Point:
+    def _found(self, given: Callable[[float], Point], guess: float, start: float | None) -> Point:
+        """Return the best of the points that are given by the logarithm of a ratio."""
+        tried: dict[float, Point] = {}
+
+        def deviance(t: float) -> float:
+            tried[t] = given(t)
+            return tried[t].deviance
+
+        if not self._map:
+            return tried[minimum(deviance, GRID)]
+        if start and self._evidence.count >= ENOUGH:
+            found = minimum_around(deviance, math.log(start), AROUND)
+            if found is not None:
+                return tried[found]
+        grid = NEAR + math.log(guess)  # near the guess first: half of the work
+        found = minimum(deviance, grid)
+        if not grid[1] < found < grid[-2]:
+            found = minimum(deviance, GRID)
+        return tried[found]
+
+    def _best_by_coef(self, start: Point | None) -> Point:
         """Return what `best` does, by a search over κ."""
         given = GivenCoef(self._evidence, self._numbers)
         coef = float(self._numbers[kernels.COEF])
@@ -356,17 +386,9 @@ class Search:
             grid = np.linspace(*self.noise_range, len(GRID))
             found = minimum(lambda t: given.best(coef / math.exp(t), math.exp(t)).deviance, grid)
             return given.best(coef / math.exp(found), math.exp(found))
-
-        def deviance(t: float) -> float:
-            return given.best(math.exp(t), self._noise).deviance
-
-        grid = GRID
-        if self._map:  # near the guess first: half of the work
-            grid = NEAR + math.log(self._numbers[kernels.COEF_GUESS])
-        found = minimum(deviance, grid)
-        if self._map and not grid[1] < found < grid[-2]:
-            found = minimum(deviance, GRID)
-        return given.best(math.exp(found), self._noise)
+        guess = float(self._numbers[kernels.COEF_GUESS])
+        near = None if start is None else start.coef
+        return self._found(lambda t: given.best(math.exp(t), self._noise), guess, near)
 
     @property
     def noise_range(self) -> tuple[float, float]:
@@ -494,18 +516,44 @@ def prior_deviance(ratio: float, guess: float, power: float) -> float:
 
 
 def minimum(f: Callable[[float], float], grid: Floats, close: float = CLOSE) -> float:
-    """Return where a function is smallest: the best point of a grid, refined by Brent's method.
+    """Return where a function is smallest: the best point of a grid, refined."""
+    points: list[float] = grid.tolist()
+    return _refined(f, points, [f(t) for t in points], close)
+
+
+def minimum_around(
+    f: Callable[[float], float], start: float, apart: float, close: float = CLOSE
+) -> float | None:
+    """Return where a function is smallest near a point, or `None` if it goes on falling away from it."""
+    points = [start - apart, start, start + apart]
+    values = [f(t) for t in points]
+    for _ in range(_WALK):
+        best = int(np.argmin(values))
+        if best == 1:
+            return _refined(f, points, values, close)
+        # Go on downhill, in larger steps.
+        apart *= 2.0
+        if best == 0:
+            points, values = [points[0] - apart, *points[:2]], [f(points[0] - apart), *values[:2]]
+        else:
+            points, values = [*points[1:], points[2] + apart], [*values[1:], f(points[2] + apart)]
+    return None
+
+
+def _refined(
+    f: Callable[[float], float], points: list[float], values: list[float], close: float
+) -> float:
+    """Return the minimum next to the best of some points, by Brent's method.
 
     Brent (1973), chapter 5: parabolas through the three best points, golden sections where these fail. (The overhead of
     SciPy's implementation is larger than all evaluations of the function.)
     """
-    points: list[float] = grid.tolist()
-    values = [f(t) for t in points]
     best = int(np.argmin(values))
-    left, right = points[max(best - 1, 0)], points[min(best + 1, len(points) - 1)]
-    t = u = v = points[best]
-    f_t = f_u = f_v = values[best]
-    moved = before = 0.0
+    low, high = max(best - 1, 0), min(best + 1, len(points) - 1)
+    left, right = points[low], points[high]
+    t, f_t = points[best], values[best]
+    (f_u, u), (f_v, v) = sorted([(values[low], left), (values[high], right)])
+    moved = before = right - left
     for _ in range(100):
         middle = 0.5 * (left + right)
         if abs(t - middle) + 0.5 * (right - left) < 2.0 * close:
@@ -514,6 +562,8 @@ def minimum(f: Callable[[float], float], grid: Floats, close: float = CLOSE) -> 
         q = 2.0 * ((t - u) * (f_t - f_v) - (t - v) * (f_t - f_u))
         jump = -p / q if q else math.inf
         if abs(jump) < 0.5 * abs(before) and left < t + jump < right:
+            if abs(jump) < close and abs(t - u) * abs(t - v) < close:
+                break  # so near that the parabola is as good as the function
             before, moved = moved, jump
         else:
             before = (left if t >= middle else right) - t

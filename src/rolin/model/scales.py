@@ -70,6 +70,14 @@ def _scale(name: str, value: object, *, zero: bool = False) -> float:
     return number
 
 
+def _are_positive(values: object) -> bool:
+    """Return whether this is a tuple of positive numbers, which need no further check: fast, for learned scales."""
+    if type(values) is not tuple or set(map(type, values)) != {float}:
+        return False
+    numbers = np.array(values)
+    return bool(((numbers >= _SMALLEST) & (numbers <= _LARGEST)).all())
+
+
 def check_intercept_std(value: object) -> None:
     """Reject a prior standard deviation of the intercept that is neither `None` nor a positive number."""
     if value is not None:
@@ -157,6 +165,8 @@ class Scales:
         set_(self, "arm_std", _scale("arm_std", self.arm_std, zero=True))
         for name, check in (("coef_std", _scale), ("coef_mean", _mean), ("slope_std", _spread)):
             value = getattr(self, name)
+            if _are_positive(value):
+                continue
             if isinstance(value, (list, tuple, np.ndarray)):
                 if np.ndim(as_floats(name, value)) > 1:
                     shape = np.shape(value)

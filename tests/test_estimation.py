@@ -81,7 +81,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("n, k, d", SIZES)
+@pytest.mark.parametrize(("n", "k", "d"), SIZES)
 @pytest.mark.parametrize("intercept_std", [None, 3.0])
 def test_the_likelihood_is_the_dense_one_in_every_space(
     n: int, k: int, d: int, intercept_std: float | None, rng: np.random.Generator
@@ -107,9 +107,9 @@ def test_the_likelihood_is_the_dense_one_in_every_space(
             assert point.deviance == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("n, k, d", SIZES)
+@pytest.mark.parametrize(("n", "k", "d"), SIZES)
 @pytest.mark.parametrize(
-    "method, learn",
+    ("method", "learn"),
     [
         ("ml", {"arm_std"}),
         ("ml", {"arm_std", "coef_std"}),
@@ -147,7 +147,7 @@ def test_arms_of_very_different_weights_are_computed_with_the_features(
     assert found.arm_std == pytest.approx(without.arm_std, rel=1e-5)
 
 
-@pytest.mark.parametrize("n, k, d", [(150, 3, 20), (300, 40, 5), (300, 90, 60)])
+@pytest.mark.parametrize(("n", "k", "d"), [(150, 3, 20), (300, 40, 5), (300, 90, 60)])
 @pytest.mark.parametrize("factor", [0.01, 0.7, 1.5, 100.0])
 def test_the_start_of_the_search_does_not_matter(
     n: int, k: int, d: int, factor: float, rng: np.random.Generator

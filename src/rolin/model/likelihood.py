@@ -118,30 +118,27 @@ class Evidence:
 
     def __init__(self, moments: Moments, prior: Scales) -> None:
         self.prior = prior
-        mean, std = prior.prior(moments.n_features)
-        d = moments.n_features
-        mean, std = mean[:d], std[:d]
+        d, arms = moments.n_features, len(moments.weight)
+        mean, std = (part[:d] for part in prior.prior(d))
         self.unit = float(np.exp(np.log(std).mean())) if d else 1.0  # coef_std, if it is one number
-        relative = std / self.unit
         self.count, self.weight = moments.count, moments.weight
         self.sum_log_weight = moments.sum_log_weight
-        self.x = moments.mean_context * relative
-        self.r = moments.mean_reward - moments.mean_context @ mean
-        self.scatter = moments.scatter * np.outer(relative, relative)
-        self.cross = (moments.cross - moments.scatter @ mean) * relative
-        shift = float(mean @ moments.scatter @ mean - 2.0 * (mean @ moments.cross))
+        self.x, self.r = np.empty((arms, d)), np.empty(arms)
+        self.scatter, self.cross = np.empty((d, d)), np.empty(d)
+        # `_size` is the largest square of the features, not centered: constant ones vary by a rounding error of it.
+        shift, between, apart, self._size = kernels.standardize(
+            (moments.scatter, moments.cross, self.weight, moments.mean_context, moments.mean_reward),
+            mean,
+            std / self.unit,
+            (self.scatter, self.cross, self.x, self.r),
+        )
         self.square = max(moments.reward_scatter + shift, 0.0)
         self.fixed = int(prior.has_intercept)  # coefficients with a flat prior
         # A perfect fit would have no noise. The smallest noise is the rounding error of the rewards.
-        square = self.square + float(self.weight @ self.r**2)
-        self.mean_square = max(square / max(self.count, 1.0), 1e-190)
-        if self.fixed and len(self.r):  # a level that all arms share does not count
-            apart = self.r - self.weight @ self.r / self.weight.sum()
-            square = self.square + float(self.weight @ apart**2)
+        self.mean_square = max((self.square + between) / max(self.count, 1.0), 1e-190)
+        square = self.square + (apart if self.fixed else between)  # a level that all arms share does not count
         self.varies = square > 0.0
         self.least_noise = max(1e-14 * square / max(self.count, 1.0), 1e-200)
-        # The largest square of the features, not centered: constant ones vary by a rounding error of it.
-        self._size = float((np.diag(self.scatter) + self.weight @ self.x**2).max(initial=0.0))
 
     def compressed(self) -> Evidence:
         """Return the same evidence in the space of all rows, if they are fewer than the features.
@@ -487,19 +484,25 @@ class GivenCoef:
 
     def best(self, kappa: float, noise: float) -> Point:
         """Return the best point with this κ; with this noise variance, unless it is NaN."""
-        numbers, k = self._numbers, len(self._r)
-        divided = np.empty_like(self._columns)
-        logs = kernels.divide_by_root(self._tri, self._columns, 1.0 / kappa, divided)
-        sums = divided.T @ divided
+        numbers = self._numbers
+        d, k = len(self._columns), len(self._r)
         tri = np.ones((4, k))
-        tri[2] = self._r - sums[k, :k]
-        matrix = sums[:k, :k].copy()
-        matrix.flat[:: k + 1] += self._inverse
-        _reduce(matrix, tri[2:], tri[:2])
-        logs += self._logs + len(self._columns) * math.log(kappa)
+        if d + k <= 2 * _SMALL:
+            logs, form = kernels.reduce_arms(
+                self._tri, self._columns, 1.0 / kappa, self._r, self._inverse, tri
+            )
+        else:
+            divided = np.empty_like(self._columns)
+            logs = kernels.divide_by_root(self._tri, self._columns, 1.0 / kappa, divided)
+            sums = divided.T @ divided
+            tri[2], form = self._r - sums[k, :k], float(sums[k, k])
+            matrix = sums[:k, :k].copy()
+            matrix.flat[:: k + 1] += self._inverse
+            _reduce(matrix, tri[2:], tri[:2])
+        logs += self._logs + d * math.log(kappa)
         if numbers[kernels.PSEUDO] > 0.0 and math.isnan(numbers[kernels.COEF]):
             logs += 0.25 * math.log(kappa / numbers[kernels.COEF_GUESS]) ** 2
-        square = self._square - float(sums[k, k])
+        square = self._square - form
         deviance, variance, ratio = kernels.profile_of_arms(tri, square, logs, numbers, noise)
         return Point(deviance, variance, ratio, kappa)
 

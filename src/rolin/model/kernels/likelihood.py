@@ -35,7 +35,9 @@ __all__ = [
     "profile",
     "profile_of_arms",
     "reduce",
+    "reduce_arms",
     "shrink",
+    "standardize",
     "tridiagonal",
 ]
 
@@ -56,6 +58,49 @@ _ROWS_OF_ARMS = 4  # of the tridiagonal form for a given κ; for a given ρ ther
 _NEGLIGIBLE = 1e-30  # of the largest diagonal element, for a column of the reduction
 _SMALLEST_NORM = 1e-150  # its square is a normal number
 _LOG_2PI = math.log(2.0 * math.pi)
+
+
+@compiled(reorder=True)
+def standardize(
+    moments: tuple[Floats, Floats, Floats, Floats, Floats],  # C, g, H, x̄ and r̄
+    mean: Floats,  # (d,): the prior's
+    relative: Floats,  # (d,): the prior's standard deviations, relative to their geometric mean
+    out: tuple[Floats, Floats, Floats, Floats],  # written: C, g, x̄ and r̄, in units of the prior around its mean
+) -> tuple[float, float, float, float]:
+    """Standardize moments by the prior.
+
+    Return by how much the scatter of the rewards changes; the weighted sums of squares of the new r̄, as they are and around their
+    mean; and the largest square of a feature.
+    """
+    scatter, cross, weight, x, r = moments
+    new_scatter, new_cross, new_x, new_r = out
+    n, d = x.shape
+    shift, largest = 0.0, 0.0
+    size = np.zeros(d)
+    for i in range(d):
+        along = 0.0
+        for j in range(d):
+            along += scatter[i, j] * mean[j]
+            new_scatter[i, j] = scatter[i, j] * (relative[i] * relative[j])
+        new_cross[i] = (cross[i] - along) * relative[i]
+        shift += mean[i] * (along - 2.0 * cross[i])
+    total, level, square, apart = 0.0, 0.0, 0.0, 0.0
+    for k in range(n):
+        dot = 0.0
+        for j in range(d):
+            dot += x[k, j] * mean[j]
+            new_x[k, j] = x[k, j] * relative[j]
+            size[j] += weight[k] * new_x[k, j] * new_x[k, j]
+        new_r[k] = r[k] - dot
+        total += weight[k]
+        level += weight[k] * new_r[k]
+        square += weight[k] * new_r[k] * new_r[k]
+    for k in range(n):
+        error = new_r[k] - level / total
+        apart += weight[k] * error * error
+    for j in range(d):
+        largest = max(largest, new_scatter[j, j] + size[j])
+    return shift, square, apart, largest
 
 
 @compiled(reorder=True)
@@ -395,6 +440,34 @@ def deviance_of_arms(
         deviance += 2.0 * math.log1p(ratio / numbers[ARM_GUESS])
         deviance -= numbers[POWER] * math.log(ratio)
     return deviance, variance
+
+
+@compiled(reorder=True)
+def reduce_arms(
+    tri: Floats,  # (2, d): diagonal and subdiagonal (from 1) of C
+    columns: Floats,  # (d, K + 1): x̄ of each arm, then g
+    shift: float,  # 1/κ
+    r: Floats,  # (K,)
+    inverse: Floats,  # (K,): 1/H
+    out: Floats,  # (4, K), written: B in tridiagonal form; the arms' errors and ones, along the new axes
+) -> tuple[float, float]:
+    """Integrate out the coefficients; return log det(C + shift) and g'(C + shift)⁻¹g. For few arms and features."""
+    d, k = columns.shape[0], len(r)
+    divided, sums = np.empty((d, k + 1)), np.zeros((k + 1, k + 1))
+    log_det = divide_by_root(tri, columns, shift, divided)
+    for i in range(d):
+        row = divided[i]
+        for a in range(k + 1):
+            for b in range(a + 1):
+                sums[a, b] += row[a] * row[b]
+    matrix = np.empty((k, k))
+    for a in range(k):
+        for b in range(a + 1):
+            matrix[a, b] = matrix[b, a] = sums[a, b]
+        matrix[a, a] += inverse[a]
+        out[2, a], out[3, a] = r[a] - sums[k, a], 1.0
+    tridiagonal(matrix, out[2:], out[:2])
+    return log_det, sums[k, k]
 
 
 @compiled(reorder=True)

@@ -15,8 +15,9 @@ import rolin
 from rolin.errors import ParameterError
 from rolin.model import lapack
 from rolin.model.estimation import estimate_scales, mode
-from rolin.model.kernels import likelihood as kernels
-from rolin.model.likelihood import Evidence, GivenCoef, Search
+from rolin.model.evidence import Evidence
+from rolin.model.kernels import evidence as reductions
+from rolin.model.likelihood import GivenCoef, Search
 from rolin.model.moments import Moments
 
 SCALES: Any = {"noise_std", "arm_std", "coef_std"}
@@ -78,6 +79,7 @@ SIZES = [
     (400, 12, 50),
     (200, 30, 5),
     (300, 90, 60),
+    (200, 70, 80),
 ]
 
 
@@ -170,7 +172,7 @@ def test_reductions_keep_all_products(n: int, rng: np.random.Generator) -> None:
     """The compiled one and that of LAPACK: products of the rows with powers of the matrix do not change."""
     half, rows = rng.normal(size=(n + 3, n)), rng.normal(size=(4, n))
     matrix = half.T @ half
-    for reduce in (kernels.tridiagonal, lapack.tridiagonal):
+    for reduce in (reductions.tridiagonal, lapack.tridiagonal):
         changed, out = rows.copy(), np.empty((2, n))
         reduce(matrix.copy(), changed, out)
         reduced = np.diag(out[0]) + np.diag(out[1, 1:], 1) + np.diag(out[1, 1:], -1)
@@ -482,7 +484,7 @@ def test_a_reduction_never_leaves_the_range_of_numbers() -> None:
         evidence = Evidence(Moments.of(arms, x, rng.normal(size=10)), rolin.Scales(arm_std=0.5))
         for ratio in (0.25, 1e3):
             tri = np.empty((3, x.shape[1]))
-            kernels.reduce(
+            reductions.reduce(
                 evidence.scatter,
                 evidence.cross,
                 evidence.weight,

@@ -12,8 +12,9 @@ import numpy as np
 
 from rolin._support.optional import needs
 from rolin.errors import InputError, NotFiniteError, ParameterError, RolinError
+from rolin.model.evidence import Evidence
 from rolin.model.first_guess import SLOPE_SHARE
-from rolin.model.likelihood import AT_GUESS, NEVER_ZERO, Evidence, Point, Search
+from rolin.model.likelihood import AT_GUESS, NEVER_ZERO, Point, Search
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 from rolin.model.slope_likelihood import (
@@ -196,7 +197,7 @@ def mode(
             return _estimate(moments, method, prior, tuple(learn)).scales
         power = AT_GUESS if guessed_from_data else NEVER_ZERO
         search = Search(evidence, wanted, method, power=power)
-        near = None if start is None else evidence.point_of(start)
+        near = None if start is None else Point.of(start)
         return _scales(evidence, search.best(near), wanted)
 
 

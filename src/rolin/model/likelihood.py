@@ -21,41 +21,35 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Set
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rolin.model import lapack
+from rolin.model.evidence import SMALL, Evidence
 from rolin.model.first_guess import typical_of
+from rolin.model.kernels import evidence as reductions
 from rolin.model.kernels import likelihood as kernels
-from rolin.model.moments import Moments
+from rolin.model.minimum import crossing, minimum, minimum_around
 from rolin.model.scales import Scales
 
 __all__ = [
     "AROUND",
     "AT_GUESS",
-    "CLOSE",
     "ENOUGH",
     "GRID",
     "NEAR",
     "NEVER_ZERO",
     "RISE",
-    "Evidence",
+    "GivenCoef",
     "Point",
     "Search",
-    "Spectrum",
-    "crossing",
-    "minimum",
-    "minimum_around",
     "prior_deviance",
 ]
 
 Floats = NDArray[np.float64]
 
-# Directions of the features whose scatter is below this share of the largest are rounding errors.
-_RANK = 1e-10
 # The weak prior of "map" (docs/explanation/maths.md, "Evidence"):
 # - The noise has one pseudo-observation, the guess.
 # - coef_std, in units of the noise, is log-normal around the guess, with a standard deviation of a factor e.
@@ -75,33 +69,14 @@ _SMALLEST, _LARGEST = 1e-9, 1e9
 GRID = np.linspace(math.log(_SMALLEST), math.log(_LARGEST), 19)
 # The grid around the guess, which "map" tries first.
 NEAR = np.linspace(math.log(1e-4), math.log(1e4), 9)
-# Up to this size, compiled loops reduce a matrix faster than LAPACK (measured).
-_SMALL = 40
 # The covariance of the arms' means is reduced to tridiagonal form only if their weights differ by at most this factor.
 # Otherwise rounding errors of the least known arms would drown what is known of the others.
 _SIMILAR = 1e5
 # From this many rewards on, the likelihood is tried this far around the latest estimate first, as the logarithm of a ratio.
 # With fewer rewards there may be several maxima.
 ENOUGH, AROUND = 100.0, 1.0
-_WALK = 4  # steps downhill from there
-_SECTION = 0.5 * (3.0 - math.sqrt(5.0))  # the smaller part of a golden section
-CLOSE = 1e-6  # tolerance for the logarithm of a scale
 # Rise of -2 log likelihood at the ends of a 95 % interval: the quantile of χ² with one degree of freedom.
 RISE = 3.841459
-
-
-class Spectrum(NamedTuple):
-    """A regression in the basis of the eigenvectors of its matrix."""
-
-    values: Floats  # (d,): eigenvalues, ascending
-    along: Floats  # (d,): the right-hand side in this basis
-    axes: Floats  # (d, d): eigenvectors
-    square: float  # sum of squares of the rewards
-
-    def rest(self, rank: int) -> float:
-        """Return the residual sum of squares of the best fit in the `rank` largest directions."""
-        top = slice(len(self.values) - rank, None)
-        return max(self.square - float((self.along[top] ** 2 / self.values[top]).sum()), 0.0)
 
 
 class Point(NamedTuple):
@@ -112,169 +87,11 @@ class Point(NamedTuple):
     arm: float  # ρ
     coef: float  # κ
 
-
-class Evidence:
-    """Moments standardized by the prior: its mean subtracted, its standard deviations divided out."""
-
-    def __init__(self, moments: Moments, prior: Scales) -> None:
-        self.prior = prior
-        d, arms = moments.n_features, len(moments.weight)
-        mean, std = (part[:d] for part in prior.prior(d))
-        self.unit = float(np.exp(np.log(std).mean())) if d else 1.0  # coef_std, if it is one number
-        self.count, self.weight = moments.count, moments.weight
-        self.sum_log_weight = moments.sum_log_weight
-        self.x, self.r = np.empty((arms, d)), np.empty(arms)
-        self.scatter, self.cross = np.empty((d, d)), np.empty(d)
-        # `_size` is the largest square of the features, not centered: constant ones vary by a rounding error of it.
-        shift, between, apart, self._size = kernels.standardize(
-            (moments.scatter, moments.cross, self.weight, moments.mean_context, moments.mean_reward),
-            mean,
-            std / self.unit,
-            (self.scatter, self.cross, self.x, self.r),
-        )
-        self.square = max(moments.reward_scatter + shift, 0.0)
-        self.fixed = int(prior.has_intercept)  # coefficients with a flat prior
-        # A perfect fit would have no noise. The smallest noise is the rounding error of the rewards.
-        self.mean_square = max((self.square + between) / max(self.count, 1.0), 1e-190)
-        square = self.square + (apart if self.fixed else between)  # a level that all arms share does not count
-        self.varies = square > 0.0
-        self.least_noise = max(1e-14 * square / max(self.count, 1.0), 1e-200)
-
-    def compressed(self) -> Evidence:
-        """Return the same evidence in the space of all rows, if they are fewer than the features.
-
-        The coefficients are independent and equally wide, so any orthogonal basis is as good as the features. Directions in
-        which there are no data change nothing.
-        """
-        if self.count >= len(self.cross):
-            return self
-        inner = lapack.root_rows(self.scatter)
-        rows = np.vstack([inner, self.x, self.cross])
-        n = len(rows) - 1
-        if n >= len(self.cross):
-            return self
-        triangle: Floats = np.linalg.qr(rows.T, mode="r")  # type: ignore[assignment]  # mode "r" gives R alone
-        inner, other = triangle.T[: len(inner), :n], copy.copy(self)
-        other.scatter = inner.T @ inner
-        other.x, other.cross = triangle.T[len(inner) : n, :n].copy(), triangle.T[n, :n].copy()
-        return other
-
-    @property
-    def has_full_rank(self) -> bool:
-        """Whether features and level are linearly independent."""
-        h, x = self._centered()
-        matrix = self.scatter + (x * h[:, None]).T @ x
-        square = np.diag(matrix)
-        if (
-            square <= _RANK * (np.diag(self.scatter) + h @ self.x**2)
-        ).any():  # a feature is constant
-            return False
-        size = np.sqrt(square)
-        values = np.linalg.eigvalsh(matrix / np.outer(size, size))  # free of units
-        return not len(values) or bool(values[0] > _RANK * values[-1])
-
-    def _centered(self) -> tuple[Floats, Floats]:
-        """Return weights and mean contexts of the arms; centered if there is an intercept."""
-        h, x = self.weight, self.x
-        return h, x - h @ x / h.sum() if self.fixed and len(h) else x
-
-    @cached_property
-    def total(self) -> Spectrum:
-        """The regression of all rewards, without arm effects."""
-        (h, x), r = self._centered(), self.r
-        if self.fixed and len(r):
-            r = r - h @ r / h.sum()
-        values, axes = np.linalg.eigh(self.scatter + (x * h[:, None]).T @ x)
-        right = (self.cross + (h * r) @ x) @ axes
-        return Spectrum(values, right, axes, self.square + float(h @ r**2))
-
-    @cached_property
-    def within(self) -> Spectrum:
-        """The regression within arms."""
-        values, axes = np.linalg.eigh(self.scatter)
-        return Spectrum(values, self.cross @ axes, axes, self.square)
-
-    @cached_property
-    def rank(self) -> int:
-        """Number of directions in which the features vary."""
-        values = self.total.values
-        most = max(values.max(initial=0.0), self._size)
-        return int(np.count_nonzero(values > _RANK * most))
-
-    @cached_property
-    def within_rank(self) -> int:
-        """Number of directions in which the features vary within arms."""
-        most = max(self.total.values.max(initial=0.0), self._size)
-        return int(np.count_nonzero(self.within.values > _RANK * most))
-
-    @property
-    def _features_vary(self) -> bool:
-        """Whether the rank is positive. The trace usually tells."""
-        h, x = self._centered()
-        trace = float(np.trace(self.scatter) + h @ (x**2).sum(axis=1))
-        return trace > len(self.cross) * _RANK * self._size or self.rank > 0
-
-    def on_range(self) -> Evidence:
-        """Return the same evidence, restricted to the directions in which the features vary."""
-        axes = self.total.axes[:, len(self.total.values) - self.rank :]
-        other = copy.copy(self)
-        other.x, other.cross = np.ascontiguousarray(self.x @ axes), self.cross @ axes
-        other.scatter = np.ascontiguousarray(axes.T @ self.scatter @ axes)
-        return other
-
-    def absorbed(self) -> float:
-        """Return d₀ = tr[(Σ h xx')⁺ Σ_i H_i² x̄_i x̄_i'], the intercept included."""
-        h, x = self.weight, self.x
-        total = 0.0
-        if self.fixed:
-            x = x - h @ x / h.sum()
-            total = float(h @ h) / float(h.sum())
-        values, axes = self.total.values, self.total.axes
-        top = slice(len(values) - self.rank, None)
-        return total + float(((h[:, None] * (x @ axes)[:, top]) ** 2 / values[top]).sum())
-
-    @staticmethod
-    def point_of(scales: Scales) -> Point:
+    @classmethod
+    def of(cls, scales: Scales) -> Point:
         """Return scales as a point, without its deviance."""
-        noise = scales.noise_std**2
-        coef = typical_of(scales.coef_std)
-        return Point(math.nan, noise, scales.arm_std**2 / noise, coef**2 / noise)
-
-    def under(self, prior: Scales) -> Evidence:
-        """Return the same evidence with other guesses of noise_std and arm_std."""
-        other = copy.copy(self)
-        other.prior = prior
-        return other
-
-    @property
-    def within_freedom(self) -> float:
-        """Degrees of freedom within arms: observations minus arms minus directions that vary within arms."""
-        return self.count - len(self.weight) - self.within_rank
-
-    def possible(self, method: str) -> set[str]:
-        """Return the scales that there are enough data for.
-
-        `"map"` can separate noise and arm effects by their priors. Without priors, this needs arms with more than one
-        reward.
-        """
-        arms, d = len(self.weight), len(self.cross)
-        if not self.varies and method != "map":
-            return set()
-        everything = {"noise_std", "arm_std", "coef_std"}
-        # Enough for any ranks. This avoids computing the ranks, which takes half of the time.
-        if self.count - arms - d >= 1 and arms - d - self.fixed >= 2:
-            if np.trace(self.scatter) > 0.0:
-                return everything
-        found = {"coef_std"} if self._features_vary else set()
-        if method == "map":
-            enough, separable = self.count >= 2, arms >= 2
-        else:
-            # Coefficients that only differences between arms determine.
-            between = self.rank - self.within_rank + self.fixed
-            enough, separable = self.within_freedom >= 1, arms >= 2 and arms - between >= 1
-        if enough:
-            found |= {"noise_std", "arm_std"} if separable else {"noise_std"}
-        return found
+        noise, coef = scales.noise_std**2, typical_of(scales.coef_std)
+        return cls(math.nan, noise, scales.arm_std**2 / noise, coef**2 / noise)
 
 
 class Search:
@@ -409,11 +226,11 @@ class Search:
         data = self._evidence
         d, arms = len(data.cross), (data.weight, data.x, data.r, ratio, data.fixed > 0)
         tri = np.empty((3, d))
-        if d <= _SMALL:
-            square, log_arms = kernels.reduce(data.scatter, data.cross, *arms, tri)
+        if d <= SMALL:
+            square, log_arms = reductions.reduce(data.scatter, data.cross, *arms, tri)
         else:
             rows = np.empty((len(data.r), 1 + d))
-            log_arms = kernels.shrink(*arms, rows)
+            log_arms = reductions.shrink(*arms, rows)
             sums = rows.T @ rows
             tri[2], square = sums[0, 1:] + data.cross, float(sums[0, 0])
             _reduce(sums[1:, 1:] + data.scatter, tri[2:], tri[:2])
@@ -487,13 +304,13 @@ class GivenCoef:
         numbers = self._numbers
         d, k = len(self._columns), len(self._r)
         tri = np.ones((4, k))
-        if d + k <= 2 * _SMALL:
-            logs, form = kernels.reduce_arms(
+        if d <= SMALL:
+            logs, form = reductions.reduce_arms(
                 self._tri, self._columns, 1.0 / kappa, self._r, self._inverse, tri
             )
         else:
             divided = np.empty_like(self._columns)
-            logs = kernels.divide_by_root(self._tri, self._columns, 1.0 / kappa, divided)
+            logs = reductions.divide_by_root(self._tri, self._columns, 1.0 / kappa, divided)
             sums = divided.T @ divided
             tri[2], form = self._r - sums[k, :k], float(sums[k, k])
             matrix = sums[:k, :k].copy()
@@ -509,93 +326,10 @@ class GivenCoef:
 
 def _reduce(matrix: Floats, rows: Floats, out: Floats) -> None:
     """Reduce a matrix to tridiagonal form, and transform rows in the same way; all arrays are overwritten."""
-    reduce = kernels.tridiagonal if len(matrix) <= _SMALL else lapack.tridiagonal
+    reduce = reductions.tridiagonal if len(matrix) <= SMALL else lapack.tridiagonal
     reduce(matrix, rows, out)
 
 
 def prior_deviance(ratio: float, guess: float, power: float) -> float:
     """Return -2 log of the prior density of a scale, t^power/(1 + t²) with t² = ratio/guess, up to a constant."""
     return 2.0 * math.log1p(ratio / guess) - power * math.log(ratio)
-
-
-def minimum(f: Callable[[float], float], grid: Floats, close: float = CLOSE) -> float:
-    """Return where a function is smallest: the best point of a grid, refined."""
-    points: list[float] = grid.tolist()
-    return _refined(f, points, [f(t) for t in points], close)
-
-
-def minimum_around(
-    f: Callable[[float], float], start: float, apart: float, close: float = CLOSE
-) -> float | None:
-    """Return where a function is smallest near a point, or `None` if it goes on falling away from it."""
-    points = [start - apart, start, start + apart]
-    values = [f(t) for t in points]
-    for _ in range(_WALK):
-        best = int(np.argmin(values))
-        if best == 1:
-            return _refined(f, points, values, close)
-        # Go on downhill, in larger steps.
-        apart *= 2.0
-        if best == 0:
-            points, values = [points[0] - apart, *points[:2]], [f(points[0] - apart), *values[:2]]
-        else:
-            points, values = [*points[1:], points[2] + apart], [*values[1:], f(points[2] + apart)]
-    return None
-
-
-def _refined(
-    f: Callable[[float], float], points: list[float], values: list[float], close: float
-) -> float:
-    """Return the minimum next to the best of some points, by Brent's method.
-
-    Brent (1973), chapter 5: parabolas through the three best points, golden sections where these fail. (The overhead of
-    SciPy's implementation is larger than all evaluations of the function.)
-    """
-    best = int(np.argmin(values))
-    low, high = max(best - 1, 0), min(best + 1, len(points) - 1)
-    left, right = points[low], points[high]
-    t, f_t = points[best], values[best]
-    (f_u, u), (f_v, v) = sorted([(values[low], left), (values[high], right)])
-    moved = before = right - left
-    for _ in range(100):
-        middle = 0.5 * (left + right)
-        if abs(t - middle) + 0.5 * (right - left) < 2.0 * close:
-            break
-        p = (t - u) ** 2 * (f_t - f_v) - (t - v) ** 2 * (f_t - f_u)
-        q = 2.0 * ((t - u) * (f_t - f_v) - (t - v) * (f_t - f_u))
-        jump = -p / q if q else math.inf
-        if abs(jump) < 0.5 * abs(before) and left < t + jump < right:
-            if abs(jump) < close and abs(t - u) * abs(t - v) < close:
-                break  # so near that the parabola is as good as the function
-            before, moved = moved, jump
-        else:
-            before = (left if t >= middle else right) - t
-            moved = _SECTION * before
-        if abs(moved) < close:
-            moved = close if middle > t else -close
-        trial = t + moved
-        value = f(trial)
-        if value <= f_t:
-            left, right = (left, t) if trial < t else (t, right)
-            v, f_v, u, f_u, t, f_t = u, f_u, t, f_t, trial, value
-            continue
-        left, right = (trial, right) if trial < t else (left, trial)
-        if value <= f_u or u == t:
-            v, f_v, u, f_u = u, f_u, trial, value
-        elif value <= f_v or v in (t, u):
-            v, f_v = trial, value
-    return t
-
-
-def crossing(f: Callable[[float], float], inside: float, outside: float, steps: int = 30) -> float:
-    """Return where a function becomes positive, by bisection; it is negative at `inside`.
-
-    30 steps reach a relative error of 1e-8.
-    """
-    for _ in range(steps):
-        middle = 0.5 * (inside + outside)
-        if f(middle) > 0.0:
-            outside = middle
-        else:
-            inside = middle
-    return outside

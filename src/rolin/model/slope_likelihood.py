@@ -17,25 +17,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin.model.evidence import Evidence
 from rolin.model.first_guess import typical_of
 from rolin.model.kernels import slope_likelihood as kernels
 from rolin.model.likelihood import (
     AROUND,
     AT_GUESS,
-    CLOSE,
     ENOUGH,
     GRID,
     NEAR,
     NEVER_ZERO,
     RISE,
-    Evidence,
     Point,
     Search,
-    crossing,
-    minimum,
-    minimum_around,
     prior_deviance,
 )
+from rolin.model.minimum import CLOSE, crossing, minimum, minimum_around
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 from rolin.model.slope_solve import arm_rows

@@ -117,7 +117,8 @@ def add_up(
         for j in range(i + 1):
             rest = scatter[1, 1 + i, 1 + j] + scatter[2, 1 + i, 1 + j]
             total[i, j] = total[j, i] = scatter[0, 1 + i, 1 + j] + rest
-    return scatter[0, 0, 0] + (scatter[1, 0, 0] + scatter[2, 0, 0])
+    square: float = scatter[0, 0, 0] + (scatter[1, 0, 0] + scatter[2, 0, 0])
+    return square
 
 
 @compiled(reorder=True)

@@ -31,7 +31,7 @@ def minimum_around(
     for _ in range(_WALK):
         best = int(np.argmin(values))
         if best == 1:
-            return _refined(f, points, values, close)
+            return _refined(f, points, values, close, hastily=True)
         # Go on downhill, in larger steps.
         apart *= 2.0
         if best == 0:
@@ -42,19 +42,28 @@ def minimum_around(
 
 
 def _refined(
-    f: Callable[[float], float], points: list[float], values: list[float], close: float
+    f: Callable[[float], float],
+    points: list[float],
+    values: list[float],
+    close: float,
+    *,
+    hastily: bool = False,
 ) -> float:
     """Return the minimum next to the best of some points, by Brent's method.
 
     Brent (1973), chapter 5: parabolas through the three best points, golden sections where these fail. (The overhead of
-    SciPy's implementation is larger than all evaluations of the function.)
+    SciPy's implementation is larger than all evaluations of the function.) `hastily` begins with a parabola through
+    the given points, and leaves out the last two steps, which only confirm the others: 4 of 12 evaluations less.
     """
     best = int(np.argmin(values))
     low, high = max(best - 1, 0), min(best + 1, len(points) - 1)
     left, right = points[low], points[high]
-    t, f_t = points[best], values[best]
-    (f_u, u), (f_v, v) = sorted([(values[low], left), (values[high], right)])
-    moved = before = right - left
+    t = u = v = points[best]
+    f_t = f_u = f_v = values[best]
+    moved = before = 0.0
+    if hastily:
+        (f_u, u), (f_v, v) = sorted([(values[low], left), (values[high], right)])
+        moved = before = right - left
     for _ in range(100):
         middle = 0.5 * (left + right)
         if abs(t - middle) + 0.5 * (right - left) < 2.0 * close:
@@ -63,7 +72,7 @@ def _refined(
         q = 2.0 * ((t - u) * (f_t - f_v) - (t - v) * (f_t - f_u))
         jump = -p / q if q else math.inf
         if abs(jump) < 0.5 * abs(before) and left < t + jump < right:
-            if abs(jump) < close and abs(t - u) * abs(t - v) < close:
+            if hastily and abs(jump) < close and abs(t - u) * abs(t - v) < close:
                 break  # so near that the parabola is as good as the function
             before, moved = moved, jump
         else:

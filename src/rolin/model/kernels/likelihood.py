@@ -111,20 +111,15 @@ def _minimum(
 
     Brent (1973), chapter 5: parabolas through the three best points, golden sections where these fail.
     """
-    best, lowest, last, below, above = 0, math.inf, math.inf, math.inf, math.inf
+    best, lowest = low, math.inf
     for i in range(tried):
         value = _along(tri, square, logs, numbers, noise, low + i * step)
         if value < lowest:
-            best, lowest, below, above = i, value, last, math.inf
-        elif i == best + 1:
-            above = value
-        last = value
-    t, f_t = low + best * step, lowest
-    left, right = (t - step if best > 0 else t), (t + step if best < tried - 1 else t)
-    u, f_u, v, f_v = left, below, right, above
-    if above < below:
-        u, f_u, v, f_v = v, f_v, u, f_u
-    moved = before = right - left
+            best, lowest = low + i * step, value
+    left, right = max(best - step, low), min(best + step, low + (tried - 1) * step)
+    t = u = v = best
+    f_t = f_u = f_v = lowest
+    moved = before = 0.0
     for _ in range(_MAX_STEPS):
         middle = 0.5 * (left + right)
         if right - left < 4.0 * _CLOSE or abs(t - middle) + 0.5 * (right - left) < 2.0 * _CLOSE:
@@ -133,8 +128,6 @@ def _minimum(
         q = 2.0 * ((t - u) * (f_t - f_v) - (t - v) * (f_t - f_u))
         jump = -p / q if q != 0.0 else math.inf
         if abs(jump) < 0.5 * abs(before) and left < t + jump < right:
-            if abs(jump) < _CLOSE and abs(t - u) * abs(t - v) < _CLOSE:
-                break  # so near that the parabola is as good as the function
             before, moved = moved, jump
         else:
             before = (left if t >= middle else right) - t

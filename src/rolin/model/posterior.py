@@ -35,6 +35,7 @@ from rolin.errors import (
 )
 from rolin.model import kernels
 from rolin.model.draws import Sampling, Scores, check_sampling
+from rolin.model.kernels.moments import add_up
 from rolin.model.learner import Learner
 from rolin.model.moments import Moments, check_factor
 from rolin.model.scales import Scales
@@ -394,14 +395,15 @@ class Posterior(Learner):
     def _stored(self) -> Moments:
         """Return the evidence as it is stored."""
         rows = slice(1, 1 + len(self._index))
-        total = self._scatter[0] + (self._scatter[1] + self._scatter[2])
-        scatter = np.tril(total[1:, 1:])
+        d = self.n_features
+        scatter, cross = np.empty((d, d)), np.empty(d)
+        square = add_up(self._scatter, scatter, cross)
         return Moments(
             self.count,
             float(self._numbers[kernels.SUM_LOG_WEIGHT]),
-            scatter + np.tril(scatter, -1).T,
-            total[1:, 0].copy(),
-            float(total[0, 0]),
+            scatter,
+            cross,
+            square,
             tuple(self._index.names),
             self._arms[rows, kernels.WEIGHT].copy(),
             self._arms[rows, kernels.CONTEXT :].copy(),

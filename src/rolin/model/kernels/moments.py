@@ -6,7 +6,7 @@ import numpy as np
 
 from rolin._support.compile import Floats, Rows, compiled
 
-__all__ = ["add_scatter", "center", "pool", "pool_scatter"]
+__all__ = ["add_scatter", "add_up", "center", "pool", "pool_scatter", "spread_of_features"]
 
 
 @compiled(reorder=True)
@@ -102,3 +102,47 @@ def pool_scatter(
             gap, row, added = scaled[i, 1 + columns[a]], total[rows[i], a], part[i, a]
             for j in range(width):
                 row[j] += added[j] + gap * apart[i, j]
+
+
+@compiled(reorder=False)  # the order of the sums carries their precision
+def add_up(
+    scatter: Floats,  # (3, 1 + d, 1 + d), lower triangles: see `rolin.model.kernels`
+    total: Floats,  # (d, d), written: C
+    cross: Floats,  # (d,), written: g
+) -> float:
+    """Add up the parts of the stored scatter; return q."""
+    d = len(cross)
+    for i in range(d):
+        cross[i] = scatter[0, 1 + i, 0] + (scatter[1, 1 + i, 0] + scatter[2, 1 + i, 0])
+        for j in range(i + 1):
+            rest = scatter[1, 1 + i, 1 + j] + scatter[2, 1 + i, 1 + j]
+            total[i, j] = total[j, i] = scatter[0, 1 + i, 1 + j] + rest
+    square: float = scatter[0, 0, 0] + (scatter[1, 0, 0] + scatter[2, 0, 0])
+    return square
+
+
+@compiled(reorder=True)
+def spread_of_features(
+    scatter: Floats,  # (d, d)
+    weight: Floats,  # (K,)
+    x: Floats,  # (K, d)
+    centered: bool,
+    out: Floats,  # (2, d), written: mean square, and largest absolute mean of an arm
+) -> None:
+    """Compute how far the features are from their means (if `centered`) or from zero."""
+    n, d = x.shape
+    mean, total = np.zeros(d), 0.0
+    out[:] = 0.0
+    for k in range(n):
+        total += weight[k]
+        for j in range(d):
+            mean[j] += weight[k] * x[k, j]
+            out[1, j] = max(out[1, j], abs(x[k, j]))
+    for j in range(d):
+        mean[j] = mean[j] / total if centered else 0.0
+    for k in range(n):
+        for j in range(d):
+            apart = x[k, j] - mean[j]
+            out[0, j] += weight[k] * apart * apart
+    for j in range(d):
+        out[0, j] = (scatter[j, j] + out[0, j]) / total

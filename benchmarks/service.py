@@ -37,7 +37,7 @@ async def echo(request):
 uvicorn.run(Starlette(routes=[Route("/{path:path}", echo, methods=["POST"])]), port={port}, log_level="error",
             access_log=False)
 """
-TOPICS = ["news", "sport", "food", "travel", "music", "film", "art"]
+_LAG = 201  # requests between a decision and its reward
 
 
 def feature_map(d: int) -> dict[str, Any]:
@@ -172,19 +172,18 @@ def main() -> None:
             print("| case | echo, µs CPU | rolin, µs CPU | share of the echo | p99 echo, ms | p99 rolin, ms |")  # fmt: skip
             print("|---|---|---|---|---|---|")
             n = 0
-            for d, share in ((10, 0.0), (110, 0.0), (231, 0.0), (231, 0.5)):
+            for d, half_rewards in ((10, False), (110, False), (231, False), (231, True)):
                 best: dict[int, tuple[float, float]] = {}
                 for _ in range(given.turns):
                     requests = []
-                    for _ in range(given.requests):
+                    for i in range(given.requests):
                         n += 1
-                        if rng.random() < share and n % 2 == 0:
+                        path = f"/v1/bandits/d{d}/decisions"
+                        if half_rewards and i % 2 and i > _LAG:
                             body = json.dumps({"value": float(rng.random())}).encode()
-                            id = f"{n - given.requests // 2}"
-                            requests.append((f"/v1/bandits/d{d}/decisions/{id}/reward", body))
+                            requests.append((f"{path}/{n - _LAG}/reward", body))
                         else:
-                            body = question(rng, str(n), d)
-                            requests.append((f"/v1/bandits/d{d}/decisions", body))
+                            requests.append((path, question(rng, str(n), d)))
                     for server, port in zip(servers, (8711, 8712), strict=True):
                         before = cpu_seconds(server.pid)
                         latencies = asyncio.run(load(port, requests, given.connections))
@@ -192,7 +191,7 @@ def main() -> None:
                         p99 = float(np.quantile(latencies, 0.99))
                         best[port] = min(best.get(port, (9.0, 9.0)), (spent, p99))
                 (echo, echo_p99), (own, own_p99) = best[8711], best[8712]
-                label = f"d = {d}" + (", half rewards" if share else "")
+                label = f"d = {d}" + (", half rewards" if half_rewards else "")
                 print(
                     f"| {label} | {1e6 * echo:.0f} | {1e6 * own:.0f} | {echo / own:.3f} | {1e3 * echo_p99:.1f} "
                     f"| {1e3 * own_p99:.1f} |"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
-import shlex
 import socket
 import ssl
 from pathlib import Path
@@ -33,11 +33,14 @@ def run(*, config: Path | None, demo: bool, **flags: str | bool | None) -> None:
 
         from rolin.service.app import create_app
     settings = read_settings(flags, os.environ, config)
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(levelname)s: %(name)s: %(message)s"
+    )
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     keys = Keys(settings.data, api_key=settings.api_key)
-    server = uvicorn.Server(
-        _server_config(uvicorn, create_app(settings, keys, demo=demo), settings)
-    )
+    options = {"demo": True} if demo else {}
+    app = create_app(settings, keys, **options)
+    server = uvicorn.Server(_server_config(uvicorn, app, settings))
     listener = _bound(settings)
     # The key comes last: if anything above fails, no key was created that nobody has seen.
     typer.echo(_greeting(settings, keys, listener.getsockname()[1]))
@@ -101,7 +104,10 @@ def _greeting(settings: Settings, keys: Keys, port: int) -> str:
     if not any(key.allows("admin") for key in keys.list()):
         shown, _ = keys.create("admin", SCOPES[-1:])
         lines.append(f"API key, which is not shown again: {shown}")
-    lines.append(f'Try: curl -H "Authorization: Bearer {shown}" {shlex.quote(url + "/v1/bandits")}')
+    lines.append(
+        f'Try: curl -H "Authorization: Bearer {shown}" {url}/v1/bandits/default/decisions '
+        """-d '{"arms": ["a", "b"]}'"""
+    )
     if scheme == "http" and settings.host not in ("127.0.0.1", "::1", "localhost"):
         lines.append(
             "Keys travel unencrypted: set tls_certificate and tls_key, or use a proxy with TLS."
@@ -123,7 +129,7 @@ def _parameter(setting: Setting) -> inspect.Parameter:
         setting.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
-        annotation=Annotated[kind | None, option],  # type: ignore[valid-type]  # typer reads it
+        annotation=Annotated[kind | None, option],
     )
 
 

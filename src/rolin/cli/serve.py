@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import ssl
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,17 +39,16 @@ def run(*, config: Path | None, demo: bool, **flags: str | bool | None) -> None:
     )
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     keys = Keys(settings.data, api_key=settings.api_key)
-    options = {"demo": True} if demo else {}
-    app = create_app(settings, keys, **options)
+    app = create_app(settings, keys, demo=demo)
     server = uvicorn.Server(_server_config(uvicorn, app, settings))
-    listener = _bound(settings)
-    # The key comes last: if anything above fails, no key was created that nobody has seen.
-    typer.echo(_greeting(settings, keys, listener.getsockname()[1]))
-    try:
-        server.run(sockets=[listener])
-    except KeyboardInterrupt:  # uvicorn raises the signal again after it has drained
-        if not server.started:
-            raise
+    with _listener(settings) as listener:
+        # The key comes last: if anything above fails, no key was created that nobody has seen.
+        typer.echo(_greeting(settings, keys, listener.getsockname()[1]))
+        try:
+            server.run(sockets=[listener])
+        except KeyboardInterrupt:  # uvicorn raises the signal again after it has drained
+            if not server.started:
+                raise
     if not server.started:
         raise DataError("the service did not start; the log above says why")
     typer.echo("Stopped.")
@@ -76,21 +76,24 @@ def _server_config(uvicorn: Any, app: Any, settings: Settings) -> Any:
     return made
 
 
-def _bound(settings: Settings) -> socket.socket:
-    """Return a socket at the address; the server begins to listen when the app is ready."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        if os.name == "posix":  # restart at once; on Windows it would let others take the port
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except OSError as error:
-        raise DataError(
-            f"cannot listen on {settings.host}, port {settings.port}: {error.strerror or error}; choose another --port "
-            "or --host"
-        ) from error
+def _listener(settings: Settings) -> socket.socket:
+    """Return a socket that listens at the address; early requests wait there until the app is ready."""
+    with ExitStack() as opened:
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(
+                settings.host, settings.port, type=socket.SOCK_STREAM
+            )[0]
+            listener = opened.enter_context(socket.socket(family, kind, protocol))
+            if os.name == "posix":  # restart at once; on Windows it would let others take the port
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(2048)  # as many as uvicorn lets wait
+        except OSError as error:
+            raise DataError(
+                f"cannot listen on {settings.host}, port {settings.port}: {error.strerror or error}; choose another "
+                "--port or --host"
+            ) from error
+        opened.pop_all()  # it stays open
     return listener
 
 

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from rolin.service.errors import CODES, Failure, Refusal, failure_of
 from rolin.service.keys import Keys
-from rolin.service.limits import Rates, check_depth
+from rolin.service.limits import RateLimit, is_deeper
 from rolin.service.routes import ENDPOINTS, Call, Endpoint, Reply
 from rolin.service.service import Service
 from rolin.service.settings import Settings
@@ -40,7 +40,7 @@ def create_app(settings: Settings, keys: Keys) -> Starlette:
         Who may use it.
     """
     service = Service(settings, keys)
-    rates = Rates(settings.rate, settings.burst)
+    rates = RateLimit(settings.rate, settings.burst)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -63,7 +63,7 @@ def create_app(settings: Settings, keys: Keys) -> Starlette:
 
 
 def _endpoint(
-    endpoint: Endpoint, service: Service, rates: Rates
+    endpoint: Endpoint, service: Service, rates: RateLimit
 ) -> Callable[[Request], Awaitable[Response]]:
     """Return the function that answers the requests of one endpoint."""
     settings = service.settings
@@ -76,12 +76,17 @@ def _endpoint(
         start = perf_counter()
         try:
             if endpoint.scope is not None:
-                _authorize(service.keys, endpoint.scope, request.headers.get("authorization"), rates)
+                _authorize(
+                    service.keys, endpoint.scope, request.headers.get("authorization"), rates
+                )
             body: Any = None
             if endpoint.body is not None:
                 body = await _read(request, settings.max_body)
                 if decoder is not None:
-                    check_depth(body, settings.max_depth)
+                    if is_deeper(body, settings.max_depth):
+                        raise Refusal(
+                            400, f"the body is nested deeper than {settings.max_depth} levels"
+                        )
                     body = decoder.decode(body)
             call = Call(service, request.path_params, request.query_params, body)
             async with asyncio.timeout(limit):
@@ -97,7 +102,7 @@ def _endpoint(
     return answer
 
 
-def _authorize(keys: Keys, scope: str, header: str | None, rates: Rates) -> None:
+def _authorize(keys: Keys, scope: str, header: str | None, rates: RateLimit) -> None:
     key = keys.verify(header)
     if key is None:
         raise Refusal(
@@ -162,6 +167,4 @@ def _failure(failure: Failure) -> Response:
         headers["WWW-Authenticate"] = "Bearer"
     if failure.retry_after is not None:
         headers["Retry-After"] = str(failure.retry_after)
-    return Response(
-        _encode(failure.body()), failure.status, headers, media_type="application/json"
-    )
+    return Response(_encode(failure.body()), failure.status, headers, media_type="application/json")

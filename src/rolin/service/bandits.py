@@ -100,11 +100,6 @@ class Bandits:
         config = schema.BanditConfig(
             **{name: values[name] for name in schema.BanditConfig.__struct_fields__}
         )
-        settings = {
-            name: values[name]
-            for name in schema.SETTINGS
-            if values[name] is not msgspec.UNSET
-        }
         feature_map = feature_map_of(config.features)
         with tempfile.TemporaryDirectory(dir=self._folder, prefix=".new-") as made:
             whole = Path(made) / "bandit"
@@ -115,10 +110,9 @@ class Bandits:
                 policy = _policy_in(given.state, Path(made) / "state")
             write_bytes(whole / "config.json", msgspec.json.encode(config))
             # The journal begins with the policy and its settings, so that opening it needs neither.
-            with Bandit(
-                policy, feature_map=feature_map, journal=whole / "journal.db", **settings
-            ):
-                pass
+            with Bandit(policy, feature_map=feature_map, journal=whole / "journal.db") as bandit:
+                if settings := given.settings.given():
+                    bandit.change_settings(**settings)
             os.rename(whole, folder)
 
     def _open(self, name: str) -> Engine:

@@ -86,7 +86,9 @@ class Engine:
             )
         if len(arms) > self.limits.max_arms:
             raise Refusal(
-                413, f"there are {len(arms)} arms, expected at most {self.limits.max_arms}", field="arms"
+                413,
+                f"there are {len(arms)} arms, expected at most {self.limits.max_arms}",
+                field="arms",
             )
         contexts, names, situation = self._question(arms, request.situation)
         try:
@@ -139,9 +141,13 @@ class Engine:
             )
         for k, row in enumerate(features):
             if isinstance(row, dict) or len(row or ()) != d:
-                given = "an object" if isinstance(row, dict) else f"a list of {len(row or ())} numbers"
+                given = (
+                    "an object" if isinstance(row, dict) else f"a list of {len(row or ())} numbers"
+                )
                 raise Refusal(
-                    400, f"it is {given}, expected a list of {d} numbers", field=f"arms[{k}].features"
+                    400,
+                    f"it is {given}, expected a list of {d} numbers",
+                    field=f"arms[{k}].features",
                 )
         return np.array([row or [] for row in features], dtype=float).reshape(len(names), d)
 
@@ -172,9 +178,13 @@ class Engine:
         """Record the reward of a decision; return what became of it."""
         adds_up = self.config.rewards.rule == "sum"
         if adds_up and request.id is None:
-            raise Refusal(400, "the rewards of this bandit add up, expected an id for each", field="id")
+            raise Refusal(
+                400, "the rewards of this bandit add up, expected an id for each", field="id"
+            )
         if not adds_up and request.id is not None:
-            raise Refusal(400, "the first reward counts, expected no id: only sums need one", field="id")
+            raise Refusal(
+                400, "the first reward counts, expected no id: only sums need one", field="id"
+            )
         await self.bandit.reward(
             id, request.value, arm=request.arm, weight=request.weight, reward_id=request.id
         )
@@ -202,21 +212,20 @@ class Engine:
     def info(self) -> schema.BanditInfo:
         """Return the bandit as it is now."""
         bandit = self.bandit.bandit
-        settings, policy = bandit.settings, bandit.policy
+        now, policy = bandit.settings, bandit.policy
+        settings = schema.Settings(now.mode, now.floor, now.control_share, now.propensities)
+        if "exploration" in policy.settings:
+            settings.exploration = now.exploration or policy.settings["exploration"]
         return schema.BanditInfo(
-            self.name, self.config, settings.mode, settings.floor, settings.control_share,
-            settings.propensities, bandit.version, policy.n_features, len(policy.arms),
-        )  # fmt: skip
+            self.name, self.config, settings, bandit.version, policy.n_features, len(policy.arms)
+        )
 
     async def change(self, change: schema.BanditChange) -> None:
         """Change settings; those that are not given stay as they are."""
-        given = msgspec.structs.asdict(change)
-        rewards = given.pop("rewards")
-        settings = {name: value for name, value in given.items() if value is not msgspec.UNSET}
-        if settings:
+        if settings := change.settings.given():
             await asyncio.to_thread(self.bandit.bandit.change_settings, **settings)
-        if rewards is not msgspec.UNSET:
-            config = msgspec.structs.replace(self.config, rewards=rewards)
+        if change.rewards is not None:
+            config = msgspec.structs.replace(self.config, rewards=change.rewards)
             await asyncio.to_thread(
                 write_bytes, self.folder / "config.json", msgspec.json.encode(config)
             )
@@ -231,9 +240,7 @@ class Engine:
                 field="arms",
             )
         self._question(given.arms, None)  # which rejects features of the wrong kind
-        await asyncio.to_thread(
-            write_bytes, self.folder / "arms.json", msgspec.json.encode(given)
-        )
+        await asyncio.to_thread(write_bytes, self.folder / "arms.json", msgspec.json.encode(given))
         self.arms = given.arms
 
     async def explain(self, id: str, arm: str | None, against: str | None) -> dict[str, Any]:
@@ -353,4 +360,3 @@ async def _each(calls: Sequence[Awaitable[Result]]) -> schema.BatchAnswer:
         else:
             results.append(msgspec.to_builtins(found) if found is not None else {})
     return schema.BatchAnswer(results)
-

@@ -56,9 +56,11 @@ class Metrics:
         yield from _head("rolin_decisions_total", "counter", "Decisions by bandit and who decided.")
         for (bandit, kind), n in sorted(self._decisions.items()):
             yield f'rolin_decisions_total{{bandit="{bandit}",by="{kind}"}} {n}'
-        yield from _head("rolin_rewards_total", "counter", "Rewards by bandit and what became of them.")
-        for (bandit, status), n in sorted(self._rewards.items()):
-            yield f'rolin_rewards_total{{bandit="{bandit}",status="{status}"}} {n}'
+        yield from _head(
+            "rolin_rewards_total", "counter", "Rewards by bandit and what became of them."
+        )
+        for (bandit, became), n in sorted(self._rewards.items()):
+            yield f'rolin_rewards_total{{bandit="{bandit}",status="{became}"}} {n}'
         yield from _head("rolin_expired_total", "counter", "Arms whose reward window has ended.")
         for bandit, n in sorted(self._expired.items()):
             yield f'rolin_expired_total{{bandit="{bandit}"}} {n}'

@@ -14,7 +14,6 @@ from rolin.journal.events import Mode
 
 __all__ = [
     "NAME_PATTERN",
-    "SETTINGS",
     "ActivationBatch",
     "Arm",
     "ArmList",
@@ -34,6 +33,7 @@ __all__ = [
     "RewardItem",
     "RewardRequest",
     "RewardRules",
+    "Settings",
     "SnapshotAnswer",
 ]
 
@@ -54,7 +54,7 @@ class Arm(Struct, forbid_unknown_fields=True):
 
 
 class DecisionRequest(Struct, forbid_unknown_fields=True):
-    """Which of these arms should be shown?"""
+    """The question which of some arms should be shown."""
 
     arms: list[Text | Arm] | None = None
     """The arms that can be chosen; by default those that are registered with the bandit."""
@@ -157,13 +157,15 @@ class BanditConfig(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Name of a policy of rolin."""
     options: dict[str, Any] = {}
     """Options of the policy."""
-    features: dict[str, Any] = {"kind": "hashed"}
+    features: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "hashed"})
     """`{"kind": "hashed"}`: any fields; `{"kind": "vectors", "n_features": 10}`; or a feature map: `{"kind": "map",
     "situation": …, "arm": …}`."""
     rewards: RewardRules = msgspec.field(default_factory=RewardRules)
 
 
-class _Settings(Struct, forbid_unknown_fields=True, kw_only=True):
+class Settings(Struct, forbid_unknown_fields=True):
+    """Settings of a bandit; those that are not given stay as they are."""
+
     mode: Mode | UnsetType = UNSET
     """`online`; `apprentice`: the baseline is shown, and the policy learns; `stopped`: the baseline, nothing learned."""
     floor: Share | UnsetType = UNSET
@@ -172,26 +174,32 @@ class _Settings(Struct, forbid_unknown_fields=True, kw_only=True):
     """Share of people for whom arms are drawn at random."""
     propensities: bool | UnsetType = UNSET
     """Whether probabilities are recorded."""
+    exploration: float | Literal["auto"] | UnsetType = UNSET
+    """Factor on the standard deviations of Thompson sampling."""
+
+    def given(self) -> dict[str, Any]:
+        """Return the settings that were given, by name."""
+        return {
+            name: value
+            for name, value in msgspec.structs.asdict(self).items()
+            if value is not UNSET
+        }
 
 
-SETTINGS = _Settings.__struct_fields__
-"""Settings of a bandit that are recorded in its journal."""
-
-
-class NewBandit(BanditConfig, _Settings, forbid_unknown_fields=True, kw_only=True):
+class NewBandit(BanditConfig, forbid_unknown_fields=True, kw_only=True):
     """A bandit to create."""
 
     name: Name
+    settings: Settings = msgspec.field(default_factory=Settings)
     state: bytes | None = None
     """A state file, such as `rolin fit` writes, in Base64: the bandit starts with what it has learned."""
 
 
-class BanditChange(_Settings, forbid_unknown_fields=True, kw_only=True):
-    """Settings to change; those that are not given stay as they are."""
+class BanditChange(Struct, forbid_unknown_fields=True):
+    """What to change; the rest stays as it is."""
 
-    exploration: float | Literal["auto"] | UnsetType = UNSET
-    """Factor on the standard deviations of Thompson sampling."""
-    rewards: RewardRules | UnsetType = UNSET
+    settings: Settings = msgspec.field(default_factory=Settings)
+    rewards: RewardRules | None = None
     """What becomes of rewards from now on."""
 
 
@@ -200,14 +208,12 @@ class BanditInfo(Struct):
 
     name: str
     config: BanditConfig
-    mode: Mode
-    floor: float
-    control_share: float
-    propensities: bool
+    settings: Settings
     version: int
     """Number of events so far."""
     n_features: int
-    arms: int
+    """Number of features of a vector."""
+    n_arms: int
     """Number of arms that have rewards."""
 
 

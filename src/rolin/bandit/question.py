@@ -44,6 +44,9 @@ class Question(NamedTuple):
     situation: Any
     id: Any
     person: Any
+    text: str | None = None
+    """The JSON that the raw features were parsed from by `json.loads`: `{"situation": …, "arms": […]}`, with the arms in
+    their order. It is recorded and compared as it is, if no arm is excluded; that saves the time to write it again."""
 
     @property
     def checked_person(self) -> str | None:
@@ -163,11 +166,11 @@ def check_same_question(stored: LoggedDecision, question: Question, conditions: 
     person = question.checked_person
     if stored.digest is None:
         return
-    contexts, arms, situation, _, _ = question
+    contexts, arms, situation, _, _, text = question
     given: Floats | str
     if isinstance(stored.given, RecordedFeatures):
         names, given = text_of_candidates(
-            stored.given.feature_map, contexts, arms, situation, conditions.excluded
+            stored.given.feature_map, contexts, arms, situation, conditions.excluded, text
         )
     elif situation is not None:
         raise DecisionConflict(_conflict_message(stored))

@@ -13,12 +13,13 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from rolin.service.errors import CODES, Failure, Refusal, failure_of
 from rolin.service.keys import Keys
 from rolin.service.limits import RateLimit, is_deeper
+from rolin.service.openapi import document, human_page
 from rolin.service.routes import ENDPOINTS, Call, Endpoint, Reply
 from rolin.service.service import Service
 from rolin.service.settings import Settings
@@ -29,7 +30,7 @@ _log = logging.getLogger("rolin.service")
 _encode = msgspec.json.Encoder().encode
 
 
-def create_app(settings: Settings, keys: Keys) -> Starlette:
+def create_app(settings: Settings, keys: Keys, *, demo: bool = False) -> Starlette:
     """Return the application.
 
     Parameters
@@ -38,8 +39,10 @@ def create_app(settings: Settings, keys: Keys) -> Starlette:
         The settings.
     keys
         Who may use it.
+    demo
+        Whether to add simulated visitors.
     """
-    service = Service(settings, keys)
+    service = Service(settings, keys, demo=demo)
     rates = RateLimit(settings.rate, settings.burst)
 
     @asynccontextmanager
@@ -54,12 +57,21 @@ def create_app(settings: Settings, keys: Keys) -> Starlette:
         routes=[
             Route(each.path, _endpoint(each, service, rates), methods=[each.method])
             for each in ENDPOINTS
-        ],
+        ]
+        + [Route("/openapi.json", _openapi), Route("/docs", _docs)],
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
     )
     app.state.service = service
     return app
+
+
+async def _openapi(_: Request) -> Response:
+    return Response(_encode(document()), media_type="application/json")
+
+
+async def _docs(_: Request) -> Response:
+    return HTMLResponse(human_page())
 
 
 def _endpoint(

@@ -13,6 +13,7 @@ import rolin
 from rolin.errors import RolinError
 from rolin.service import schema
 from rolin.service.bandits import Bandits
+from rolin.service.demo import visit_for_ever
 from rolin.service.engine import Engine, Limits
 from rolin.service.keys import Keys
 from rolin.service.metrics import Metrics
@@ -35,15 +36,17 @@ class Service:
         The settings.
     keys
         Who may use it.
+    demo
+        Whether to add simulated visitors.
     """
 
-    def __init__(self, settings: Settings, keys: Keys) -> None:
-        self.settings, self.keys = settings, keys
+    def __init__(self, settings: Settings, keys: Keys, *, demo: bool = False) -> None:
+        self.settings, self.keys, self._demo = settings, keys, demo
         self.metrics = Metrics()
         self.bandits: Bandits
         self.not_ready: str | None = "it is starting"
         """Why it cannot answer at present; `None` if it can."""
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[Any]] = []
 
     async def start(self) -> None:
         """Open the data folder, create the first bandit, and compile what decisions need."""
@@ -57,6 +60,8 @@ class Service:
         gc.collect()
         gc.freeze()
         self._tasks = [asyncio.create_task(self._expire_for_ever())]
+        if self._demo:
+            self._tasks.append(asyncio.create_task(visit_for_ever(self.bandits)))
         self.not_ready = None
 
     async def stop(self) -> None:

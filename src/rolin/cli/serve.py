@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
-import shlex
 import socket
 import ssl
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,19 +34,21 @@ def run(*, config: Path | None, demo: bool, **flags: str | bool | None) -> None:
 
         from rolin.service.app import create_app
     settings = read_settings(flags, os.environ, config)
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(levelname)s: %(name)s: %(message)s"
+    )
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     keys = Keys(settings.data, api_key=settings.api_key)
-    server = uvicorn.Server(
-        _server_config(uvicorn, create_app(settings, keys, demo=demo), settings)
-    )
-    listener = _bound(settings)
-    # The key comes last: if anything above fails, no key was created that nobody has seen.
-    typer.echo(_greeting(settings, keys, listener.getsockname()[1]))
-    try:
-        server.run(sockets=[listener])
-    except KeyboardInterrupt:  # uvicorn raises the signal again after it has drained
-        if not server.started:
-            raise
+    app = create_app(settings, keys, demo=demo)
+    server = uvicorn.Server(_server_config(uvicorn, app, settings))
+    with _listener(settings) as listener:
+        # The key comes last: if anything above fails, no key was created that nobody has seen.
+        typer.echo(_greeting(settings, keys, listener.getsockname()[1]))
+        try:
+            server.run(sockets=[listener])
+        except KeyboardInterrupt:  # uvicorn raises the signal again after it has drained
+            if not server.started:
+                raise
     if not server.started:
         raise DataError("the service did not start; the log above says why")
     typer.echo("Stopped.")
@@ -73,21 +76,24 @@ def _server_config(uvicorn: Any, app: Any, settings: Settings) -> Any:
     return made
 
 
-def _bound(settings: Settings) -> socket.socket:
-    """Return a socket at the address; the server begins to listen when the app is ready."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        if os.name == "posix":  # restart at once; on Windows it would let others take the port
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except OSError as error:
-        raise DataError(
-            f"cannot listen on {settings.host}, port {settings.port}: {error.strerror or error}; choose another --port "
-            "or --host"
-        ) from error
+def _listener(settings: Settings) -> socket.socket:
+    """Return a socket that listens at the address; early requests wait there until the app is ready."""
+    with ExitStack() as opened:
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(
+                settings.host, settings.port, type=socket.SOCK_STREAM
+            )[0]
+            listener = opened.enter_context(socket.socket(family, kind, protocol))
+            if os.name == "posix":  # restart at once; on Windows it would let others take the port
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(2048)  # as many as uvicorn lets wait
+        except OSError as error:
+            raise DataError(
+                f"cannot listen on {settings.host}, port {settings.port}: {error.strerror or error}; choose another "
+                "--port or --host"
+            ) from error
+        opened.pop_all()  # it stays open
     return listener
 
 
@@ -101,7 +107,10 @@ def _greeting(settings: Settings, keys: Keys, port: int) -> str:
     if not any(key.allows("admin") for key in keys.list()):
         shown, _ = keys.create("admin", SCOPES[-1:])
         lines.append(f"API key, which is not shown again: {shown}")
-    lines.append(f'Try: curl -H "Authorization: Bearer {shown}" {shlex.quote(url + "/v1/bandits")}')
+    lines.append(
+        f'Try: curl -H "Authorization: Bearer {shown}" {url}/v1/bandits/default/decisions '
+        """-d '{"arms": ["a", "b"]}'"""
+    )
     if scheme == "http" and settings.host not in ("127.0.0.1", "::1", "localhost"):
         lines.append(
             "Keys travel unencrypted: set tls_certificate and tls_key, or use a proxy with TLS."

@@ -13,7 +13,8 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from os import PathLike
@@ -91,9 +92,9 @@ class Keys:
         if api_key is not None:
             self._given = (Key("api_key", frozenset({"admin"}), _now(), _digest(api_key)),)
         self._lock = Lock()  # of threads that change the keys
-        self._by_start: dict[bytes, Key] = {}
-        self._stored: tuple[Key, ...] = ()
-        self._seen: tuple[int, ...] | None = None  # the file that `_stored` was read from
+        self._by_start: dict[bytes, Key]
+        self._stored: tuple[Key, ...]
+        self._seen: tuple[int, ...] | None  # the file that `_stored` was read from
         self._use((), None)
         self._reload()
         self._look_at = monotonic() + _LOOK_EVERY
@@ -135,8 +136,7 @@ class Keys:
             )
         text = f"rk_{secrets.token_urlsafe(32)}"
         key = Key(name, chosen, _now(), _digest(text))
-        with self._lock:
-            self._reload()
+        with self._changing():
             same = [known.id for known in self._stored if known.name == name]
             if len(same) >= _MAX_PER_NAME:
                 raise ParameterError(
@@ -148,14 +148,25 @@ class Keys:
 
     def revoke(self, id: str) -> Key:
         """Remove a stored key by its id; return what was known of it."""
-        with self._lock:
-            self._reload()
+        with self._changing():
             for key in self._stored:
                 if key.id == id:
                     self._write(tuple(other for other in self._stored if other is not key))
                     return key
         known = ", ".join(key.id for key in self._stored) or "none"
         raise ParameterError(f"no key has the id {id!r}; the ids are: {known}")
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Keep other threads and processes from changing the keys, and see what they have changed before."""
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._lock, self.path.with_suffix(".lock").open("ab") as file:
+            with suppress(ImportError):  # Windows
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
+            self._reload()
+            yield
 
     def _look(self) -> None:
         """Read the file again if it has changed; a file that cannot be read changes nothing."""
@@ -188,7 +199,6 @@ class Keys:
                 for key in keys
             ],
         }
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.path.exists():
             self.path.chmod(0o600)  # the new file gets the mode of the old one
         with replace_file(self.path) as temporary:

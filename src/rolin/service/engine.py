@@ -17,6 +17,8 @@ import numpy as np
 from rolin import offline
 from rolin._support.files import write_bytes
 from rolin.bandit import AsyncBandit
+from rolin.bandit.question import Question
+from rolin.bandit.requests import decide_request
 from rolin.errors import JournalError
 from rolin.journal import LoggedDecision
 from rolin.policies import find
@@ -91,17 +93,11 @@ class Engine:
                 field="arms",
             )
         contexts, names, situation = self._question(arms, request.situation)
+        text = None if isinstance(contexts, np.ndarray) else _text_of(contexts, names, situation)
+        question = Question(contexts, names, situation, request.id, request.person, text)
         try:
-            made = await self.bandit.decide(
-                contexts,
-                names,
-                situation=situation,
-                id=request.id,
-                person=request.person,
-                top_k=request.top_k,
-                exclude=request.exclude,
-                active=request.active,
-            )
+            asked = decide_request([question], request.top_k, request.exclude, request.active)
+            (made,) = await self.bandit.submit(asked)
         except JournalError:
             if not self._fall_back:
                 raise
@@ -346,6 +342,12 @@ def _fallback(request: schema.DecisionRequest, names: Sequence[str]) -> schema.D
     return schema.DecisionAnswer(
         id, offered[0], offered[: request.top_k], None, None, "stopped", False, recorded=False
     )
+
+
+def _text_of(rows: list[dict[str, Any]] | None, names: Sequence[str], situation: Any) -> str:
+    """Return raw features as the journal stores them. The library would write the same text, but takes longer."""
+    given = {"situation": situation or {}, "arms": rows or [{}] * len(names)}
+    return msgspec.json.encode(given).decode()
 
 
 async def _each(calls: Sequence[Awaitable[Result]]) -> schema.BatchAnswer:

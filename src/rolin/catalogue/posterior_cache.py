@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rolin._support.arms import ArmIndex, Name
 from rolin.catalogue import kernels
 from rolin.catalogue.storage import BLOCK, ArmStore, Block, Slots
-from rolin.catalogue.workers import workers
+from rolin.catalogue.workers import each_block
 from rolin.errors import NotFiniteError
 from rolin.model.posterior import Posterior
 from rolin.model.view import PosteriorView
@@ -274,7 +274,7 @@ class PosteriorCache:
             )  # fmt: skip
             return block.start + wrong if wrong >= 0 else -1
 
-        reject_overflow(store, workers().map(apply, store.blocks()))
+        reject_overflow(store, each_block(store, apply))
 
     def _predict_one_by_one(self) -> None:
         """Predict the arms that the pass over the features cannot predict."""

@@ -238,10 +238,10 @@ class PosteriorCache:
             self._synced, self._recomputed_at = now, now.copy()
             self._n_steps, self._next_check = 0, 1
         width = self._store.width
-        vectors = np.empty((1 + found, 1 + width))
-        for out, vector in zip(vectors, (view.coef, *steps[:found]), strict=True):
-            out[1:] = vector[:width]
-            out[0] = vector[width:].sum()  # the intercept
+        vectors = np.zeros((1 + found, 1 + width))
+        vectors[0, 1:], vectors[1:, 1:] = view.coef[:width], steps[:found, :width]
+        if size > width:  # the intercept
+            vectors[0, 0], vectors[1:, 0] = view.coef[width], steps[:found, width]
         return vectors, sign
 
     def _is_inaccurate(self, now: Floats) -> bool:

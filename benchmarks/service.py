@@ -41,14 +41,14 @@ _LAG = 201  # requests between a decision and its reward
 
 
 def feature_map(d: int) -> dict[str, Any]:
-    """A map with about d features: 5 fields of the situation, 7 of an arm."""
-    n = {110: 6, 231: 12}[d]
-    values = [f"v{i}" for i in range(n)]
+    """Return a map with d features: 5 fields of the situation, 7 of an arm."""
+    devices, topics = {110: (4, 3), 231: (5, 13)}[d]
+    values = [f"v{i}" for i in range(topics)]
     return {
         "kind": "map",
         "situation": {
             "hour": {"kind": "number", "scale": 24.0},
-            "device": {"kind": "category", "values": values[:4]},
+            "device": {"kind": "category", "values": [f"v{i}" for i in range(devices)]},
             "weekend": {"kind": "boolean"},
             "age": {"kind": "number", "scale": 100.0},
             "visits": {"kind": "number", "scale": 10.0},
@@ -62,14 +62,14 @@ def feature_map(d: int) -> dict[str, Any]:
 
 
 def question(rng: np.random.Generator, id: str, d: int) -> bytes:
-    """A body of about 5 KB: 50 arms with 7 fields, or plain vectors."""
+    """Return a body of about 5 KB: 50 arms with 7 fields, or plain vectors."""
     arms: list[dict[str, Any]] = []
     for k in range(50):
         if d == 10:
             features: Any = [round(float(x), 4) for x in rng.normal(size=10)]
         else:
             features = {
-                "topic": f"v{rng.integers(6)}",
+                "topic": f"v{rng.integers(3)}",
                 **{
                     name: round(float(rng.normal()), 3)
                     for name in ("price", "length", "age", "rating", "width")

@@ -10,7 +10,7 @@ import numpy as np
 from rolin._support.arms import Name
 from rolin._support.checks import first_not_finite
 from rolin._support.repeated import is_repeated, repeated
-from rolin.bandit.modes import show_baseline
+from rolin.bandit.modes import Decides, baseline_index, show_baseline, who_decides
 from rolin.bandit.new_ids import NewIds
 from rolin.bandit.pending import Pending, Plan
 from rolin.bandit.question import (
@@ -74,7 +74,7 @@ class Decider:
 
     def _choose(self, question: Question, conditions: Conditions, id: str) -> LoggedDecision:
         """Choose by the present state."""
-        state, (top_k, excluded, active, _) = self._state, conditions
+        state, (top_k, excluded, active, baseline, _) = self._state, conditions
         person = question.checked_person
         with state.lock:
             policy, version = state.current()
@@ -91,13 +91,15 @@ class Decider:
                 raise first_not_finite("contexts", x)
             if top_k > 1:
                 check_top_k(top_k, candidates)
-            randomization, control, proposal = state.randomization, False, None
-            if settings.mode == "online":
-                control = randomization.in_control(person or id)
+            first = baseline_index(names, baseline)  # checked even if it is not shown
+            randomization, proposal = state.randomization, None
+            who = who_decides(settings, randomization, person or id)
+            control = who is Decides.CONTROL
+            if control or who is Decides.POLICY:
                 chosen, p = randomization.choose(policy, candidates, id, top_k, control=control)
             else:
                 chosen, p, proposal = show_baseline(
-                    settings, randomization, policy, candidates, id, top_k
+                    settings, randomization, policy, candidates, id, top_k, first
                 )
         if raw is not None:
             vectors = raw.contexts()
@@ -112,7 +114,7 @@ class Decider:
         digest = digest_of(last, content, conditions, person)
         return LoggedDecision(
             id, self._clock(), last.offered, given, chosen, p, version, person, control, False,
-            digest, active, settings.mode, proposal,
+            digest, active, settings.mode, proposal, who is Decides.OUTSIDE_SHARE,
         )  # fmt: skip
 
     def vectors(

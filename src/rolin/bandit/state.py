@@ -79,7 +79,7 @@ class BanditState(Generic[P]):
         self._recent = RecentDecisions()
         self._new_lives: list[tuple[int, Name]] = []
         self.settings = SettingsChanged(0.0)
-        """Floor, control share, mode, and whether propensities are recorded."""
+        """Floor, control share, mode, share, and whether propensities are recorded."""
         if policy is None:
             if journal.header() is None:
                 raise JournalError("the journal is empty, expected a policy to begin it with")

@@ -33,6 +33,7 @@ def settings_of(
     control_share: float | None,
     propensities: bool | None,
     mode: Mode | None,
+    share: float | None,
 ) -> dict[str, Any]:
     """Return the settings that were given."""
     settings: dict[str, Any] = {}
@@ -44,6 +45,8 @@ def settings_of(
         settings["propensities"] = flag_of("propensities", propensities)
     if mode is not None:
         settings["mode"] = mode_of(mode)
+    if share is not None:
+        settings["share"] = share_of("share", share)
     return settings
 
 

@@ -57,7 +57,7 @@ def show(journal: JournalFile) -> None:
     now = settings[-1] if settings else SettingsChanged(0.0)
     typer.echo(
         f"bandit     floor {now.floor:g}, control_share {now.control_share:g}, propensities {now.propensities}, "
-        f"mode {now.mode}"
+        f"mode {now.mode}, share {now.share:g}"
     )
     if policy.feature_map is not None:
         typer.echo(f"feature map {policy.feature_map!r}")

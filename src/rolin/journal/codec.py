@@ -109,6 +109,8 @@ def row_of(event: Event) -> Row:
                 members["active"] = False
             if event.mode != "online":
                 members["mode"] = event.mode
+            if event.outside_share:
+                members["outside_share"] = True
             if event.proposal is not None:
                 q = event.proposal.propensities
                 members["proposal"] = {
@@ -265,7 +267,7 @@ def _decision(
         id, time, offered, given,
         chosen, p, body["version"], person, body["control"],
         body.get("imported", False), digest, bool(body.get("active", True)), _mode_of(body),
-        _proposal(body.get("proposal"), k),
+        _proposal(body.get("proposal"), k), bool(body.get("outside_share", False)),
     )  # fmt: skip
 
 

@@ -85,7 +85,14 @@ class LoggedDecision(NamedTuple):
     mode: Mode = "online"
     """The mode of the bandit when it was made."""
     proposal: Proposal | None = None
-    """What the policy would have chosen, in the mode "apprentice"."""
+    """What the policy would have chosen, if the baseline was shown and the bandit was not stopped."""
+    outside_share: bool = False
+    """Whether the baseline was shown because the person was outside the share of the policy."""
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the baseline was shown: outside the share, or because of the mode."""
+        return self.outside_share or self.mode != "online"
 
     @property
     def offered_contexts(self) -> Floats:
@@ -254,6 +261,8 @@ class SettingsChanged(NamedTuple):
     """Factor on the posterior's standard deviations; `None` if it is still the one that the policy began with."""
     mode: Mode = "online"
     """Who chooses, and whether rewards are learned."""
+    share: float = 1.0
+    """Share of people for whom the policy decides, in the mode "online"."""
 
 
 class FeatureMapChanged(NamedTuple):

@@ -55,6 +55,8 @@ from rolin.bandit.requests import (
     RecordRewards,
     RemoveArm,
     RestoreArm,
+    StartShadow,
+    StopShadow,
     decide_request,
     reward_from,
 )
@@ -672,6 +674,33 @@ class Bandit(Generic[P]):
                 raise Unsupported(f"{type(self.policy).__name__} has no option `exploration`")
             settings["exploration"] = exploration_of(exploration)
         self._writer.change(ChangeSettings(settings))
+
+    # -- a shadow ----------------------------------------------------------------------------
+
+    def start_shadow(self, policy: Policy[Any]) -> None:
+        """Let a second policy learn from the same rewards from now on; it never decides.
+
+        What it would choose is recorded beside every decision (`decision.shadow`), except in the mode `"stopped"`. It
+        learns from the rewards that arrive from now on, also those of earlier decisions, and starts with what it has learned
+        before. A shadow that is running is replaced.
+
+        Parameters
+        ----------
+        policy
+            A policy of `rolin`; the shadow is a copy. It must have the same number of features.
+        """
+        self._writer.change(StartShadow(policy))
+
+    def stop_shadow(self) -> None:
+        """End the shadow, and forget what it has learned: `bandit.shadow.save(path)` keeps it."""
+        self._writer.change(StopShadow())
+
+    @property
+    def shadow(self) -> Policy[Any] | None:
+        """The shadow in its present state, or `None`; read it, but do not change it."""
+        with self._state.lock:
+            self._state.repair()
+            return self._state.shadow
 
     # -- maintaining the journal -------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 from rolin._support.arms import Name
 from rolin._support.checks import first_not_finite
 from rolin._support.repeated import is_repeated, repeated
-from rolin.bandit.modes import Decides, baseline_index, show_baseline, who_decides
+from rolin.bandit.modes import Decides, baseline_index, learns, propose, show_baseline, who_decides
 from rolin.bandit.new_ids import NewIds
 from rolin.bandit.pending import Pending, Plan
 from rolin.bandit.question import (
@@ -101,12 +101,15 @@ class Decider:
                 chosen, p, proposal = show_baseline(
                     settings, randomization, policy, candidates, id, top_k, first
                 )
+            shadow = None
+            if state.shadow is not None and learns(settings):
+                shadow = propose(state.shadow_randomization, state.shadow, candidates, id, top_k)
         if raw is not None:
             vectors = raw.contexts()
         else:  # a copy of the caller's array
             vectors = repeated(x[0].copy(), len(x)) if shared else x.copy()
-        own = None if proposal is None else proposal.propensities
-        for array in (vectors, p, own):
+        own, others = (None if each is None else each.propensities for each in (proposal, shadow))
+        for array in (vectors, p, own, others):
             if array is not None:
                 array.flags.writeable = False  # a record is never changed
         given = vectors if raw is None else raw
@@ -114,7 +117,7 @@ class Decider:
         digest = digest_of(last, content, conditions, person)
         return LoggedDecision(
             id, self._clock(), last.offered, given, chosen, p, version, person, control, False,
-            digest, active, settings.mode, proposal, who is Decides.OUTSIDE_SHARE,
+            digest, active, settings.mode, proposal, who is Decides.OUTSIDE_SHARE, shadow,
         )  # fmt: skip
 
     def vectors(

@@ -11,13 +11,21 @@ from numpy.typing import NDArray
 
 from rolin._support.arms import Name
 from rolin.bandit.randomization import Randomization
-from rolin.errors import ArmError
+from rolin.errors import ArmError, RolinError
 from rolin.journal.events import Proposal, SettingsChanged
 from rolin.policies import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.keyed_random import Key
 
-__all__ = ["Decides", "Shown", "baseline_index", "learns", "show_baseline", "who_decides"]
+__all__ = [
+    "Decides",
+    "Shown",
+    "baseline_index",
+    "learns",
+    "propose",
+    "show_baseline",
+    "who_decides",
+]
 
 Floats = NDArray[np.float64]
 
@@ -110,6 +118,17 @@ def show_baseline(
         certain[first] = 1.0
     others = (index for index in range(top_k) if index != first)
     return Shown((first, *others)[:top_k], certain, proposal)
+
+
+def propose(
+    randomization: Randomization, shadow: Policy[Any], candidates: Candidates, key: Key, top_k: int
+) -> Proposal | None:
+    """Return what a shadow would choose; `None` if it cannot, because a shadow must not prevent a decision."""
+    try:
+        own = shadow.candidates(candidates.contexts, candidates.names)
+        return Proposal(*randomization.choose(shadow, own, key, top_k, control=False))
+    except RolinError:
+        return None
 
 
 def learns(settings: SettingsChanged) -> bool:

@@ -31,6 +31,8 @@ __all__ = [
     "Request",
     "RestoreArm",
     "Reward",
+    "StartShadow",
+    "StopShadow",
     "decide_request",
     "reward_from",
 ]
@@ -169,4 +171,23 @@ class ChangeSettings(NamedTuple):
     given: Mapping[str, Any]
 
 
-Change = RemoveArm | RestoreArm | Decay | LearnScales | ChangeFeatureMap | ChangeSettings
+class StartShadow(NamedTuple):
+    """Let a second policy learn from now on."""
+
+    policy: Policy[Any]
+
+
+class StopShadow(NamedTuple):
+    """End the shadow."""
+
+
+Change = (
+    RemoveArm
+    | RestoreArm
+    | Decay
+    | LearnScales
+    | ChangeFeatureMap
+    | ChangeSettings
+    | StartShadow
+    | StopShadow
+)

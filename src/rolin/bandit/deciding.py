@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rolin._support.arms import Name
 from rolin._support.checks import first_not_finite
 from rolin._support.repeated import is_repeated, repeated
-from rolin.bandit.modes import show_baseline
+from rolin.bandit.modes import Decides, baseline_index, learns, propose, show_baseline, who_decides
 from rolin.bandit.new_ids import NewIds
 from rolin.bandit.pending import Pending, Plan
 from rolin.bandit.question import (
@@ -82,7 +82,7 @@ class Decider:
 
     def _choose(self, question: Question, conditions: Conditions, id: str) -> LoggedDecision:
         """Choose by the present state."""
-        state, (top_k, excluded, active, _) = self._state, conditions
+        state, (top_k, excluded, active, baseline, _) = self._state, conditions
         person = question.checked_person
         with state.lock:
             policy, version = state.current()
@@ -99,20 +99,25 @@ class Decider:
                 raise first_not_finite("contexts", x)  # its reward could not be learned
             if top_k > 1:
                 check_top_k(top_k, candidates)
-            randomization, control, proposal = state.randomization, False, None
-            if settings.mode == "online":
-                control = randomization.in_control(person or id)
+            first = baseline_index(names, baseline)  # checked even if it is not shown
+            randomization, proposal = state.randomization, None
+            who = who_decides(settings, randomization, person or id)
+            control = who is Decides.CONTROL
+            if control or who is Decides.POLICY:
                 chosen, p = randomization.choose(policy, candidates, id, top_k, control=control)
             else:
                 chosen, p, proposal = show_baseline(
-                    settings, randomization, policy, candidates, id, top_k
+                    settings, randomization, policy, candidates, id, top_k, first
                 )
+            shadow = None
+            if state.shadow is not None and learns(settings):
+                shadow = propose(state.shadow_randomization, state.shadow, candidates, id, top_k)
         if raw is not None:
             vectors = raw.contexts()
         else:  # a copy of the caller's array
             vectors = repeated(x[0].copy(), len(x)) if shared else x.copy()
-        own = None if proposal is None else proposal.propensities
-        for array in (vectors, p, own):
+        own, others = (None if each is None else each.propensities for each in (proposal, shadow))
+        for array in (vectors, p, own, others):
             if array is not None:
                 array.flags.writeable = False  # a record is never changed
         given = vectors if raw is None else raw
@@ -120,7 +125,7 @@ class Decider:
         digest = digest_of(last, content, conditions, person)
         return LoggedDecision(
             id, self._clock(), last.offered, given, chosen, p, version, person, control, False,
-            digest, active, settings.mode, proposal,
+            digest, active, settings.mode, proposal, who is Decides.OUTSIDE_SHARE, shadow,
         )  # fmt: skip
 
     def vectors(

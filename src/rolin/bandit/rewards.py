@@ -79,14 +79,11 @@ def join_early(
     for early in open_early(before):
         reward = Reward(early.id, early.value, early.arm, early.weight, early.reward_id)
         known = Known(decision, pending.following(decision.id))
+        time = max(early.time, decision.time)
         try:
-            judged = _judged(pending, known, reward, max(early.time, decision.time))
-        except InputError as error:  # the arm is not in the ranking, or the sum is too large
-            judged = _DoesNotCount("invalid", str(error))
-        if isinstance(judged, _DoesNotCount):
-            event: Following | None = _ignored(known, reward, early.time, judged.reason)
-        else:
-            event = judged.event
+            event = _recorded_for(pending, known, reward, time).event
+        except InputError:  # the arm is not in the ranking, or the sum is too large
+            event = _ignored(known, reward, time, "invalid")
         if event is not None:
             events.append(event)
             pending.add(event)
@@ -106,7 +103,11 @@ def _recorded(pending: Pending, reward: Reward, time: float) -> _Judged:
     decision, following = pending.decision(reward.id), pending.following(reward.id)
     if decision is None:
         return _early(following, reward, time)
-    known = Known(decision, following)
+    return _recorded_for(pending, Known(decision, following), reward, time)
+
+
+def _recorded_for(pending: Pending, known: Known, reward: Reward, time: float) -> _Judged:
+    """Return what becomes of a reward of a known decision."""
     if known.ignored and _as_recorded(known, reward) in map(_content, known.ignored):
         return _Judged("repeated")
     judged = _judged(pending, known, reward, time)
@@ -147,7 +148,7 @@ def _content(event: EarlyReward | IgnoredReward) -> _Content:
 
 
 def _judged(pending: Pending, known: Known, reward: Reward, time: float) -> _Judged | _DoesNotCount:
-    """Return what becomes of a reward of a known decision."""
+    """Return what becomes of a reward of a known decision, or why it does not count."""
     rank = rank_of(known.decision, reward.arm)
     judge = _whole if reward.reward_id is None else _part
     return judge(pending, known, rank, reward, time)

@@ -37,6 +37,7 @@ from rolin.journal.base import (
 )
 from rolin.journal.codec import DECISION, PERMANENT_KINDS, Row, event_of, row_of
 from rolin.journal.events import (
+    EarlyReward,
     Event,
     FeatureMapChanged,
     Following,
@@ -134,9 +135,10 @@ class SQLiteJournal(Journal):
                     (id, rank, time)
                     for event in group for time, id, rank in waiting_since(event)
                 ])  # fmt: skip
-                _insert(db, "DELETE FROM waiting WHERE (decision, place) IN (VALUES", "(?, ?)", [
+                # Not `(decision, place) IN (VALUES …)`, for which SQLite reads the whole table.
+                _insert(db, "DELETE FROM waiting WHERE", "decision = ? AND place = ?", [
                     ended for event in group if (ended := ended_by(event)) is not None
-                ], end=")")  # fmt: skip
+                ], between=" OR ")  # fmt: skip
                 _insert(db, "DELETE FROM waiting WHERE place < 0 AND decision IN (", "?", [
                     (event.id,) for event in group if isinstance(event, LoggedDecision)
                 ], end=")")  # fmt: skip
@@ -399,11 +401,14 @@ class SQLiteJournal(Journal):
     def following(self, id: str) -> list[Following]:
         """Return what has happened to a decision since it was made, in order."""
         rows = self._file.query(
-            f"SELECT seq, {self._columns} FROM events WHERE decision = ? AND seq > ifnull("
-            "(SELECT seq FROM events WHERE decision = ? AND place = ?), 0) ORDER BY seq",
-            (id, id, DECISION),
+            f"SELECT seq, {self._columns} FROM events WHERE decision = ? AND place != ? ORDER BY seq",
+            (id, DECISION),
         )
-        return [self._event(row) for row in rows]  # type: ignore[misc]  # by their rank
+        events: list[Any] = [self._event(row) for row in rows]  # `Following`, by their rank
+        if any(isinstance(event, EarlyReward) for event in events):
+            found = self.find([id])  # which knows what came before the decision
+            return found[id].following if id in found else []
+        return events
 
     def waiting(self, before: float, limit: int, after: Waiting | None = None) -> list[Waiting]:
         """Return the oldest arms without an outcome, and early rewards without a decision, before a time."""
@@ -472,7 +477,12 @@ def _update_header(db: sqlite3.Connection, header: StoredHeader) -> None:
 
 
 def _insert(
-    db: sqlite3.Connection, statement: str, row: str, rows: list[tuple[Any, ...]], end: str = ""
+    db: sqlite3.Connection,
+    statement: str,
+    row: str,
+    rows: list[tuple[Any, ...]],
+    between: str = ", ",
+    end: str = "",
 ) -> None:
     """Run a statement for many rows, up to 64 at a time.
 
@@ -483,5 +493,5 @@ def _insert(
         # a power of two, so that few statements are prepared
         size = min(64, 1 << ((len(rows) - done).bit_length() - 1))
         values = [value for one in rows[done : done + size] for value in one]
-        db.execute(f"{statement} {', '.join([row] * size)}{end}", values)
+        db.execute(f"{statement} {between.join([row] * size)}{end}", values)
         done += size

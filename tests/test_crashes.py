@@ -22,7 +22,7 @@ import pytest
 import rolin
 from rolin import Bandit
 from rolin.journal import load_policy
-from rolin.journal.events import HeldReward, LoggedDecision, Outcome
+from rolin.journal.events import EarlyReward, HeldReward, IgnoredReward, LoggedDecision, Outcome
 from rolin.journal.folding import state_bytes
 
 PLAYER = """
@@ -53,15 +53,20 @@ start = bandit.version
 for t in range(start, start + 1000):
     rng = np.random.default_rng(t)
     active = t % 4 < 3
+    contexts, value = rng.normal(size=(3, 2)), float(rng.normal())
+    if t % 6 == 1:
+        say("early", f"never-{t}", value, bandit.record_reward(f"never-{t}", value))
+    if t % 2:
+        say("early", f"visit-{t}", value, bandit.record_reward(f"visit-{t}", value))
     decision = bandit.decide(
-        rng.normal(size=(3, 2)), id=f"visit-{t}", person=f"p{t % 3}", top_k=2, active=active
+        contexts, id=f"visit-{t}", person=f"p{t % 3}", top_k=2, active=active
     )
     say("decision", decision.id, decision.arm, decision.propensity)
-    value = float(rng.normal())
     if t % 2:
         bandit.reward(decision.id, value)
         bandit.activate(decision.id)
         say("reward", decision.id, value)
+        say("ignored", decision.id, value + 1.0, bandit.record_reward(decision.id, value + 1.0))
     elif t % 4:
         bandit.reward(decision.id, value, reward_id="part")
         say("part", decision.id, value)
@@ -115,6 +120,7 @@ def check(path: Path, said: list[list[Any]]) -> int:
     erased = any(line[0] == "erasing" for line in said)
     with Bandit(journal=path) as bandit:
         journal = bandit.journal
+        early = {event.id: event for _, event in journal.read() if isinstance(event, EarlyReward)}
         for kind, *what in said:
             if kind == "decision":
                 id, arm, propensity = what
@@ -131,6 +137,17 @@ def check(path: Path, said: list[list[Any]]) -> int:
             elif kind == "part" and (journal.decision(what[0]) or not erased):
                 (part,) = (e for e in journal.following(what[0]) if isinstance(e, HeldReward))
                 assert (part.value, part.reward_id) == (what[1], "part")
+            elif kind == "early":
+                id, value, status = what
+                assert status == "early"
+                if id in early:
+                    assert early[id].value == value
+                else:  # erased together with its decision
+                    assert erased
+                    assert journal.decision(id) is None
+            elif kind == "ignored" and (journal.decision(what[0]) or not erased):
+                (wrong,) = (e for e in journal.following(what[0]) if isinstance(e, IgnoredReward))
+                assert (wrong.value, wrong.reason) == (what[1], what[2])
         header = journal.header()
         assert header is not None
         assert header.last == bandit.version
@@ -145,9 +162,16 @@ def check(path: Path, said: list[list[Any]]) -> int:
         outcomes = [event for event in events if isinstance(event, Outcome)]
         assert {event.id for event in outcomes} <= set(decisions)
         assert len({(event.id, event.rank) for event in outcomes}) == len(outcomes)
-        waiting = {(arm.id, arm.rank) for arm in journal.waiting(4e9, 10**6)}
+        all_waiting = journal.waiting(4e9, 10**6)
+        waiting = {(arm.id, arm.rank) for arm in all_waiting if arm.rank >= 0}
         chosen = {(id, i) for id, event in decisions.items() for i in range(len(event.chosen))}
         assert waiting == chosen - {(event.id, event.rank) for event in outcomes}
+        closed = {e.id for e in events if isinstance(e, IgnoredReward) and e.reason == "unknown"}
+        left = {id for id in early if id not in decisions and id not in closed}
+        assert {arm.id for arm in all_waiting if arm.rank < 0} == left
+        for id, event in early.items():  # learned with the decision, or not at all
+            if id in decisions and decisions[id].active:
+                assert journal.outcomes(id)[0].value == event.value
         again = bandit.decide(np.eye(2), id=f"after-{bandit.version}")  # it goes on
         bandit.reward(again.id, 1.0)
         return bandit.version

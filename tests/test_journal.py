@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 import subprocess
@@ -26,8 +27,10 @@ from rolin.journal.events import (
     ArmRemoved,
     ArmRestored,
     Decayed,
+    EarlyReward,
     Event,
     HeldReward,
+    IgnoredReward,
     LoggedDecision,
     Outcome,
     Proposal,
@@ -91,6 +94,12 @@ EVENTS: list[Event] = [
     decided("shadow", shadow=Proposal((1, 0), np.array([0.1, 1 / 3, 1e-300]))),
     ScalesLearned(10.5, Scales(noise_std=1 / 7), shadow=True),
     ShadowStopped(11.0),
+    EarlyReward("not yet", 10.0, 0, None, 1 / 3),
+    EarlyReward("not yet", 10.0, 1, "ü", -0.0, 2.0),
+    EarlyReward("not yet", 10.0, 2, 7, 1.0, 1.0, "click ü"),
+    IgnoredReward("not yet", 10.0, 1, "ü", -0.0, 2.0, None, "unknown"),
+    IgnoredReward("x", 11.0, 0, "c", 1 / 3, 1.0, "click ü", "late"),
+    IgnoredReward("x", 11.0, 1, "c", 1 / 3, 2.0, None, "conflicting"),
 ]
 
 
@@ -119,6 +128,9 @@ def test_rows_lose_nothing(value: float, text: str, number: int) -> None:
         Outcome(text, value, 0, number, x[0], value, abs(value) + 1e-300),
         HeldReward(text, value, 3, value, abs(value) + 1e-300, text),
         Activated(text, value),
+        EarlyReward(text, value, 3, number, value, abs(value) + 1e-300, text),
+        IgnoredReward(text, value, 3, text, value, abs(value) + 1e-300, text, "late"),
+        IgnoredReward(text, value, 3, None, value, abs(value) + 1e-300, None, "unknown"),
     ):
         assert same(event_of(row_of(event), {}), event)
 
@@ -518,3 +530,20 @@ def test_a_damaged_row_is_named(tmp_path: Path) -> None:
         )
         with pytest.raises(JournalError, match=r"event 2: .* the kind 'dream', which this version"):
             list(journal.read(after=1))
+
+
+def test_an_outcome_does_not_read_all_that_waits(tmp_path: Path) -> None:
+    """The work of writing a batch depends little on how many decisions wait."""
+    steps = []
+    for n in (100, 10_000):
+        with SQLiteJournal(tmp_path / f"{n}.db") as journal:
+            journal.begin(b"origin", "digest")
+            journal.append([decided(str(i)) for i in range(n)], after=0)
+            count = itertools.count()
+            with journal._file.write() as db:
+                db.set_progress_handler(lambda count=count: next(count) < 0, 10)  # type: ignore[misc]
+            new = [decided(f"new {i}") for i in range(64)]
+            journal.append([*new, *(rewarded(str(i)) for i in range(64))], after=n)
+            steps.append(next(count))
+    assert steps[0] > 10
+    assert steps[1] < 1.5 * steps[0]

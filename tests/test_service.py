@@ -103,7 +103,7 @@ def test_one_bad_request_does_not_fail_its_neighbours(tmp_path: Path) -> None:
             assert [r.status_code for r in found] == [400 if i % 3 else 201 for i in range(30)]
             items = [{"decision": "a", "value": 1.0}, {"decision": "nobody", "value": 1.0}]
             rewards = await http.post(f"{V1}/rewards", json={"rewards": items})
-            assert rewards.json()["results"][0] == {"status": "learned"}
+            assert rewards.json()["results"] == [{"status": "learned"}, {"status": "early"}]
 
     run(mixed())
 
@@ -314,6 +314,64 @@ def test_logs_states_erasure_and_reports(tmp_path: Path) -> None:
             assert (await http.get("/v1/bandits/one/decisions/1")).status_code == 404
 
     run(work())
+
+
+def test_rewards_that_do_not_fit(tmp_path: Path) -> None:
+    """Early, repeated, different and late ones: answered, recorded, counted, and learned at most once."""
+
+    async def send() -> None:
+        async with client(tmp_path) as http:
+
+            async def reward(id: str, value: float) -> int:
+                found = await http.post(f"{V1}/decisions/{id}/reward", json={"value": value})
+                return found.status_code
+
+            assert [await reward("a", 1.0), await reward("a", 1.0)] == [202, 204]
+            await http.post(f"{V1}/decisions", json=question("a"))
+            (engine,) = http.service.bandits.opened()  # type: ignore[attr-defined]
+            assert engine.bandit.bandit.policy.posterior.count == 1
+            assert [await reward("a", 1.0), await reward("a", 2.0)] == [204, 204]
+            await http.post(f"{V1}/decisions", json=question("b"))
+            engine.bandit.bandit.expire(0.0)
+            assert await reward("b", 1.0) == 204
+            assert engine.bandit.bandit.policy.posterior.count == 1
+            text = (await http.get("/metrics")).text
+            for status, n in (("early", 1), ("repeated", 2), ("conflicting", 1), ("late", 1)):
+                assert f'rolin_rewards_total{{bandit="default",status="{status}"}} {n}' in text
+
+    run(send())
+
+
+def test_rolling_out(tmp_path: Path) -> None:
+    """The share, the baseline and a shadow; all of them survive a restart."""
+
+    async def first() -> None:
+        async with client(tmp_path) as http:
+            assert (await http.put(f"{V1}/shadow", json={"policy": "Greedy"})).status_code == 204
+            await http.patch(V1, json={"settings": {"share": 0.5}})
+            made = [
+                (
+                    await http.post(
+                        f"{V1}/decisions", json=question(person=f"p{i}", baseline="green")
+                    )
+                ).json()
+                for i in range(60)
+            ]
+            outside = [answer for answer in made if answer["outside_share"]]
+            assert 15 < len(outside) < 45  # 4 standard deviations
+            assert {answer["arm"] for answer in outside} == {"green"}
+            wrong = await http.post(f"{V1}/decisions", json=question(baseline="pink"))
+            assert wrong.status_code == 400
+
+    async def again() -> None:
+        async with client(tmp_path) as http:
+            info = (await http.get(V1)).json()
+            assert (info["shadow"], info["settings"]["share"]) == ("Greedy", 0.5)
+            assert (await http.delete(f"{V1}/shadow")).status_code == 204
+            assert (await http.get(V1)).json()["shadow"] is None
+
+    run(first())
+    run(again())
 
 
 def test_windows_end(tmp_path: Path) -> None:

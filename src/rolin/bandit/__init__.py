@@ -3,5 +3,13 @@
 from rolin.bandit.async_bandit import AsyncBandit
 from rolin.bandit.bandit import Bandit
 from rolin.bandit.explanation import Contribution, Explanation, SlopeContribution
+from rolin.bandit.requests import RewardStatus
 
-__all__ = ["AsyncBandit", "Bandit", "Contribution", "Explanation", "SlopeContribution"]
+__all__ = [
+    "AsyncBandit",
+    "Bandit",
+    "Contribution",
+    "Explanation",
+    "RewardStatus",
+    "SlopeContribution",
+]

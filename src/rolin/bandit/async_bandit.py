@@ -13,7 +13,14 @@ from numpy.typing import ArrayLike
 from rolin._support.arms import Name
 from rolin.bandit.bandit import Bandit
 from rolin.bandit.question import Question
-from rolin.bandit.requests import Activate, RecordRewards, Request, decide_request, reward_from
+from rolin.bandit.requests import (
+    Activate,
+    RecordRewards,
+    Request,
+    RewardStatus,
+    decide_request,
+    reward_from,
+)
 from rolin.bandit.validation import id_of
 from rolin.journal.events import LoggedDecision
 from rolin.journal.group_commit import Queued
@@ -120,6 +127,35 @@ class AsyncBandit(Generic[P]):
         """
         checked = reward_from(self.bandit.policy, id, value, arm, weight, reward_id)
         await self.submit(RecordRewards([checked], self.bandit._now()))
+
+    async def record_reward(
+        self,
+        id: str,
+        value: SupportsFloat,
+        *,
+        arm: Name | None = None,
+        weight: SupportsFloat = 1.0,
+        reward_id: str | None = None,
+    ) -> RewardStatus:
+        """Record a reward that may come too early, too late or twice, and return what became of it.
+
+        Parameters
+        ----------
+        id
+            As for `Bandit.record_reward`.
+        value
+            As for `Bandit.record_reward`.
+        arm
+            As for `Bandit.record_reward`.
+        weight
+            As for `Bandit.record_reward`.
+        reward_id
+            As for `Bandit.record_reward`.
+        """
+        checked = reward_from(self.bandit.policy, id, value, arm, weight, reward_id)
+        found = await self.submit(RecordRewards([checked], self.bandit._now(), lenient=True))
+        status: RewardStatus = found[0]
+        return status
 
     async def activate(self, id: str) -> None:
         """Say that a decision made with `active=False` is now in use.

@@ -55,6 +55,7 @@ from rolin.bandit.requests import (
     RecordRewards,
     RemoveArm,
     RestoreArm,
+    RewardStatus,
     StartShadow,
     StopShadow,
     decide_request,
@@ -486,6 +487,47 @@ class Bandit(Generic[P]):
         reward = reward_from(self._state.policy, id, value, arm, weight, reward_id)
         self._writer.submit(RecordRewards([reward], self._now()))
 
+    def record_reward(
+        self,
+        id: str,
+        value: SupportsFloat,
+        *,
+        arm: Name | None = None,
+        weight: SupportsFloat = 1.0,
+        reward_id: str | None = None,
+    ) -> RewardStatus:
+        """Record a reward that may come too early, too late or twice, and return what became of it.
+
+        For callers over a network, who cannot act on an error. A reward that counts for `reward` counts here as well, in
+        the same way. Every other one is recorded in the journal, and nothing is learned from it. These are the statuses:
+
+        - `"learned"`: the policy has learned from it.
+        - `"recorded"`: it is a part of a sum, its decision is not activated yet, or the bandit is stopped.
+        - `"repeated"`: the same reward was recorded before, so this one has no effect.
+        - `"early"`: no decision has this id. If a decision with this id is made later, the reward counts as if it had come
+          just after it. If none is made, `expire` closes it.
+        - `"late"`: the decision has expired, or its sum is final.
+        - `"conflicting"`: there is a different reward, which counts because it came first.
+
+        Parameters
+        ----------
+        id
+            As for `reward`.
+        value
+            As for `reward`.
+        arm
+            As for `reward`. An early reward of an arm that is not in the ranking is ignored when the decision is made.
+        weight
+            As for `reward`.
+        reward_id
+            As for `reward`.
+        """
+        reward = reward_from(self._state.policy, id, value, arm, weight, reward_id)
+        statuses: list[RewardStatus] = self._writer.submit(
+            RecordRewards([reward], self._now(), lenient=True)
+        )
+        return statuses[0]
+
     def reward_many(self, rewards: Mapping[str, SupportsFloat]) -> None:
         """Record the rewards of many decisions, by id: all of them or none.
 
@@ -505,7 +547,8 @@ class Bandit(Generic[P]):
         """Close decisions that are older than an age, and return the number of arms closed.
 
         If an arm has rewards that add up, the policy learns their sum. If it has none, the policy learns the default
-        reward, unless the decision was never activated.
+        reward, unless the decision was never activated. Early rewards of this age, whose decision was not made, are
+        closed as well; they are not counted.
 
         Parameters
         ----------
@@ -531,8 +574,8 @@ class Bandit(Generic[P]):
 
     def _report_unknown(self, before: float) -> None:
         """Warn if something waits for a reward that is no decision of the journal."""
-        for _, id, _ in self.journal.waiting(before, 1):
-            if self.journal.decision(id) is None:
+        for _, id, rank in self.journal.waiting(before, 1):
+            if rank >= 0 and self.journal.decision(id) is None:
                 warnings.warn(
                     f"the journal says that {id!r} waits for a reward, but has no such decision: `rolin journal check` "
                     "lists the damage",
@@ -724,7 +767,7 @@ class Bandit(Generic[P]):
 
         Give exactly one of the three options. The state does not change, so what was learned from these decisions
         stays; a snapshot of it is stored. Earlier states cannot be rebuilt, and later rewards for these decisions
-        raise `UnknownDecision`.
+        raise `UnknownDecision`. Early rewards without a decision are erased as well, by their id or their age.
 
         Parameters
         ----------
@@ -756,10 +799,10 @@ class Bandit(Generic[P]):
         Parameters
         ----------
         limit
-            The maximum number of arms to look at.
+            The maximum number of arms to look at, and of early rewards, which are left out.
         """
         arms = self.journal.waiting(math.inf, count_of("limit", limit, least=1))
-        return list(dict.fromkeys(arm.id for arm in arms))
+        return list(dict.fromkeys(arm.id for arm in arms if arm.rank >= 0))
 
     def predict(
         self,

@@ -23,6 +23,7 @@ from rolin.bandit.question import (
     located,
 )
 from rolin.bandit.requests import Decide
+from rolin.bandit.rewards import join_early
 from rolin.bandit.state import BanditState
 from rolin.errors import ParameterError, RolinError
 from rolin.features import RecordedFeatures
@@ -60,7 +61,7 @@ class Decider:
         self._last_names = OfferedNames((), (), b"")
 
     def plan(self, request: Decide, pending: Pending) -> Plan:
-        """Return the decisions to write; the answer is all decisions, those that are stored already included."""
+        """Return the decisions to write, with the outcomes of early rewards; the answer is all decisions, those that are stored already included."""
         events: list[Event] = []
         answer = []
         with self._ids.taken_back_on_error():
@@ -71,12 +72,14 @@ class Decider:
                         check_same_question(known, question, request.conditions)
                         answer.append(known)
                         continue
+                    # Nobody can know an id that is made now, so no reward of it is early.
+                    early = [] if question.id is None else pending.following(question.id)
                     id = self._ids.new() if question.id is None else question.id
                     decision = self._choose(question, request.conditions, id)
                 except RolinError as error:
                     raise located(error, i, request.questions) from error
-                events.append(decision)
                 pending.add(decision)
+                events += [decision, *join_early(decision, early, pending)]
                 answer.append(decision)
         return Plan(events, answer)
 

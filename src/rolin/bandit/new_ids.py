@@ -43,7 +43,7 @@ class NewIds:
                 id = f"{self._token}-{self._next}"
                 self._next += 1
                 self._own.used = getattr(self._own, "used", 0) + 1
-            if self._journal.durable or self._journal.decision(id) is None:
+            if self._journal.durable or not self._journal.find([id]):
                 return id
 
     @contextmanager

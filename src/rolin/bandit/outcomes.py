@@ -1,10 +1,12 @@
-"""The events of rewards, activations and expiry.
+"""What is known about a decision, and the events of activations and expiry.
 
 What is learned is an `Outcome`, at most one per arm of a decision, with the value to learn. So folding never looks back,
 and learns every sum exactly once. A reward that cannot be learned from yet is held:
 
 - It came before its decision was activated. The activation writes the outcome.
 - It has an id of its own, so others may be added to it. The sum is final when the arm expires, which writes the outcome.
+
+Expiry also closes early rewards whose decision was not made in time.
 """
 
 from __future__ import annotations
@@ -14,119 +16,79 @@ from collections.abc import Sequence
 
 from rolin.bandit.modes import learns
 from rolin.bandit.pending import Pending, Plan
-from rolin.bandit.requests import Activate, Expire, RecordRewards, Reward
-from rolin.bandit.validation import reward_of
-from rolin.errors import DecisionConflict, JournalError, RewardConflict, UnknownDecision
-from rolin.journal.events import Activated, Event, Following, HeldReward, LoggedDecision, Outcome
-from rolin.journal.validation import conflict_message, rank_of, unknown_message
+from rolin.bandit.requests import Activate, Expire
+from rolin.errors import DecisionConflict, JournalError, UnknownDecision
+from rolin.journal.events import (
+    Activated,
+    EarlyReward,
+    Event,
+    Following,
+    HeldReward,
+    IgnoredReward,
+    LoggedDecision,
+    Outcome,
+)
+from rolin.journal.validation import unknown_message
 
-__all__ = ["activate", "expire", "record_rewards"]
+__all__ = ["Known", "activate", "expire", "known_decision", "open_early", "outcome_of"]
 
 
-class _Known:
-    """What the journal says about a decision."""
+class Known:
+    """What the journal says about a decision.
 
-    __slots__ = ("active", "decision", "held", "outcomes")
+    Parameters
+    ----------
+    decision
+        The decision.
+    following
+        What has happened to it since.
+    """
+
+    __slots__ = ("active", "decision", "held", "ignored", "outcomes")
 
     def __init__(self, decision: LoggedDecision, following: Sequence[Following]) -> None:
         self.decision, self.active = decision, decision.active
         self.outcomes: dict[int, Outcome] = {}
         self.held: list[HeldReward] = []
+        self.ignored: list[IgnoredReward] = []
         for event in following:
             if isinstance(event, Outcome):
                 self.outcomes[event.rank] = event
             elif isinstance(event, HeldReward):
                 self.held.append(event)
-            else:
+            elif isinstance(event, IgnoredReward):
+                self.ignored.append(event)
+            elif isinstance(event, Activated):
                 self.active = True
 
     def parts(self, rank: int) -> list[HeldReward]:
         """Return the rewards of an arm that add up, in order."""
         return [part for part in self.held if part.rank == rank and part.reward_id is not None]
 
-    def early(self, rank: int) -> HeldReward | None:
-        """Return the whole reward of an arm that came before the activation."""
-        found = [early for early in self.held if early.rank == rank and early.reward_id is None]
+    def held_whole(self, rank: int) -> HeldReward | None:
+        """Return the only reward of an arm, if it came before the activation."""
+        found = [held for held in self.held if held.rank == rank and held.reward_id is None]
         return found[0] if found else None
 
 
-def _known(pending: Pending, id: str) -> _Known:
+def known_decision(pending: Pending, id: str) -> Known:
+    """Return what is known about a decision; raise if there is none."""
     decision = pending.decision(id)
     if decision is None:
         raise UnknownDecision(unknown_message(id))
-    return _Known(decision, pending.following(id))
+    return Known(decision, pending.following(id))
 
 
-def record_rewards(request: RecordRewards, pending: Pending) -> Plan:
-    """Return the events of rewards; repeated ones have none."""
-    events: list[Event] = []
-    for reward in request.rewards:
-        known = _known(pending, reward.id)
-        rank = rank_of(known.decision, reward.arm)
-        make = _whole if reward.reward_id is None else _part
-        event = make(pending, known, rank, reward, request.time)
-        if event is not None:
-            events.append(event)
-            pending.add(event)
-    return Plan(events)
-
-
-def _whole(
-    pending: Pending, known: _Known, rank: int, reward: Reward, time: float
-) -> Outcome | HeldReward | None:
-    """Return the event of the only reward of an arm."""
-    id, value, weight = reward.id, reward.value, reward.weight
-    if known.held and (parts := known.parts(rank)):
-        raise RewardConflict(
-            f"decision {id!r} has the reward {parts[0].reward_id!r}, which others are added to, but now has one "
-            "without reward_id: pass reward_id=…"
-        )
-    before = known.outcomes.get(rank) or known.early(rank)
-    if before is None:
-        if known.active:
-            return _outcome(pending, known.decision, rank, time, value, weight)
-        return HeldReward(id, time, rank, value, weight)
-    expired = isinstance(before, Outcome) and before.expired
-    if expired or (before.value, before.weight) != (value, weight):
-        raise RewardConflict(conflict_message(before, value, weight))
-    return None
-
-
-def _part(
-    pending: Pending, known: _Known, rank: int, reward: Reward, time: float
-) -> HeldReward | None:
-    """Return the event of one of the rewards of an arm that add up."""
-    id, value, reward_id = reward.id, reward.value, reward.reward_id
-    parts = known.parts(rank)
-    for part in parts:
-        if part.reward_id == reward_id:
-            if part.value != value:
-                raise RewardConflict(
-                    f"reward {reward_id!r} of decision {id!r} is {part.value}, but now {value} was reported; the "
-                    "first one counts"
-                )
-            return None
-    outcome = known.outcomes.get(rank)
-    if outcome is not None and parts:
-        raise RewardConflict(
-            f"the rewards of decision {id!r} ended with a sum of {outcome.value}, but now has the reward {reward_id!r}"
-            if outcome.value is not None
-            else f"decision {id!r} has expired with nothing, but now has the reward {reward_id!r}"
-        )
-    if whole := outcome or known.early(rank):
-        raise RewardConflict(
-            conflict_message(whole, value, 1.0)
-            if isinstance(whole, Outcome) and whole.expired
-            else f"decision {id!r} has a reward of {whole.value} without reward_id, to which nothing can be added"
-        )
-    total = math.fsum([*(part.value for part in parts), value])
-    reward_of(f"the sum of the rewards of decision {id!r}", total, pending.state.policy)
-    return HeldReward(id, time, rank, value, 1.0, reward_id)
+def open_early(following: Sequence[Following]) -> list[EarlyReward]:
+    """Return the early rewards that wait for their decision."""
+    early = {event.number: event for event in following if isinstance(event, EarlyReward)}
+    closed = {event.number for event in following if isinstance(event, IgnoredReward)}
+    return [event for number, event in early.items() if number not in closed]
 
 
 def activate(request: Activate, pending: Pending) -> Plan:
     """Return the events of an activation: itself, and the outcomes of the rewards that came before it."""
-    known = _known(pending, request.id)
+    known = known_decision(pending, request.id)
     if known.active:
         return Plan([])
     if known.outcomes:
@@ -137,19 +99,24 @@ def activate(request: Activate, pending: Pending) -> Plan:
     return Plan([
         Activated(request.id, request.time),
         *(
-            _outcome(pending, known.decision, held.rank, held.time, held.value, held.weight)
+            outcome_of(pending, known.decision, held.rank, held.time, held.value, held.weight)
             for held in early
         ),
     ])  # fmt: skip
 
 
 def expire(request: Expire, pending: Pending) -> Plan:
-    """Return the outcomes of arms that have waited long enough."""
+    """Return the outcomes of arms that have waited long enough, and the end of early rewards that have."""
     events: list[Event] = []
+    closed_arms = 0
     waiting = pending.waiting(request.before, request.limit, request.after)
     pending.fetch(id for _, id, _ in waiting)
     for _, id, rank in waiting:
         decision = pending.decision(id)
+        if rank < 0:
+            if decision is None:  # otherwise it was just made, and has joined them
+                events += _closed_early(pending, id, rank)
+            continue
         if decision is None:  # another process has just erased it
             continue
         if not 0 <= rank < len(decision.chosen) or not decision.time < request.before:
@@ -157,25 +124,35 @@ def expire(request: Expire, pending: Pending) -> Plan:
                 f"the journal is damaged: the list of open rewards disagrees with decision {id!r}; run "
                 "`rolin journal check`"
             )
-        known = _Known(decision, pending.following(id))
+        known = Known(decision, pending.following(id))
         if rank not in known.outcomes:
             events.append(_last_outcome(pending, known, rank, request))
-    return Plan(events, (waiting[-1] if waiting else None, len(events)))
+            closed_arms += 1
+    return Plan(events, (waiting[-1] if waiting else None, closed_arms))
 
 
-def _last_outcome(pending: Pending, known: _Known, rank: int, request: Expire) -> Outcome:
+def _closed_early(pending: Pending, id: str, rank: int) -> list[IgnoredReward]:
+    """Return the end of an early reward whose decision was not made in time."""
+    return [
+        IgnoredReward(id, early.time, early.number, early.arm, early.value, early.weight, early.reward_id, "unknown")
+        for early in open_early(pending.following(id))
+        if early.waiting_rank == rank
+    ]  # fmt: skip
+
+
+def _last_outcome(pending: Pending, known: Known, rank: int, request: Expire) -> Outcome:
     """Return the outcome of an arm that has waited long enough: its sum, the default reward, or nothing."""
     decision, time = known.decision, request.time
     if not known.active:  # nobody has seen it
-        return _outcome(pending, decision, rank, time, None, expired=True)
+        return outcome_of(pending, decision, rank, time, None, expired=True)
     if parts := known.parts(rank):
         # The exactly rounded sum, so the order of the parts does not matter.
         total = math.fsum(part.value for part in parts)
-        return _outcome(pending, decision, rank, time, total)
-    return _outcome(pending, decision, rank, time, request.value, expired=True)
+        return outcome_of(pending, decision, rank, time, total)
+    return outcome_of(pending, decision, rank, time, request.value, expired=True)
 
 
-def _outcome(
+def outcome_of(
     pending: Pending,
     decision: LoggedDecision,
     rank: int,
@@ -185,6 +162,7 @@ def _outcome(
     *,
     expired: bool = False,
 ) -> Outcome:
+    """Return the outcome of one arm of a decision, in the present mode."""
     state, index = pending.state, decision.chosen[rank]
     arm, x = state.arm_at(decision, decision.offered[index]), decision.context_of(index)
     learned = learns(state.settings)

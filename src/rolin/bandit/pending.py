@@ -46,6 +46,7 @@ class Pending:
         """Add an event that is about to be written."""
         if isinstance(event, LoggedDecision):
             self._decisions[event.id] = event
+            self._following[event.id] = []  # early rewards are joined to it when it is planned
         elif isinstance(event, Following):
             self._following.setdefault(event.id, []).append(event)
 
@@ -74,7 +75,7 @@ class Pending:
         return own
 
     def following(self, id: str) -> list[Following]:
-        """Return what has happened to a decision since it was made, in order."""
+        """Return what has happened to a decision since it was made, in order; before that, its early rewards."""
         own = self._following.get(id, [])
         if id in self._decisions:
             return own
@@ -86,5 +87,5 @@ class Pending:
         return [*below, *own]
 
     def waiting(self, before: float, limit: int, after: Waiting | None) -> list[Waiting]:
-        """Return the oldest arms that have no outcome in the journal."""
+        """Return the oldest arms that have no outcome, and early rewards that have no decision, in the journal."""
         return self.state.journal.waiting(before, limit, after)

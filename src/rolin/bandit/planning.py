@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rolin.bandit import outcomes
+from rolin.bandit import outcomes, rewards
 from rolin.bandit.deciding import Decider
 from rolin.bandit.modes import learns
 from rolin.bandit.pending import Pending, Plan
@@ -70,7 +70,7 @@ def plan(request: Request, pending: Pending, decider: Decider) -> Plan:
         case Decide():
             return decider.plan(request, pending)
         case RecordRewards():
-            return outcomes.record_rewards(request, pending)
+            return rewards.record_rewards(request, pending)
         case Activate():
             return outcomes.activate(request, pending)
         case Expire():
@@ -96,13 +96,16 @@ def _import_decisions(request: ImportDecisions, pending: Pending) -> Plan:
             )
             if here.raw is not None:
                 here.raw.release(here.chosen)
-            pending.add(here)
-            events.append(here)
-            events += [
+            early = pending.following(here.id)
+            own: list[Event] = [here]
+            own += [
                 # In another journal the arm may have been an earlier life of this one.
                 outcome._replace(id=here.id, rank=rank, arm=here.ranking[rank], learned=True)
                 for rank, outcome in past_outcomes.items()
             ]
+            for event in own:
+                pending.add(event)
+            events += [*own, *rewards.join_early(here, early, pending)]
             new += 1
     return Plan(events, new)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rolin._support.arms import Name, canonical
 from rolin._support.checks import as_excluded, count_of, flag_of, text_of
@@ -31,6 +31,7 @@ __all__ = [
     "Request",
     "RestoreArm",
     "Reward",
+    "RewardStatus",
     "StartShadow",
     "StopShadow",
     "decide_request",
@@ -99,11 +100,17 @@ def reward_from(
     return reward
 
 
+RewardStatus = Literal["learned", "recorded", "repeated", "early", "late", "conflicting"]
+"""What became of a reward: see `Bandit.record_reward`."""
+
+
 class RecordRewards(NamedTuple):
-    """Record rewards, all of them or none."""
+    """Record rewards, all of them or none; the answer is the status of each."""
 
     rewards: Sequence[Reward]
     time: float
+    lenient: bool = False
+    """Record rewards that are early, late or conflicting without learning from them, instead of raising."""
 
 
 class Activate(NamedTuple):
@@ -114,14 +121,14 @@ class Activate(NamedTuple):
 
 
 class Expire(NamedTuple):
-    """Close arms that have waited too long; the answer is the last one looked at and how many were closed."""
+    """Close what has waited too long; the answer is the last one looked at and how many arms were closed."""
 
     before: float
-    """Close arms that were chosen before this time."""
+    """Close arms that were chosen, and early rewards that arrived, before this time."""
     limit: int
-    """Number of arms to close in one transaction."""
+    """Number of arms and early rewards to close in one transaction."""
     after: Waiting | None
-    """The last arm that was looked at before; `None` to begin with the oldest."""
+    """The last one that was looked at before; `None` to begin with the oldest."""
     value: float | None
     """The default reward; `None` to learn nothing."""
     time: float

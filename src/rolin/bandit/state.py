@@ -22,10 +22,12 @@ from rolin.journal.base import Found
 from rolin.journal.events import (
     Activated,
     ArmRestored,
+    EarlyReward,
     Event,
     FeatureMapChanged,
     Following,
     HeldReward,
+    IgnoredReward,
     LoggedDecision,
     SettingsChanged,
     ShadowStarted,
@@ -37,7 +39,7 @@ from rolin.policies import Policy
 __all__ = ["BanditState", "Current"]
 
 P = TypeVar("P", bound=Policy[Any])
-_NOTHING_LEARNED = (LoggedDecision, Activated, HeldReward)
+_NOTHING_LEARNED = (LoggedDecision, Activated, EarlyReward, HeldReward, IgnoredReward)
 
 
 class Current(NamedTuple, Generic[P]):

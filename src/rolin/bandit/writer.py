@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from rolin.bandit.deciding import Decider
 from rolin.bandit.pending import Pending, Plan
 from rolin.bandit.planning import change_event, ids_of, plan
-from rolin.bandit.requests import Change, Request
+from rolin.bandit.requests import Change, Decide, Request
 from rolin.bandit.state import BanditState
 from rolin.bandit.upkeep import Upkeep
 from rolin.errors import JournalError, RolinError
@@ -148,6 +148,8 @@ class Writer:
         start = 0
         for queued, (own, answer), error in planned:
             errors = [rejected[i] for i in range(start, start + len(own)) if i in rejected]
+            if isinstance(queued.work, Decide):
+                errors = []  # of early rewards, which are no fault of the decision
             queued.settle(answer, errors[0] if errors else error)
             start += len(own)
         if rejected:

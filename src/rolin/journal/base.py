@@ -8,7 +8,15 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Self
 
 from rolin.errors import JournalError
-from rolin.journal.events import Event, Following, LoggedDecision, Outcome, PermanentEvent
+from rolin.journal.events import (
+    EarlyReward,
+    Event,
+    Following,
+    IgnoredReward,
+    LoggedDecision,
+    Outcome,
+    PermanentEvent,
+)
 
 __all__ = [
     "DamagedSnapshot",
@@ -19,7 +27,9 @@ __all__ = [
     "Removed",
     "Snapshot",
     "Waiting",
+    "ended_by",
     "reached",
+    "waiting_since",
 ]
 
 
@@ -36,13 +46,35 @@ class DamagedSnapshot(JournalError):  # an internal signal, always caught
 
 
 class Waiting(NamedTuple):
-    """An arm that waits for its outcome."""
+    """An arm that waits for its outcome, or an early reward that waits for its decision."""
 
     time: float
-    """When it was chosen."""
+    """When the arm was chosen, or when the reward arrived."""
     id: str
-    """Id of its decision."""
+    """Id of the decision."""
     rank: int
+    """Rank of the arm; below 0 for an early reward: its `waiting_rank`."""
+
+
+def waiting_since(event: Event) -> list[Waiting]:
+    """Return what waits since an event."""
+    if isinstance(event, LoggedDecision):
+        return [Waiting(event.time, event.id, rank) for rank in range(len(event.chosen))]
+    if isinstance(event, EarlyReward):
+        return [Waiting(event.time, event.id, event.waiting_rank)]
+    return []
+
+
+def ended_by(event: Event) -> tuple[str, int] | None:
+    """Return the id and the rank of what waits no longer because of an event.
+
+    A decision ends the waiting of all early rewards with its id as well, which are not listed here.
+    """
+    if isinstance(event, Outcome):
+        return event.id, event.rank
+    if isinstance(event, IgnoredReward) and event.reason == "unknown":
+        return event.id, -1 - event.number
+    return None
 
 
 class Header(NamedTuple):
@@ -70,15 +102,16 @@ class Removal(NamedTuple):
     ids: Collection[str] = ()
     people: Collection[str] = ()
     before: float | None = None
-    """Remove decisions, and other events, that are older than this time."""
+    """Remove decisions, early rewards without a decision, and other events, that are older than this time."""
 
 
 class Found(NamedTuple):
     """A decision of the journal, and what has happened to it since it was made."""
 
-    decision: LoggedDecision
+    decision: LoggedDecision | None
+    """`None` if it is not made yet, and only rewards of it have arrived."""
     following: list[Following]
-    """In order."""
+    """In order; the rewards that came before the decision only as long as there is none."""
 
 
 class Removed(NamedTuple):
@@ -178,6 +211,8 @@ class Journal(ABC):
     def find(self, ids: Iterable[str]) -> dict[str, Found]:
         """Return the decisions with these ids, and what has happened to each; ids that are unknown are left out.
 
+        An id that only early rewards have is known, with `None` as its decision.
+
         Parameters
         ----------
         ids
@@ -186,7 +221,7 @@ class Journal(ABC):
 
     @abstractmethod
     def following(self, id: str) -> list[Following]:
-        """Return what has happened to a decision since it was made, in order.
+        """Return what has happened to a decision since it was made, in order; before that, its early rewards.
 
         Parameters
         ----------
@@ -206,16 +241,16 @@ class Journal(ABC):
 
     @abstractmethod
     def waiting(self, before: float, limit: int, after: Waiting | None = None) -> list[Waiting]:
-        """Return the oldest arms without an outcome that were chosen before a time, after one of them.
+        """Return the oldest arms without an outcome, and early rewards without a decision, before a time.
 
         Parameters
         ----------
         before
-            Time in seconds since 1970; arms that were chosen at or after it are left out.
+            Time in seconds since 1970; what waits since then or later is left out.
         limit
-            Maximum number of arms to return.
+            Maximum number of arms and early rewards to return.
         after
-            The arm to continue after, from an earlier call; `None` to begin with the oldest.
+            The arm or early reward to continue after, from an earlier call; `None` to begin with the oldest.
         """
 
     @abstractmethod

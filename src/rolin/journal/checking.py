@@ -13,7 +13,15 @@ import numpy as np
 
 from rolin._support.progress import Progress, reporter
 from rolin.errors import JournalError, RolinError
-from rolin.journal.events import Activated, HeldReward, LoggedDecision, Outcome
+from rolin.journal.base import ended_by, waiting_since
+from rolin.journal.events import (
+    Activated,
+    EarlyReward,
+    HeldReward,
+    IgnoredReward,
+    LoggedDecision,
+    Outcome,
+)
 from rolin.journal.folding import load_policy, load_with_snapshot, split_state
 from rolin.journal.sqlite import SQLiteJournal
 from rolin.model import state_file
@@ -85,17 +93,33 @@ def _check_events(
 ) -> int:
     """Read every event, and compare what waits for a reward with the decisions and outcomes."""
     waiting: dict[tuple[str, int], float] = {}
+    early: dict[str, list[tuple[str, int]]] = {}  # what waits for a decision, by its id
+    decided: set[str] = set()
     inactive: set[str] = set()
     count = 0
     for seq, event in journal.read_all(problems):
         count += 1
         advance(1)
+        waiting |= {(id, rank): time for time, id, rank in waiting_since(event)}
+        ended = ended_by(event)
+        did_wait = ended is None or waiting.pop(ended, None) is not None
         if isinstance(event, LoggedDecision):
-            waiting |= {(event.id, rank): event.time for rank in range(len(event.chosen))}
+            decided.add(event.id)
+            for key in early.pop(event.id, ()):
+                waiting.pop(key, None)
             if not event.active:
                 inactive.add(event.id)
+        elif isinstance(event, EarlyReward):
+            early.setdefault(event.id, []).append((event.id, event.waiting_rank))
+            if event.id in decided:
+                problems.append(f"event {seq}: decision {event.id!r} was made before")
+        elif isinstance(event, IgnoredReward):
+            if not did_wait:
+                problems.append(f"event {seq}: no early reward of {event.id!r} waited")
+            elif ended is None and event.id not in decided:
+                problems.append(f"event {seq}: decision {event.id!r} was never made")
         elif isinstance(event, Outcome):
-            if waiting.pop((event.id, event.rank), None) is None:
+            if not did_wait:
                 problems.append(f"event {seq}: decision {event.id!r} did not wait for this outcome")
             elif event.id in inactive and event.value is not None:
                 problems.append(f"event {seq}: decision {event.id!r} was never activated")

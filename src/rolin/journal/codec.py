@@ -17,14 +17,17 @@ from rolin._support.arms import Name
 from rolin.errors import JournalError, RolinError
 from rolin.features import BaseFeatureMap, RecordedFeatures, from_json
 from rolin.journal.events import (
+    IGNORED_REASONS,
     MODES,
     Activated,
     ArmRemoved,
     ArmRestored,
     Decayed,
+    EarlyReward,
     Event,
     FeatureMapChanged,
     HeldReward,
+    IgnoredReward,
     LoggedDecision,
     Mode,
     Outcome,
@@ -47,6 +50,8 @@ DECISION = -1
 """The rank in the row of a decision; its outcomes have the ranks 0, 1, …"""
 _ACTIVATION = -2  # the rank in the row of an activation
 _HELD = -3  # a held reward of the arm with rank r has _HELD - r, because the outcome itself has r
+# A reward with the number n has one of these minus n. No ranking is so long that the ranks of held rewards reach them.
+_EARLY, _UNKNOWN, _IGNORED = -(1 << 40), -(1 << 41), -(1 << 42)
 _DIGEST_SIZE = 16
 PERMANENT_KINDS = ("restored", "settings", "features")
 """Kinds of rows that are never removed."""
@@ -54,7 +59,9 @@ PERMANENT_KINDS = ("restored", "settings", "features")
 _KINDS = {
     LoggedDecision: "decision",
     Activated: "activation",
+    EarlyReward: "early",
     HeldReward: "held",
+    IgnoredReward: "ignored",
     Decayed: "decay",
     ScalesLearned: "scales",
     ArmRemoved: "removed",
@@ -144,6 +151,14 @@ def row_of(event: Event) -> Row:
         case HeldReward():
             body, rank = _json(value=event.value, weight=event.weight), _HELD - event.rank
             return Row(event.time, kind, body, event.id, rank, reward=event.reward_id)
+        case EarlyReward():
+            members = _members(event)
+            place = _EARLY - event.number
+            return Row(event.time, kind, _json(**members), event.id, place, reward=event.reward_id)
+        case IgnoredReward():
+            members = {**_members(event), "reason": event.reason}
+            place = _ignored_place(event.reason) - event.number
+            return Row(event.time, kind, _json(**members), event.id, place, reward=event.reward_id)
         case Decayed():
             return Row(event.time, kind, _json(factor=event.factor))
         case ScalesLearned():
@@ -167,6 +182,16 @@ def row_of(event: Event) -> Row:
             return Row(event.time, kind, "{}", numbers=event.state)
         case ShadowStopped():
             return Row(event.time, kind, "{}")
+
+
+def _members(event: EarlyReward | IgnoredReward) -> dict[str, Any]:
+    arm = None if event.arm is None else encode(event.arm)
+    return {"arm": arm, "value": event.value, "weight": event.weight}
+
+
+def _ignored_place(reason: str) -> int:
+    """Return the place of the first ignored reward; those of unknown decisions have their own, as one may be made later."""
+    return _UNKNOWN if reason == "unknown" else _IGNORED
 
 
 def _encoded(names: tuple[Name, ...]) -> Sequence[object]:
@@ -194,6 +219,15 @@ def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
                 if value is None or rank_held < 0:
                     raise ValueError(f"it has the rank {rank_held} and the reward {value}")
                 return HeldReward(str(decision), time, rank_held, value, weight, reward)
+            case "early":
+                known = _numbered(_EARLY, rank, body)
+                return EarlyReward(str(decision), time, *known, reward)
+            case "ignored":
+                reason = body["reason"]
+                if reason not in IGNORED_REASONS:
+                    raise ValueError(f"it has the reason {reason!r}, which is unknown")
+                known = _numbered(_ignored_place(reason), rank, body)
+                return IgnoredReward(str(decision), time, *known, reward, reason)
             case "decay":
                 return Decayed(time, body["factor"])
             case "scales":
@@ -244,6 +278,18 @@ def _reward_of(body: dict[str, Any]) -> tuple[float | None, float]:
     if not 0.0 < weight < math.inf:
         raise ValueError(f"its weight is {weight}")
     return value, weight
+
+
+def _numbered(
+    first: int, place: int | None, body: dict[str, Any]
+) -> tuple[int, Name | None, float, float]:
+    """Return number, arm, value and weight of a reward that was not learned from."""
+    value, weight = _reward_of(body)
+    number = first - int(place or 0)
+    if value is None or number < 0:
+        raise ValueError(f"it has the number {number} and the reward {value}")
+    arm = body["arm"]
+    return number, None if arm is None else decode(arm), value, weight
 
 
 def _mode_of(body: dict[str, Any]) -> Mode:

@@ -19,16 +19,20 @@ from rolin.policies.decision import SHOWN, shown_ranking
 from rolin.policies.exploration import Exploration
 
 __all__ = [
+    "IGNORED_REASONS",
     "MODES",
     "Activated",
     "ArmRemoved",
     "ArmRestored",
     "Decayed",
     "DecisionEvent",
+    "EarlyReward",
     "Event",
     "FeatureMapChanged",
     "Following",
     "HeldReward",
+    "IgnoredReason",
+    "IgnoredReward",
     "LoggedDecision",
     "Mode",
     "Outcome",
@@ -46,6 +50,11 @@ Floats = NDArray[np.float64]
 Mode = Literal["online", "apprentice", "stopped"]
 """Who chooses, and whether rewards are learned: see the glossary."""
 MODES: tuple[Mode, ...] = ("online", "apprentice", "stopped")
+
+IgnoredReason = Literal["late", "conflicting", "invalid", "unknown"]
+"""Why a reward does not count. It came after the end, or contradicts an earlier one. It came early, and its arm is not in
+the ranking, or the sum is too large. Or it came early, and its decision was not made in time."""
+IGNORED_REASONS: tuple[IgnoredReason, ...] = ("late", "conflicting", "invalid", "unknown")
 
 
 class Proposal(NamedTuple):
@@ -220,6 +229,50 @@ class HeldReward(NamedTuple):
     """The caller's own id of the reward; `None` if it is not a part of a sum."""
 
 
+class EarlyReward(NamedTuple):
+    """A reward whose decision is not made yet.
+
+    If the decision is made later, the reward counts as if it had come just after it.
+    """
+
+    id: str
+    """Id of the decision that it waits for."""
+    time: float
+    """When it arrived, in seconds since 1970."""
+    number: int
+    """0, 1, …, by which the early rewards of an id are told apart."""
+    arm: Name | None
+    """One arm of the ranking; `None` for the first."""
+    value: float
+    weight: float = 1.0
+    """How much the reward counts."""
+    reward_id: str | None = None
+    """The caller's own id of the reward; `None` if it is not a part of a sum."""
+
+    @property
+    def waiting_rank(self) -> int:
+        """Stands for the rank in the list of what waits; below 0, because its rank is unknown."""
+        return -1 - self.number
+
+
+class IgnoredReward(NamedTuple):
+    """A reward that does not count; nothing is learned from it."""
+
+    id: str
+    """Id of the decision that it was meant for."""
+    time: float
+    """When it arrived, in seconds since 1970."""
+    number: int
+    """0, 1, … for each decision; if the decision is unknown, the number of the early reward."""
+    arm: Name | None
+    """The arm that it was meant for; `None` for the first of a ranking that is unknown."""
+    value: float
+    weight: float
+    reward_id: str | None
+    """The caller's own id of the reward; `None` if it is not a part of a sum."""
+    reason: IgnoredReason
+
+
 class Decayed(NamedTuple):
     """All evidence was multiplied by a factor."""
 
@@ -303,8 +356,8 @@ class Rejected(NamedTuple):
 
 PermanentEvent = ArmRestored | SettingsChanged | FeatureMapChanged
 """Events that are never removed: they concern no person, and reading the rest needs them."""
-Following = Activated | HeldReward | Outcome
-"""What happens to a decision after it was made."""
+Following = Activated | EarlyReward | HeldReward | IgnoredReward | Outcome
+"""What happens to a decision after it was made, and rewards that come before."""
 DecisionEvent = LoggedDecision | Following
 """Events that belong to a decision and are removed together with it."""
 ShadowEvent = ShadowStarted | ShadowStopped

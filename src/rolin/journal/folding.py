@@ -50,7 +50,7 @@ _SHADOW = "shadow"  # the array of a snapshot that holds the state of the shadow
 
 
 def fold(policy: Policy[Any], event: Event) -> None:
-    """Apply an event to a policy; a decision, its activation and a held reward change nothing.
+    """Apply an event to a policy; a decision, its activation and a reward that is not an outcome change nothing.
 
     An event that the policy rejects, such as a reward that is too large, changes nothing. It is rejected
     again whenever the journal is read.

@@ -16,14 +16,16 @@ from rolin.journal.base import (
     Removed,
     Snapshot,
     Waiting,
+    ended_by,
     reached,
+    waiting_since,
 )
 from rolin.journal.events import (
     DecisionEvent,
+    EarlyReward,
     Event,
     Following,
     LoggedDecision,
-    Outcome,
     PermanentEvent,
 )
 
@@ -82,12 +84,15 @@ class MemoryJournal(Journal):
                 self._events[seq] = event
                 if isinstance(event, LoggedDecision):
                     self._decisions[event.id] = event
-                    for rank in range(len(event.chosen)):
-                        self._waiting[event.id, rank] = event.time
+                    for early in self._following.pop(event.id, ()):
+                        if isinstance(early, EarlyReward):
+                            self._waiting.pop((early.id, early.waiting_rank), None)
                 elif isinstance(event, Following):
                     self._following.setdefault(event.id, []).append(event)
-                    if isinstance(event, Outcome):
-                        self._waiting.pop((event.id, event.rank), None)
+                for time, id, rank in waiting_since(event):
+                    self._waiting[id, rank] = time
+                if (ended := ended_by(event)) is not None:
+                    self._waiting.pop(ended, None)
             self._header = header._replace(last=after + len(new))
             return self._header.last
 
@@ -118,9 +123,9 @@ class MemoryJournal(Journal):
         """Return the decisions with these ids, and what has happened to each."""
         with self._lock:
             return {
-                id: Found(self._decisions[id], list(self._following.get(id, ())))
+                id: Found(self._decisions.get(id), list(self._following.get(id, ())))
                 for id in ids
-                if id in self._decisions
+                if id in self._decisions or id in self._following
             }
 
     def following(self, id: str) -> list[Following]:
@@ -129,7 +134,7 @@ class MemoryJournal(Journal):
             return list(self._following.get(id, ()))
 
     def waiting(self, before: float, limit: int, after: Waiting | None = None) -> list[Waiting]:
-        """Return the oldest arms without an outcome that were chosen before a time, after one of them."""
+        """Return the oldest arms without an outcome, and early rewards without a decision, before a time."""
         with self._lock:
             old = [Waiting(time, *key) for key, time in self._waiting.items() if time < before]
         return sorted(arm for arm in old if after is None or arm > after)[:limit]
@@ -157,24 +162,31 @@ class MemoryJournal(Journal):
                 or (decision.person is not None and decision.person in what.people)
                 or (what.before is not None and decision.time < what.before)
             }
-            left = {
-                seq: event
-                for seq, event in self._events.items()
-                if not (
-                    event.id in removed
-                    if isinstance(event, DecisionEvent)
-                    else what.before is not None
-                    and event.time < what.before
-                    and not isinstance(event, PermanentEvent)
-                )
-            }
+            gone = {*removed, *what.ids}
+
+            def stays(event: Event) -> bool:
+                if isinstance(event, DecisionEvent) and (
+                    event.id in gone or event.id in self._decisions
+                ):
+                    return event.id not in gone
+                is_old = what.before is not None and event.time < what.before
+                return isinstance(event, PermanentEvent) or not is_old
+
+            left = {seq: event for seq, event in self._events.items() if stays(event)}
             if len(left) == len(self._events):
                 return Removed(0, after)
             self._events = left
+            for id, following in list(self._following.items()):
+                self._following[id] = [event for event in following if stays(event)]
+                if not self._following[id]:
+                    del self._following[id]
+            self._waiting = {
+                (id, rank): time
+                for (id, rank), time in self._waiting.items()
+                if id not in gone and (rank >= 0 or what.before is None or time >= what.before)
+            }
             for id in removed:
                 del self._decisions[id]
-                self._following.pop(id, None)
-            self._waiting = {key: t for key, t in self._waiting.items() if key[0] not in removed}
             last = after + 1
             self._snapshots = {last: state}
             self._header = header._replace(last=last, first=last)

@@ -41,6 +41,7 @@ FORMATS = (1, 2)
 APPLICATION = 0x726F6C6E  # "roln": marks the file as a journal
 
 # `place` is the rank r of an outcome, -1 for the decision itself, -2 for its activation, and -3 - r for a held reward.
+# Early and ignored rewards have places below them, see `codec`. In `waiting`, an early reward has a place below 0.
 # `question` holds raw features as JSON, `digest` a digest of the question, and `reward` the caller's own id of a reward.
 # `unchecked` is the last event without checksum.
 _TABLES = """

@@ -31,15 +31,17 @@ from rolin.journal.base import (
     Removed,
     Snapshot,
     Waiting,
+    ended_by,
     reached,
+    waiting_since,
 )
 from rolin.journal.codec import DECISION, PERMANENT_KINDS, Row, event_of, row_of
 from rolin.journal.events import (
+    EarlyReward,
     Event,
     FeatureMapChanged,
     Following,
     LoggedDecision,
-    Outcome,
     PermanentEvent,
 )
 from rolin.journal.schema import StoredHeader
@@ -130,13 +132,15 @@ class SQLiteJournal(Journal):
                     rows.append((seq, *row, schema.event_checksum(seq, row)))
                 _insert(db, f"INSERT INTO events (seq, {self._columns}) VALUES", _ROW, rows)
                 _insert(db, "INSERT INTO waiting VALUES", "(?, ?, ?)", [
-                    (event.id, rank, event.time)
-                    for event in group if isinstance(event, LoggedDecision)
-                    for rank in range(len(event.chosen))
+                    (id, rank, time)
+                    for event in group for time, id, rank in waiting_since(event)
                 ])  # fmt: skip
-                _insert(db, "DELETE FROM waiting WHERE (decision, place) IN (VALUES", "(?, ?)", [
-                    (event.id, event.rank)
-                    for event in group if isinstance(event, Outcome)
+                # Not `(decision, place) IN (VALUES …)`, for which SQLite reads the whole table.
+                _insert(db, "DELETE FROM waiting WHERE", "decision = ? AND place = ?", [
+                    ended for event in group if (ended := ended_by(event)) is not None
+                ], between=" OR ")  # fmt: skip
+                _insert(db, "DELETE FROM waiting WHERE place < 0 AND decision IN (", "?", [
+                    (event.id,) for event in group if isinstance(event, LoggedDecision)
                 ], end=")")  # fmt: skip
             _update_header(db, header._replace(last=seq))
             reached("inserted")
@@ -194,12 +198,21 @@ class SQLiteJournal(Journal):
         db.executemany(f"{find} person = ?", [(DECISION, person) for person in what.people])
         if what.before is not None:
             db.execute(f"{find} time < ?", (DECISION, what.before))
+        (n,) = db.execute("SELECT count(*) FROM gone").fetchone()
+        # Rewards whose decision was never made.
+        db.executemany("INSERT OR IGNORE INTO gone VALUES (?)", [(id,) for id in what.ids])
         before = db.total_changes
         if what.before is not None:
             db.execute(
                 f"DELETE FROM events WHERE decision IS NULL AND NOT {_IS_PERMANENT} AND time < ?",
                 (*PERMANENT_KINDS, what.before),
             )
+            db.execute(
+                "DELETE FROM events WHERE kind IN ('early', 'ignored') AND time < ? AND NOT EXISTS "
+                "(SELECT 1 FROM events AS made WHERE made.decision = events.decision AND made.place = ?)",
+                (what.before, DECISION),
+            )
+            db.execute("DELETE FROM waiting WHERE place < 0 AND time < ?", (what.before,))
         db.execute("DELETE FROM events WHERE decision IN (SELECT decision FROM gone)")
         if db.total_changes == before:
             return Removed(0, header.last)
@@ -208,7 +221,6 @@ class SQLiteJournal(Journal):
         db.execute("DELETE FROM states")
         _insert_state(db, last, state)
         _update_header(db, header._replace(last=last, first=last))
-        (n,) = db.execute("SELECT count(*) FROM gone").fetchone()
         return Removed(int(n), last)
 
     # -- reading -----------------------------------------------------------------------------
@@ -381,10 +393,10 @@ class SQLiteJournal(Journal):
             ):
                 event = self._event(row)
                 if isinstance(event, LoggedDecision):
-                    decisions[event.id] = event
+                    decisions[event.id], following[event.id] = event, []
                 elif isinstance(event, Following):
                     following.setdefault(event.id, []).append(event)
-        return {id: Found(event, following.get(id, [])) for id, event in decisions.items()}
+        return {id: Found(decisions.get(id), events) for id, events in following.items()}
 
     def following(self, id: str) -> list[Following]:
         """Return what has happened to a decision since it was made, in order."""
@@ -392,11 +404,15 @@ class SQLiteJournal(Journal):
             f"SELECT seq, {self._columns} FROM events WHERE decision = ? AND place != ? ORDER BY seq",
             (id, DECISION),
         )
-        return [self._event(row) for row in rows]  # type: ignore[misc]  # by their rank
+        events: list[Any] = [self._event(row) for row in rows]  # `Following`, by their rank
+        if any(isinstance(event, EarlyReward) for event in events):
+            found = self.find([id])  # which knows what came before the decision
+            return found[id].following if id in found else []
+        return events
 
     def waiting(self, before: float, limit: int, after: Waiting | None = None) -> list[Waiting]:
-        """Return the oldest arms without an outcome that were chosen before a time."""
-        start = Waiting(-math.inf, "", 0) if after is None else after
+        """Return the oldest arms without an outcome, and early rewards without a decision, before a time."""
+        start = Waiting(-math.inf, "", -_LAST) if after is None else after
         rows = self._file.query(
             "SELECT time, decision, place FROM waiting WHERE time < ? AND (time, decision, place) > (?, ?, ?) "
             "ORDER BY time, decision, place LIMIT ?",
@@ -461,7 +477,12 @@ def _update_header(db: sqlite3.Connection, header: StoredHeader) -> None:
 
 
 def _insert(
-    db: sqlite3.Connection, statement: str, row: str, rows: list[tuple[Any, ...]], end: str = ""
+    db: sqlite3.Connection,
+    statement: str,
+    row: str,
+    rows: list[tuple[Any, ...]],
+    between: str = ", ",
+    end: str = "",
 ) -> None:
     """Run a statement for many rows, up to 64 at a time.
 
@@ -472,5 +493,5 @@ def _insert(
         # a power of two, so that few statements are prepared
         size = min(64, 1 << ((len(rows) - done).bit_length() - 1))
         values = [value for one in rows[done : done + size] for value in one]
-        db.execute(f"{statement} {', '.join([row] * size)}{end}", values)
+        db.execute(f"{statement} {between.join([row] * size)}{end}", values)
         done += size

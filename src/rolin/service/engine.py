@@ -16,13 +16,14 @@ import numpy as np
 
 from rolin import offline
 from rolin._support.files import write_bytes
-from rolin.bandit import AsyncBandit
+from rolin.bandit import AsyncBandit, RewardStatus
 from rolin.bandit.question import Question
 from rolin.bandit.requests import decide_request
 from rolin.errors import JournalError
 from rolin.journal import LoggedDecision
-from rolin.policies import find
+from rolin.policies import Policy
 from rolin.service import schema
+from rolin.service.building import policy_of
 from rolin.service.errors import Failure, Refusal, failure_of
 
 __all__ = ["Engine", "Limits"]
@@ -96,7 +97,9 @@ class Engine:
         text = None if isinstance(contexts, np.ndarray) else _text_of(contexts, names, situation)
         question = Question(contexts, names, situation, request.id, request.person, text)
         try:
-            asked = decide_request([question], request.top_k, request.exclude, request.active)
+            asked = decide_request(
+                [question], request.top_k, request.exclude, request.active, request.baseline
+            )
             (made,) = await self.bandit.submit(asked)
         except JournalError:
             if not self._fall_back:
@@ -170,7 +173,7 @@ class Engine:
 
     # -- rewards -------------------------------------------------------------------------------
 
-    async def reward(self, id: str, request: schema.RewardRequest) -> str:
+    async def reward(self, id: str, request: schema.RewardRequest) -> RewardStatus:
         """Record the reward of a decision; return what became of it."""
         adds_up = self.config.rewards.rule == "sum"
         if adds_up and request.id is None:
@@ -181,10 +184,9 @@ class Engine:
             raise Refusal(
                 400, "the first reward counts, expected no id: only sums need one", field="id"
             )
-        await self.bandit.reward(
+        return await self.bandit.record_reward(
             id, request.value, arm=request.arm, weight=request.weight, reward_id=request.id
         )
-        return "learned"
 
     async def reward_batch(self, batch: schema.RewardBatch) -> schema.BatchAnswer:
         """Record several rewards; one that is refused leaves the others alone."""
@@ -209,11 +211,20 @@ class Engine:
         """Return the bandit as it is now."""
         bandit = self.bandit.bandit
         now, policy = bandit.settings, bandit.policy
-        settings = schema.Settings(now.mode, now.floor, now.control_share, now.propensities)
+        settings = schema.Settings(
+            now.mode, now.floor, now.control_share, now.share, now.propensities
+        )
         if "exploration" in policy.settings:
             settings.exploration = now.exploration or policy.settings["exploration"]
+        shadow = None if bandit.shadow is None else type(bandit.shadow).__name__
         return schema.BanditInfo(
-            self.name, self.config, settings, bandit.version, policy.n_features, len(policy.arms)
+            self.name,
+            self.config,
+            settings,
+            bandit.version,
+            policy.n_features,
+            len(policy.arms),
+            shadow,
         )
 
     async def change(self, change: schema.BanditChange) -> None:
@@ -239,6 +250,19 @@ class Engine:
         await asyncio.to_thread(write_bytes, self.folder / "arms.json", msgspec.json.encode(given))
         self.arms = given.arms
 
+    async def start_shadow(self, request: schema.PolicyChoice) -> None:
+        """Let a second policy learn from the same rewards; it never decides."""
+        policy = self._new_policy(request)
+        await asyncio.to_thread(self.bandit.bandit.start_shadow, policy)
+
+    async def stop_shadow(self) -> None:
+        """End the shadow."""
+        await asyncio.to_thread(self.bandit.bandit.stop_shadow)
+
+    def _new_policy(self, request: schema.PolicyChoice) -> Policy[Any]:
+        config = schema.BanditConfig(request.policy, request.options, self.config.features)
+        return policy_of(config, self.bandit.bandit.feature_map)
+
     async def explain(self, id: str, arm: str | None, against: str | None) -> dict[str, Any]:
         """Explain the score of an arm."""
         found = await asyncio.to_thread(self.bandit.bandit.explain, id, arm, against=against)
@@ -250,22 +274,14 @@ class Engine:
         report: dict[str, Any] = json.loads(found.to_json())
         return {"text": str(found), **report}
 
-    async def evaluate(self, request: schema.EvaluationRequest) -> dict[str, Any]:
+    async def evaluate(self, request: schema.PolicyChoice) -> dict[str, Any]:
         """Estimate what another policy would have earned, from the journal."""
-        kinds: dict[str, Any] = dict(find())
-        if request.policy not in kinds:
-            raise Refusal(
-                400,
-                f"there is no policy {request.policy!r}, expected one of {', '.join(sorted(kinds))}",
-                field="policy",
-            )
+        policy = self._new_policy(request)
 
         def work() -> dict[str, Any]:
-            bandit = self.bandit.bandit
-            policy = kinds[request.policy](n_features=bandit.policy.n_features, **request.options)
-            found: dict[str, Any] = json.loads(
-                offline.evaluate(offline.read(bandit), policy, label=request.policy).to_json()
-            )
+            log = offline.read(self.bandit.bandit)
+            report = offline.evaluate(log, policy, label=request.policy)
+            found: dict[str, Any] = json.loads(report.to_json())
             return found
 
         return await asyncio.to_thread(work)
@@ -327,6 +343,7 @@ def answer_of(decision: LoggedDecision) -> schema.DecisionAnswer:
         decision.version,
         decision.mode,
         decision.control,
+        decision.outside_share,
     )
 
 

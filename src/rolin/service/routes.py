@@ -75,7 +75,7 @@ def _decided_by(answer: schema.DecisionAnswer) -> str:
         return "fallback"
     if answer.control:
         return "control"
-    return "policy" if answer.mode == "online" else "baseline"
+    return "baseline" if answer.outside_share or answer.mode != "online" else "policy"
 
 
 async def _decide_batch(call: Call) -> Reply:
@@ -154,6 +154,16 @@ async def _delete(call: Call) -> Reply:
 
 async def _register(call: Call) -> Reply:
     await (await call.engine()).register(call.body)
+    return Reply(204)
+
+
+async def _start_shadow(call: Call) -> Reply:
+    await (await call.engine()).start_shadow(call.body)
+    return Reply(204)
+
+
+async def _stop_shadow(call: Call) -> Reply:
+    await (await call.engine()).stop_shadow()
     return Reply(204)
 
 
@@ -254,12 +264,17 @@ ENDPOINTS = [
     Endpoint("DELETE", _BANDIT, "admin", _delete, "Delete a bandit and its journal", None, None, 204, slow=True),
     Endpoint("PUT", f"{_BANDIT}/arms", "admin", _register, "Register arms", schema.ArmList, None, 204),
     Endpoint(
+        "PUT", f"{_BANDIT}/shadow", "admin", _start_shadow, "Let a second policy learn from the same rewards",
+        schema.PolicyChoice, None, 204, slow=True,
+    ),
+    Endpoint("DELETE", f"{_BANDIT}/shadow", "admin", _stop_shadow, "End the shadow", None, None, 204),
+    Endpoint(
         "GET", f"{_BANDIT}/diagnosis", "read", _diagnose, "Test whether the features miss something", None,
         dict[str, Any], slow=True,
     ),
     Endpoint(
         "POST", f"{_BANDIT}/evaluations", "read", _evaluate, "Estimate what another policy would have earned",
-        schema.EvaluationRequest, dict[str, Any], slow=True,
+        schema.PolicyChoice, dict[str, Any], slow=True,
     ),
     Endpoint(
         "GET", f"{_BANDIT}/log", "read", _export, "Export all decisions with their rewards", None, bytes, 200,

@@ -27,8 +27,8 @@ __all__ = [
     "DecisionRequest",
     "Erasure",
     "ErasureAnswer",
-    "EvaluationRequest",
     "NewBandit",
+    "PolicyChoice",
     "RewardBatch",
     "RewardItem",
     "RewardRequest",
@@ -91,6 +91,8 @@ class DecisionAnswer(Struct):
     """Who decided: the policy ("online") or the baseline."""
     control: bool
     """Whether it belongs to the control group."""
+    outside_share: bool = False
+    """Whether the baseline decided because the person is outside the share of the policy."""
     recorded: bool = True
     """`false` only for a fallback: the journal could not be written, and a reward will be unknown."""
 
@@ -172,6 +174,8 @@ class Settings(Struct, forbid_unknown_fields=True):
     """Least probability of every arm."""
     control_share: Share | UnsetType = UNSET
     """Share of people for whom arms are drawn at random."""
+    share: Share | UnsetType = UNSET
+    """Share of people for whom the policy decides; the baseline decides for the rest."""
     propensities: bool | UnsetType = UNSET
     """Whether probabilities are recorded."""
     exploration: float | Literal["auto"] | UnsetType = UNSET
@@ -215,6 +219,8 @@ class BanditInfo(Struct):
     """Number of features of a vector."""
     n_arms: int
     """Number of arms that have rewards."""
+    shadow: str | None = None
+    """Name of the policy that learns as a shadow."""
 
 
 class BanditList(Struct):
@@ -250,8 +256,8 @@ class SnapshotAnswer(Struct):
     version: int
 
 
-class EvaluationRequest(Struct, forbid_unknown_fields=True):
-    """A policy to evaluate on the journal."""
+class PolicyChoice(Struct, forbid_unknown_fields=True):
+    """Another policy: one to evaluate on the journal, or one to learn as a shadow."""
 
     policy: str = "RoLinTS"
     options: dict[str, Any] = {}

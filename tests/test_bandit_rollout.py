@@ -244,3 +244,12 @@ def test_wrong_shares_change_nothing(bandit: Bandit) -> None:
         with pytest.raises(ParameterError, match="share="):
             bandit.change_settings(share=wrong)  # type: ignore[arg-type]
     assert bandit.version == before
+
+
+def test_a_baseline_is_not_explained_as_exploration(bandit: Bandit) -> None:
+    """Whatever its score: it was shown because it is the baseline."""
+    bandit.change_settings(mode="apprentice")
+    for i in range(10):
+        made = bandit.decide(QUESTION, id=f"visit-{i}")
+        assert bandit.explain(made).explored is False
+        assert "to explore" not in str(bandit.explain(made))

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import rolin
 from rolin import Bandit, offline
+from rolin.cli.app import app
 from rolin.errors import DataError, OverlapWarning, ParameterError
 from rolin.offline import DecisionLog
 from support.bandits import QUESTION, known_scales
@@ -233,3 +235,21 @@ def test_flags_of_a_log_are_checked() -> None:
         for wrong, message in (([True], "has 1 items"), (["no", "no"], "is of type")):
             with pytest.raises(rolin.errors.ShapeError, match=f"{name} {message}"):
                 DecisionLog(*rest, **{name: wrong})  # type: ignore[arg-type]
+
+
+def test_commands_show_share_shadow_and_both_lifts(tmp_path: Path) -> None:
+    """Of a journal with all groups."""
+    path = tmp_path / "j.db"
+    with Bandit(known_scales(), journal=path, share=0.5, control_share=0.3, floor=0.05) as bandit:
+        bandit.start_shadow(rolin.Uniform(n_features=2, seed=1))
+        for i in range(200):
+            made = bandit.decide(QUESTION, id=f"visit-{i}")
+            bandit.reward(made.id, float(made.context[0]))
+    found = CliRunner().invoke(app, ["evaluate", str(path), "--policy", "uniform"])
+    assert found.exit_code == 0, found.output
+    for text in ("Lift over the control group: policy", "Lift over the baseline: policy"):
+        assert text in found.output
+    shown = CliRunner().invoke(app, ["journal", "show", str(path)])
+    assert shown.exit_code == 0, shown.output
+    assert "share 0.5" in shown.output
+    assert "shadow     Uniform(" in shown.output

@@ -119,8 +119,7 @@ class Decider:
             vectors = raw.contexts()
         else:  # a copy of the caller's array
             vectors = repeated(x[0].copy(), len(x)) if shared else x.copy()
-        own, others = (None if each is None else each.propensities for each in (proposal, shadow))
-        for array in (vectors, p, own, others):
+        for array in (vectors, p):
             if array is not None:
                 array.flags.writeable = False  # a record is never changed
         given = vectors if raw is None else raw

@@ -110,8 +110,7 @@ def show_baseline(
     """
     proposal = None
     if settings.mode != "stopped":
-        own = randomization.choose(policy, candidates, key, top_k, control=False)
-        proposal = Proposal(own.chosen, own.propensities)
+        proposal = _proposal(randomization, policy, candidates, key, top_k)
     certain = None
     if settings.propensities:
         certain = np.zeros(len(candidates.names))
@@ -126,9 +125,18 @@ def propose(
     """Return what a shadow would choose; `None` if it cannot, because a shadow must not prevent a decision."""
     try:
         own = shadow.candidates(candidates.contexts, candidates.names)
-        return Proposal(*randomization.choose(shadow, own, key, top_k, control=False))
+        return _proposal(randomization, shadow, own, key, top_k)
     except RolinError:
         return None
+
+
+def _proposal(
+    randomization: Randomization, policy: Policy[Any], candidates: Candidates, key: Key, top_k: int
+) -> Proposal:
+    chosen, p = randomization.choose(policy, candidates, key, top_k, control=False)
+    if p is not None:
+        p.flags.writeable = False  # a record is never changed
+    return Proposal(chosen, p)
 
 
 def learns(settings: SettingsChanged) -> bool:

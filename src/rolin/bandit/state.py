@@ -210,14 +210,14 @@ class BanditState(Generic[P]):
                     fold(self.policy, event)
                 except RolinError as error:
                     rejected[i] = JournalError(f"recorded, but not learned from: {error}")
-                self.shadow = fold_shadow(self.shadow, event)
+                if not isinstance(event, _NOTHING_LEARNED):
+                    self.shadow = fold_shadow(self.shadow, event)
+                    self._changed = first + i
                 self._note(first + i, event)
                 if isinstance(event, LoggedDecision):
                     self._recent.add(first + i, event)
                 elif isinstance(event, Following):
                     self._recent.follow(event)
-                if not isinstance(event, _NOTHING_LEARNED):
-                    self._changed = first + i
             self.version, self._stale = last, was_stale
         return rejected
 

@@ -248,6 +248,31 @@ def test_bandits_come_and_go(tmp_path: Path) -> None:
     run(manage())
 
 
+def test_bandits_in_a_file(tmp_path: Path) -> None:
+    """Created at the first start, changed at the next; mistakes are named, and nothing starts."""
+    file = tmp_path / "bandits.toml"
+
+    async def start() -> dict[str, Any]:
+        async with client(tmp_path) as http:
+            assert (await http.get("/v1/bandits")).json() == {"bandits": ["shop"]}
+            found: dict[str, Any] = (await http.get("/v1/bandits/shop")).json()
+            return found
+
+    file.write_text(
+        '[shop]\nfeatures = {kind = "hashed", size = 16}\n[shop.settings]\nfloor = 0.1\n'
+    )
+    first = run(start())
+    assert (first["n_features"], first["settings"]["floor"]) == (16, 0.1)
+    assert run(start())["version"] == first["version"]  # nothing has changed
+    file.write_text("[shop]\n[shop.settings]\nfloor = 0.2\n[shop.rewards]\nwindow = 60.0\n")
+    second = run(start())
+    assert (second["settings"]["floor"], second["config"]["rewards"]["window"]) == (0.2, 60.0)
+    for wrong in ("[shop", "shop = 1", '["a/b"]', "[shop]\nflor = 1\n"):
+        file.write_text(wrong)
+        with pytest.raises(rolin.errors.DataError, match=r"bandits\.toml"):
+            run(start())
+
+
 def test_vectors_and_registered_arms(tmp_path: Path) -> None:
     """Plain vectors, one vector for all arms, and arms that requests need not repeat."""
 

@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import tempfile
+import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import msgspec
 
 from rolin._support.files import write_bytes
 from rolin.bandit import AsyncBandit, Bandit
-from rolin.errors import StateFileError
+from rolin.errors import DataError, StateFileError
 from rolin.policies import Policy
 from rolin.policies.registry import load_or_start
 from rolin.service import schema
@@ -22,7 +24,7 @@ from rolin.service.building import feature_map_of, policy_of
 from rolin.service.engine import Engine, Limits
 from rolin.service.errors import Refusal
 
-__all__ = ["Bandits"]
+__all__ = ["Bandits", "read_bandits"]
 
 _NAME = re.compile(schema.NAME_PATTERN)
 
@@ -75,6 +77,18 @@ class Bandits:
             await asyncio.to_thread(self._create, given)
             self._engines[given.name] = await asyncio.to_thread(self._open, given.name)
             return self._engines[given.name]
+
+    async def apply(self, declared: Sequence[schema.NewBandit]) -> None:
+        """Create the bandits of a file that do not exist, and change the settings of those that do."""
+        for wanted in declared:
+            if wanted.name not in self.names():
+                await self.create(wanted)
+                continue
+            engine = await self.get(wanted.name)
+            now = engine.info().settings.given()
+            new = {name: v for name, v in wanted.settings.given().items() if now.get(name) != v}
+            rewards = wanted.rewards if wanted.rewards != engine.config.rewards else None
+            await engine.change(schema.BanditChange(schema.Settings(**new), rewards))
 
     async def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""
@@ -133,6 +147,31 @@ class Bandits:
         with tempfile.TemporaryDirectory(dir=self._folder, prefix=".deleted-") as gone:
             os.rename(self._folder / name, Path(gone) / name)
             shutil.rmtree(Path(gone) / name)
+
+
+def read_bandits(path: Path) -> list[schema.NewBandit]:
+    """Return the bandits that a TOML file declares, one table each.
+
+    Parameters
+    ----------
+    path
+        The file; without it, there are none.
+    """
+    if not path.exists():
+        return []
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        return [
+            msgspec.convert({**table, "name": name}, schema.NewBandit)
+            for name, table in tables.items()
+        ]
+    except (
+        tomllib.TOMLDecodeError,
+        UnicodeDecodeError,
+        msgspec.ValidationError,
+        TypeError,
+    ) as error:
+        raise DataError(f"{path}: {error}, expected one table per bandit") from error
 
 
 def _policy_in(state: bytes, path: Path) -> Policy[Any]:

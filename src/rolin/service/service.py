@@ -12,7 +12,7 @@ from typing import Any
 import rolin
 from rolin.errors import RolinError
 from rolin.service import schema
-from rolin.service.bandits import Bandits
+from rolin.service.bandits import Bandits, read_bandits
 from rolin.service.demo import visit_for_ever
 from rolin.service.engine import Engine, Limits
 from rolin.service.keys import Keys
@@ -53,6 +53,7 @@ class Service:
         limits = Limits(self.settings.max_arms, self.settings.max_batch)
         fall_back = self.settings.fallback == "baseline"
         self.bandits = Bandits(Path(self.settings.data), limits, fall_back=fall_back)
+        await self.bandits.apply(read_bandits(Path(self.settings.data) / "bandits.toml"))
         if not self.bandits.names():
             await self.bandits.create(schema.NewBandit(name=DEFAULT))
         await asyncio.to_thread(_warm_up)

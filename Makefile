@@ -10,7 +10,7 @@ BENCH := .benchmarks-venv
 
 ENGINES := .engines-venv
 
-.PHONY: help demo test test-slow test-engines coverage check format docs bench bakeoff accuracy clean
+.PHONY: help demo test test-slow test-engines coverage check format docs bench bench-hot-path bench-service bakeoff accuracy clean
 
 help:
 	@echo "make demo      Figure 1 of the paper with few runs: a table, a figure, the claims (about a minute, after the installation)"
@@ -22,6 +22,8 @@ help:
 	@echo "make format    let ruff format and fix what it can"
 	@echo "make docs      write the reference from the docstrings, and build the site into site/"
 	@echo "make bench     time rolin beside other libraries (installs them; several minutes)"
+	@echo "make bench-hot-path  time Bandit.decide beside an earlier commit, and compare the decisions (2 minutes)"
+	@echo "make bench-service   CPU time of decisions over HTTP beside an echo (2 minutes)"
 	@echo "make bakeoff   rewards of rolin, with nothing tuned, beside other libraries (hours; DATA=folder with ml-1m and obd)"
 	@echo "make accuracy  a million updates against extended precision, d up to 1000 (15 minutes)"
 	@echo "make clean     remove environments and what was built"
@@ -35,7 +37,7 @@ $(READY): pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(DEV): requirements-dev.txt $(READY)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[service]" -r requirements-dev.txt
 	@touch $@
 
 demo: $(READY)
@@ -87,6 +89,12 @@ $(BENCH)/.ready: pyproject.toml benchmarks/requirements.txt
 
 bench: $(BENCH)/.ready
 	$(BENCH)/bin/python benchmarks/run.py --markdown out/benchmarks.md
+
+bench-hot-path: $(READY)
+	$(RUN) benchmarks/hot_path.py
+
+bench-service: $(DEV)
+	$(RUN) benchmarks/service.py
 
 # Interrupted, it resumes. Without DATA, the worlds that need MovieLens or the Open Bandit Dataset are left out.
 DATA ?=

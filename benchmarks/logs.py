@@ -101,10 +101,9 @@ def logs(plan: Plan, step: Callable[[], None]) -> Section:
             [what, *(number(ROWS / t.micro) for t in found.values()), f"{100 * share:.0f} %"]
         )
         raw |= {f"{what}: {n}": t.parts.tolist() for n, t in found.items()}
-        if k <= 10_000:
-            targets.append(
-                Target(f"rolin.fit, {what}, of the product", 60.0, 100 * share, True, "%")
-            )
+        # With a few rows per arm, the sums of an arm take as long as its rows.
+        target = 60.0 if k <= 10_000 else 45.0
+        targets.append(Target(f"rolin.fit, {what}, of the product", target, 100 * share, True, "%"))
     return Section(
         "A log of a million rows",
         [

@@ -176,3 +176,19 @@ def test_names_that_are_objects_survive_a_refused_batch() -> None:
             policy.update_many([name] * 20, [[1.0]] * 20, [1.0] * 19 + [1e300])
         policy.update(name, [1.0], 1.0)
         assert policy.arms == [name]
+
+
+def test_names_are_added_all_at_once_or_one_by_one() -> None:
+    """Both give the same rows, and the same lives of arms that were restored without their past."""
+    names = ["a", 3, PastArm("b", 2), "b", PastArm("a", 1), ("c", 1)]
+    one, all_ = ArmIndex(["first"]), ArmIndex(["first"])
+    for name in names:
+        one.add(name)
+    all_.extend(names)
+    assert all_.names == one.names
+    assert all_.row_of == one.row_of
+    for index in (one, all_):
+        index.remove("b")
+        index.restore("b", with_past=False)
+    assert all_.names == one.names
+    assert PastArm("b", 3) in all_.names

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rolin
-from rolin.catalogue import kernels
+from rolin.catalogue import kernels, workers
 from rolin.catalogue.names import Names
 from rolin.errors import ArmError, NotFiniteError, ShapeError, Unsupported
 from support.catalogues import D, array
@@ -409,6 +409,57 @@ def test_memory_is_what_is_promised(dtype: type, named: str, rng: np.random.Gene
         assert catalogue.nbytes <= 1.5 * x.nbytes + 64 * n
 
 
+@pytest.fixture(params=["one thread", "many threads"])
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one thread do all the work, as for few arms; or many, as for many arms."""
+    monkeypatch.setattr(workers, "_FEW", 10**9 if request.param == "one thread" else 0)
+
+
+@pytest.mark.parametrize(
+    "name", ["RoLinTS", "RoLinTS, joint", "RoLinUCB", "with slopes", "joint, slopes"]
+)
+def test_threads_change_no_decision(
+    name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same arms, bit for bit the same scores, in one block or several, alone or in a batch."""
+    sampling: Any = "joint" if "joint" in name else "marginal"
+    make = POLICIES.get(
+        name, lambda: rolin.RoLinTS(n_features=D, slope_std=0.5, sampling=sampling, seed=1)
+    )
+    x = rng.normal(size=(70_001, D))
+    found = []
+    for few in (0, 10**9):
+        monkeypatch.setattr(workers, "_FEW", few)
+        policy = make()
+        catalogue = rolin.Catalogue(policy, x)
+        catalogue.add(x[:5] + 1.0, [f"new {i}" for i in range(5)])
+        catalogue.remove([3, 40_000])
+        ranked = []
+        for t in range(4):
+            decision = catalogue.decide(top_k=3, exclude=[t])
+            ranked.append(decision.ranking)
+            policy.update(decision.arm, decision.context, float(t))
+        ranked += [d.ranking for d in catalogue.decide_many(3)]
+        situation, available = [None], catalogue._available([])
+        scores = next(iter(catalogue._scoring.scores(situation, [9], available)))
+        found.append((ranked, scores.tobytes()))
+    assert found[0] == found[1]
+
+
+def test_blocks_cover_all_arms_evenly(rng: np.random.Generator) -> None:
+    """Every slot is in one block, and no block is more than one arm longer than another."""
+    policy = rolin.RoLinTS(n_features=1, seed=0)
+    for n, size in ((1, 7), (7, 7), (8, 7), (100, 33), (65, 32)):
+        store = rolin.Catalogue(policy, rng.normal(size=(n, 1)))._store
+        blocks = list(store.blocks(size))
+        assert [slot for b in blocks for slot in range(b.start, b.stop)] == list(range(n))
+        lengths = [b.stop - b.start for b in blocks]
+        assert max(lengths) <= size
+        assert max(lengths) - min(lengths) <= 1
+        assert all(len(b.features) == b.stop - b.start for b in blocks)
+
+
+@pytest.mark.usefixtures("threads")
 def test_a_child_process_can_decide(rng: np.random.Generator) -> None:
     """Forked after the first decision, as servers do."""
     import multiprocessing
@@ -427,6 +478,7 @@ def _decide_in_child() -> Any:
     return KEPT[0].decide(key="k").arm
 
 
+@pytest.mark.usefixtures("threads")
 def test_threads_may_decide_at_once(rng: np.random.Generator) -> None:
     """With keys, from several threads: the same as one after the other."""
     policy = rolin.RoLinTS(n_features=D, seed=2)
@@ -439,11 +491,11 @@ def test_threads_may_decide_at_once(rng: np.random.Generator) -> None:
             found[key] = catalogue.decide(key=key).arm
 
     keys = list(expected)
-    workers = [threading.Thread(target=work, args=(keys[i::4],)) for i in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    others = [threading.Thread(target=work, args=(keys[i::4],)) for i in range(4)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join()
     assert found == expected
 
 

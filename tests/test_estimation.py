@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 from typing import Any
 
@@ -12,10 +13,14 @@ from scipy.stats import multivariate_normal
 
 import rolin
 from rolin.errors import ParameterError
+from rolin.model import lapack
 from rolin.model.estimation import estimate_scales, mode
-from rolin.model.kernels import likelihood as kernels
-from rolin.model.likelihood import Evidence, Search
+from rolin.model.evidence import Evidence
+from rolin.model.kernels import evidence as reductions
+from rolin.model.likelihood import GivenCoef, Search
 from rolin.model.moments import Moments
+
+SCALES: Any = {"noise_std", "arm_std", "coef_std"}
 
 
 def data(
@@ -62,6 +67,134 @@ def test_the_marginal_likelihood_is_the_dense_one(
     assert found.log_likelihood == pytest.approx(expected, rel=1e-9)
     fixed = -0.5 * Search(Evidence(moments, prior), set(), "ml").best().deviance
     assert fixed == pytest.approx(dense_log_likelihood(prior, arms, x, r, h), rel=1e-9)
+
+
+# Few and many rewards n, arms K and features d: in the space of rewards, of arms and of features; by compiled loops and by
+# LAPACK.
+SIZES = [
+    (12, 5, 30),
+    (60, 4, 90),
+    (150, 3, 20),
+    (150, 60, 70),
+    (400, 12, 50),
+    (200, 30, 5),
+    (300, 90, 60),
+    (200, 70, 80),
+]
+
+
+@pytest.mark.parametrize(("n", "k", "d"), SIZES)
+@pytest.mark.parametrize("intercept_std", [None, 3.0])
+def test_the_likelihood_is_the_dense_one_in_every_space(
+    n: int, k: int, d: int, intercept_std: float | None, rng: np.random.Generator
+) -> None:
+    """For any numbers of rewards, arms and features. An intercept has a flat prior."""
+    arms, x, r, h = data(rng, n, k, d)
+    prior = rolin.Scales(noise_std=1.3, coef_std=0.8, intercept_std=intercept_std)
+    evidence = Evidence(Moments.of(arms, x, r, h), prior)
+    for used in (evidence, evidence.compressed()):
+        search = Search(used, {"arm_std", "coef_std"}, "ml")
+        by_coef = GivenCoef(used, search._numbers).best(0.3, 1.3**2)
+        assert by_coef.coef == 0.3
+        for point in (by_coef, search.given(0.2)):
+            z = np.eye(k)[arms]
+            covariance = point.coef * x @ x.T + point.arm * z @ z.T + np.diag(1.0 / h)
+            inverse, ones = np.linalg.inv(point.noise * covariance), np.ones(n)
+            expected = np.linalg.slogdet(point.noise * covariance)[1] + n * math.log(2 * math.pi)
+            if intercept_std is not None:
+                inside = float(ones @ inverse @ ones)
+                expected += math.log(inside) - math.log(2 * math.pi)
+                inverse -= np.outer(inverse @ ones, ones @ inverse) / inside
+            expected += r @ inverse @ r
+            assert point.deviance == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("n", "k", "d"), SIZES)
+@pytest.mark.parametrize(
+    ("method", "learn"),
+    [
+        ("ml", {"arm_std"}),
+        ("ml", {"arm_std", "coef_std"}),
+        ("map", {"noise_std", "arm_std"}),
+        ("map", SCALES),
+    ],
+)
+def test_the_maximum_is_the_same_in_every_space(
+    n: int, k: int, d: int, method: str, learn: Any, rng: np.random.Generator
+) -> None:
+    """The search over ρ in the space of all features finds what the fastest search finds."""
+    arms, x, r, h = data(rng, n, k, d)
+    prior = rolin.Scales(noise_std=2.0, coef_std=0.5, intercept_std=1.0)
+    evidence = Evidence(Moments.of(arms, x, r, h), prior)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Search, "_has_few_arms", False)
+        expected = Search(evidence, learn, method).best()
+    found = Search(evidence.compressed(), learn, method).best()
+    assert found.deviance == pytest.approx(expected.deviance, rel=1e-8)
+    for a, b in zip(found[1:], expected[1:], strict=True):
+        assert a == pytest.approx(b, rel=1e-4, abs=1e-8)
+
+
+def test_arms_of_very_different_weights_are_computed_with_the_features(
+    rng: np.random.Generator,
+) -> None:
+    """An arm whose evidence is nearly forgotten hides nothing of the others."""
+    arms, x, r, _ = data(rng, 200, 5, 12)
+    h = np.where(arms == 0, 1e-15, 1.0)
+    search = Search(Evidence(Moments.of(arms, x, r, h), rolin.Scales()), {"arm_std"}, "map")
+    assert not search._has_few_arms
+    kept = arms > 0
+    found = mode(Moments.of(arms, x, r, h), rolin.Scales(), {"arm_std"}, "map")
+    without = mode(Moments.of(arms[kept], x[kept], r[kept]), rolin.Scales(), {"arm_std"}, "map")
+    assert found.arm_std == pytest.approx(without.arm_std, rel=1e-5)
+
+
+@pytest.mark.parametrize(("n", "k", "d"), [(150, 3, 20), (300, 40, 5), (300, 90, 60)])
+@pytest.mark.parametrize("factor", [0.01, 0.7, 1.5, 100.0])
+def test_the_start_of_the_search_does_not_matter(
+    n: int, k: int, d: int, factor: float, rng: np.random.Generator
+) -> None:
+    """The scales are the same from near and from far away."""
+    moments = Moments.of(*data(rng, n, k, d))
+    expected = mode(moments, rolin.Scales(), set(SCALES), "map")
+    start = rolin.Scales(
+        noise_std=expected.noise_std,
+        arm_std=expected.arm_std * factor,
+        coef_std=expected.coef_std * factor,  # type: ignore[operator]  # one number
+    )
+    found = mode(moments, rolin.Scales(), set(SCALES), "map", start=start)
+    for name in SCALES:
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=3e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 50])
+def test_reductions_keep_all_products(n: int, rng: np.random.Generator) -> None:
+    """The compiled one and that of LAPACK: products of the rows with powers of the matrix do not change."""
+    half, rows = rng.normal(size=(n + 3, n)), rng.normal(size=(4, n))
+    matrix = half.T @ half
+    for reduce in (reductions.tridiagonal, lapack.tridiagonal):
+        changed, out = rows.copy(), np.empty((2, n))
+        reduce(matrix.copy(), changed, out)
+        reduced = np.diag(out[0]) + np.diag(out[1, 1:], 1) + np.diag(out[1, 1:], -1)
+        for power in range(4):
+            expected = rows @ np.linalg.matrix_power(matrix, power) @ rows.T
+            got = changed @ np.linalg.matrix_power(reduced, power) @ changed.T
+            np.testing.assert_allclose(got, expected, atol=1e-12 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("rank", [0, 1, 7, 12])
+def test_rows_of_a_root_are_as_many_as_the_rank(rank: int, rng: np.random.Generator) -> None:
+    """In any units of the features, and if some of them are zero."""
+    units = 10.0 ** rng.uniform(-8, 8, size=12) * (np.arange(12) != 4)
+    half = rng.normal(size=(rank, 12)) * units
+    rows = lapack.root_rows(half.T @ half)
+    assert len(rows) == min(rank, 11)
+    safe = np.where(units > 0.0, units, 1.0)
+    np.testing.assert_allclose(
+        (rows / safe).T @ (rows / safe), (half / safe).T @ (half / safe), atol=1e-12
+    )
+    with pytest.raises(np.linalg.LinAlgError, match="not finite"):
+        lapack.root_rows(np.full((3, 3), np.nan))
 
 
 @pytest.mark.parametrize(
@@ -351,7 +484,7 @@ def test_a_reduction_never_leaves_the_range_of_numbers() -> None:
         evidence = Evidence(Moments.of(arms, x, rng.normal(size=10)), rolin.Scales(arm_std=0.5))
         for ratio in (0.25, 1e3):
             tri = np.empty((3, x.shape[1]))
-            kernels.reduce(
+            reductions.reduce(
                 evidence.scatter,
                 evidence.cross,
                 evidence.weight,

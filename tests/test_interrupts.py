@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import rolin
+from rolin.catalogue import workers
 from rolin.model.posterior import Posterior
 from rolin.model.slopes import SlopePosterior
 from rolin.policies.base import Policy
@@ -213,10 +214,13 @@ CATALOGUE_CALLS: dict[str, Callable[[rolin.Catalogue], object]] = {
 @pytest.mark.parametrize("what", CATALOGUE_CALLS)
 @pytest.mark.parametrize("sampling", ["marginal", "joint"])
 @pytest.mark.parametrize("slope_std", [0.0, 0.5])
+@pytest.mark.parametrize("few", [0, 100])
 def test_an_interrupted_catalogue_answers_as_a_new_one(
-    what: str, sampling: Any, slope_std: float, rng: np.random.Generator
-) -> None:
+    what: str, sampling: Any, slope_std: float, few: int, rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """Wherever it is interrupted, a catalogue has its arms, or those after the call, and true scores."""
+    monkeypatch.setattr(workers, "_FEW", few)  # with threads, and without
     x = rng.normal(size=(40, 3))
     names = [f"arm {i}" for i in range(len(x))]
     features = dict(zip(names, x, strict=True)) | {

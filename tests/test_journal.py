@@ -36,6 +36,8 @@ from rolin.journal.events import (
     Proposal,
     ScalesLearned,
     SettingsChanged,
+    ShadowStarted,
+    ShadowStopped,
 )
 from rolin.journal.group_commit import GroupCommit
 from rolin.journal.schema import event_checksum
@@ -86,6 +88,12 @@ EVENTS: list[Event] = [
     ),
     decided("unknown", mode="apprentice", proposal=Proposal((1,), None)),
     SettingsChanged(9.0, mode="stopped", exploration=0.5),
+    SettingsChanged(9.5, share=1 / 3),
+    decided("outside", outside_share=True, proposal=Proposal((1,), None)),
+    ShadowStarted(10.0, bytes(range(256))),
+    decided("shadow", shadow=Proposal((1, 0), np.array([0.1, 1 / 3, 1e-300]))),
+    ScalesLearned(10.5, Scales(noise_std=1 / 7), shadow=True),
+    ShadowStopped(11.0),
     EarlyReward("not yet", 10.0, 0, None, 1 / 3),
     EarlyReward("not yet", 10.0, 1, "ü", -0.0, 2.0),
     EarlyReward("not yet", 10.0, 2, 7, 1.0, 1.0, "click ü"),

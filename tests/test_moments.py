@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -60,6 +62,49 @@ def test_of_is_the_definition(history: History) -> None:
     np.testing.assert_allclose(moments.cross, cross, rtol=1e-9, atol=1e-9)
     assert moments.reward_scatter == pytest.approx(rewards, abs=1e-9)
     assert moments.sum_log_weight == pytest.approx(np.log(history.h).sum())
+
+
+@pytest.mark.parametrize("k", [3, 500])
+@pytest.mark.parametrize("far", [0.0, 1e4])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_many_rows_and_arms(
+    k: int, far: float, order: Literal["C", "F"], rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """In many chunks, by rows or by columns, also if the first observation of every arm is far from its mean."""
+    monkeypatch.setattr("rolin.model.moments._CHUNK", 1)  # as few rows at a time as there can be
+    n, d = 1501, 3
+    arms = np.concatenate([np.arange(k), rng.integers(k, size=n - k)])
+    x, r, h = rng.normal(size=(n, d)) + 7.0, rng.normal(size=n), rng.uniform(0.5, 2.0, size=n)
+    x[:k] += far
+    names = tuple(f"arm {i}" for i in range(k))
+    moments = Moments.of_codes(names, arms, np.asarray(x, order=order), r, h)
+    both = np.column_stack([r, x])
+    weight = np.bincount(arms, h)
+    means = np.column_stack([np.bincount(arms, h * column) / weight for column in both.T])
+    around = np.sqrt(h)[:, None] * (both - means[arms])
+    total = around.T @ around
+    scale = np.sqrt(np.outer(np.diag(total), np.diag(total)))
+    np.testing.assert_allclose(moments.weight, weight, rtol=1e-13)
+    np.testing.assert_allclose(moments.mean_reward, means[:, 0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(moments.mean_context, means[:, 1:], rtol=1e-12)
+    assert (abs(moments.scatter - total[1:, 1:]) <= 1e-12 * scale[1:, 1:]).all()
+    assert (abs(moments.cross - total[0, 1:]) <= 1e-12 * scale[0, 1:]).all()
+    assert moments.reward_scatter == pytest.approx(total[0, 0], rel=1e-12)
+    named = np.array(names, dtype=object)[arms]
+    # The last part has arms that the others do not have, and the other way round.
+    cuts = [slice(900, None), slice(200, 900), slice(200)]
+    parts = [Moments.of(named[cut].tolist(), x[cut], r[cut], h[cut]) for cut in cuts]
+    same(Moments.sum(parts), moments)
+
+
+def test_the_sum_of_one_part_is_that_part() -> None:
+    """Nothing is computed for it, and nothing is lost."""
+    part = Moments.of(["a", "a"], [[1.0], [3.0]], [1.0, 2.0])
+    assert Moments.sum([part]) is part
+    assert Moments.sum(iter([part])) is part
+    with pytest.raises(errors.ParameterError, match="no moments to add up"):
+        Moments.sum([])
 
 
 @given(histories, st.integers(0, 40), st.integers(0, 40))

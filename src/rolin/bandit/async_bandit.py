@@ -71,6 +71,7 @@ class AsyncBandit(Generic[P]):
         top_k: int | None = None,
         exclude: Iterable[Name] = (),
         active: bool = True,
+        baseline: Name | None = None,
     ) -> LoggedDecision:
         """Choose an arm and record the whole question.
 
@@ -92,9 +93,11 @@ class AsyncBandit(Generic[P]):
             As for `Bandit.decide`.
         active
             As for `Bandit.decide`.
+        baseline
+            As for `Bandit.decide`.
         """
         question = Question(contexts, arms, situation, id, person)
-        found = await self.submit(decide_request([question], top_k, exclude, active))
+        found = await self.submit(decide_request([question], top_k, exclude, active, baseline))
         decision: LoggedDecision = found[0]
         return decision
 

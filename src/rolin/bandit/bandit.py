@@ -56,6 +56,8 @@ from rolin.bandit.requests import (
     RemoveArm,
     RestoreArm,
     RewardStatus,
+    StartShadow,
+    StopShadow,
     decide_request,
     reward_from,
 )
@@ -84,7 +86,7 @@ from rolin.features import BaseFeatureMap, FeatureMap, SklearnFeatureMap
 from rolin.features.tables import is_table, rows_of
 from rolin.journal import Journal, open_journal
 from rolin.journal.base import Removal, Waiting
-from rolin.journal.events import FeatureMapChanged, LoggedDecision, Mode
+from rolin.journal.events import FeatureMapChanged, LoggedDecision, Mode, SettingsChanged
 from rolin.journal.folding import adaptive_of
 from rolin.journal.validation import listed, unknown_message
 from rolin.logs.export import export, frame_of
@@ -125,7 +127,7 @@ class Bandit(Generic[P]):
         [`Journal`][rolin.journal.Journal], or by default the memory of this process.
     floor
         Least probability of every arm. The bandit draws uniformly as often as this requires, and records the
-        propensities of the mixture. With K arms at most 1/K; by default 0. This setting and the next three are
+        propensities of the mixture. With K arms at most 1/K; by default 0. This setting and the next four are
         recorded; by default those of the journal are used.
     control_share
         Share of people for whom arms are drawn uniformly, or share of decisions if no person is given; by
@@ -135,8 +137,14 @@ class Bandit(Generic[P]):
         among many arms are faster, but the log cannot be evaluated offline.
     mode
         `"online"` (the default): the policy chooses and learns. `"apprentice"`: the baseline is shown, which is the
-        first offered arm that is not excluded; the policy learns, and what it would have chosen is recorded beside
-        it (`decision.proposal`). `"stopped"`: the baseline is shown, and nothing is learned from rewards or expiry.
+        first offered arm that is not excluded, unless `decide` names another one; the policy learns, and what it would
+        have chosen is recorded beside it (`decision.proposal`). `"stopped"`: the baseline is shown, and nothing is
+        learned from rewards or expiry.
+    share
+        In the mode `"online"`, the share of people for whom the policy decides, or share of decisions if no person is
+        given; by default 1. For the others, decisions are made as in the mode `"apprentice"`. A larger share only adds
+        people. The order is: the mode, then the control group, then the share. So the control group is drawn from all
+        people, and its arms are drawn uniformly inside and outside the share.
     snapshot_every
         Number of events after which a snapshot is stored in a durable journal, so that opening it is fast;
         `None` for never.
@@ -177,6 +185,7 @@ class Bandit(Generic[P]):
         control_share: float | None = None,
         propensities: bool | None = None,
         mode: Mode | None = None,
+        share: float | None = None,
         snapshot_every: int | None = 10_000,
         background: bool = False,
         clock: Callable[[], float] = time.time,
@@ -192,6 +201,7 @@ class Bandit(Generic[P]):
         control_share: float | None = None,
         propensities: bool | None = None,
         mode: Mode | None = None,
+        share: float | None = None,
         snapshot_every: int | None = 10_000,
         background: bool = False,
         clock: Callable[[], float] = time.time,
@@ -206,6 +216,7 @@ class Bandit(Generic[P]):
         control_share: float | None = None,
         propensities: bool | None = None,
         mode: Mode | None = None,
+        share: float | None = None,
         snapshot_every: int | None = 10_000,
         background: bool = False,
         clock: Callable[[], float] = time.time,
@@ -216,7 +227,7 @@ class Bandit(Generic[P]):
             feature_map = SklearnFeatureMap(feature_map)
         if feature_map is not None and policy is not None:
             check_feature_map(policy, feature_map)
-        settings = settings_of(floor, control_share, propensities, mode)
+        settings = settings_of(floor, control_share, propensities, mode, share)
         if snapshot_every is not None:
             count_of("snapshot_every", snapshot_every, least=1)
         background = flag_of("background", background)
@@ -301,12 +312,13 @@ class Bandit(Generic[P]):
         top_k: int | None = None,
         exclude: Iterable[Name] = (),
         active: bool = True,
+        baseline: Name | None = None,
     ) -> LoggedDecision:
         """Choose an arm and record the whole question; the policy learns nothing.
 
         A call can be repeated: the same question under the same id returns the stored decision. The questions are the
-        same if `person`, `top_k`, `active`, the names in `exclude`, and the names, order and features of the arms that
-        are not excluded are the same. Vectors are compared as numbers, whether they came as a mapping, an array or a
+        same if `person`, `top_k`, `active`, `baseline`, the names in `exclude`, and the names, order and features of the
+        arms that are not excluded are the same. Vectors are compared as numbers, whether they came as a mapping, an array or a
         data frame. Raw features are compared as JSON, so the order of the fields counts, and 1 is not 1.0.
 
         Parameters
@@ -324,8 +336,8 @@ class Bandit(Generic[P]):
             Rewards are joined by this id; by default a new one. If a decision with this id is stored, it is returned.
             One that was imported, or written by an earlier version of `rolin`, is returned whatever the question is.
         person
-            The person the decision is for. A person stays in or out of the control group, and `erase` can
-            remove everything about a person.
+            The person the decision is for. A person stays in or out of the control group and the share, and `erase`
+            can remove everything about a person.
         top_k
             Number of arms to rank; by default 1.
         exclude
@@ -333,6 +345,10 @@ class Bandit(Generic[P]):
         active
             `False` for a decision that may never be used, such as one that is made in advance. It waits until
             `activate` is called.
+        baseline
+            The arm that is shown if the policy does not decide: in the modes `"apprentice"` and `"stopped"`, and
+            outside the share. The other arms of a ranking follow in the order offered. It must be among the offered arms
+            that are not excluded; by default it is the first of them.
 
         Raises
         ------
@@ -341,7 +357,7 @@ class Bandit(Generic[P]):
         """
         question = Question(contexts, arms, situation, id, person)
         answer: list[LoggedDecision] = self._writer.submit(
-            decide_request([question], top_k, exclude, active)
+            decide_request([question], top_k, exclude, active, baseline)
         )
         return answer[0]
 
@@ -356,6 +372,7 @@ class Bandit(Generic[P]):
         top_k: int | None = None,
         exclude: Iterable[Name] = (),
         active: bool = True,
+        baseline: Name | None = None,
     ) -> list[LoggedDecision]:
         """Make one decision per set of candidates; all of them are recorded, or none.
 
@@ -376,6 +393,8 @@ class Bandit(Generic[P]):
         exclude
             As for `decide`, the same for all decisions.
         active
+            As for `decide`, the same for all decisions.
+        baseline
             As for `decide`, the same for all decisions.
         """
         if is_table(situations):
@@ -399,7 +418,7 @@ class Bandit(Generic[P]):
         names = None if arms is None else as_names(arms)
         questions = [Question(*row) for row in zip(each, [names] * n, *columns, strict=True)]
         answer: list[LoggedDecision] = self._writer.submit(
-            decide_request(questions, top_k, exclude, active)
+            decide_request(questions, top_k, exclude, active, baseline)
         )
         return answer
 
@@ -672,6 +691,7 @@ class Bandit(Generic[P]):
         propensities: bool | None = None,
         exploration: Exploration | None = None,
         mode: Mode | None = None,
+        share: float | None = None,
     ) -> None:
         """Use other settings from now on; those that are not given stay as they are.
 
@@ -688,13 +708,42 @@ class Bandit(Generic[P]):
         mode
             Who chooses, and whether rewards are learned: `"online"`, `"apprentice"` or `"stopped"`. Other processes
             follow when they next write, or on `refresh`.
+        share
+            Share of people for whom the policy decides, in the mode `"online"`.
         """
-        settings = settings_of(floor, control_share, propensities, mode)
+        settings = settings_of(floor, control_share, propensities, mode, share)
         if exploration is not None:
             if not hasattr(type(self.policy), "exploration"):
                 raise Unsupported(f"{type(self.policy).__name__} has no option `exploration`")
             settings["exploration"] = exploration_of(exploration)
         self._writer.change(ChangeSettings(settings))
+
+    # -- a shadow ----------------------------------------------------------------------------
+
+    def start_shadow(self, policy: Policy[Any]) -> None:
+        """Let a second policy learn from the same rewards from now on; it never decides.
+
+        What it would choose is recorded beside every decision (`decision.shadow`), except in the mode `"stopped"`. It
+        learns from the rewards that arrive from now on, also those of earlier decisions, and starts with what it has learned
+        before. A shadow that is running is replaced.
+
+        Parameters
+        ----------
+        policy
+            A policy of `rolin`; the shadow is a copy. It must have the same number of features.
+        """
+        self._writer.change(StartShadow(policy))
+
+    def stop_shadow(self) -> None:
+        """End the shadow, and forget what it has learned: `bandit.shadow.save(path)` keeps it."""
+        self._writer.change(StopShadow())
+
+    @property
+    def shadow(self) -> Policy[Any] | None:
+        """The shadow in its present state, or `None`; read it, but do not change it."""
+        with self._state.lock:
+            self._state.repair()
+            return self._state.shadow
 
     # -- maintaining the journal -------------------------------------------------------------
 
@@ -849,6 +898,11 @@ class Bandit(Generic[P]):
             return self._state.current().policy
 
     @property
+    def settings(self) -> SettingsChanged:
+        """The settings: floor, control_share, propensities, exploration and mode, and when they were last changed."""
+        return self._state.settings
+
+    @property
     def version(self) -> int:
         """Number of the last event that the state knows."""
         return self._state.version
@@ -870,5 +924,5 @@ class Bandit(Generic[P]):
         now = self._state.settings
         return (
             f"Bandit({self.policy!r}, floor={now.floor:g}, control_share={now.control_share:g}, "
-            f"propensities={now.propensities}, mode={now.mode!r}, version={self.version})"
+            f"propensities={now.propensities}, mode={now.mode!r}, share={now.share:g}, version={self.version})"
         )

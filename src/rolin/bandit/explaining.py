@@ -283,4 +283,5 @@ def _drawn(
     x = np.pad(offered, ((0, 0), (0, policy.n_features - offered.shape[1])))
     scores = policy.score(policy.candidates(x, decision.offered), decision.id)
     best = policy.rank(scores, decision.id, 1)[0]
-    return float(scores.values[index]), best != decision.chosen[0]
+    # The baseline has not been drawn, whatever its score.
+    return float(scores.values[index]), best != decision.chosen[0] and not decision.is_baseline

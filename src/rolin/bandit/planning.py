@@ -29,7 +29,10 @@ from rolin.bandit.requests import (
     RemoveArm,
     Request,
     RestoreArm,
+    StartShadow,
+    StopShadow,
 )
+from rolin.bandit.validation import checked_shadow
 from rolin.errors import ArmError, InputError, RewardConflict
 from rolin.journal.events import (
     ArmRemoved,
@@ -39,8 +42,10 @@ from rolin.journal.events import (
     FeatureMapChanged,
     ScalesLearned,
     SettingsChanged,
+    ShadowStarted,
+    ShadowStopped,
 )
-from rolin.journal.folding import adaptive_of
+from rolin.journal.folding import adaptive_of, state_bytes
 from rolin.policies import Policy
 
 __all__ = ["change_event", "ids_of", "plan"]
@@ -133,6 +138,10 @@ def change_event(
             new = settings._replace(**given, time=time)
             check_settings(new)
             return new
+        case StartShadow(given):
+            return ShadowStarted(time, state_bytes(checked_shadow(given, policy)))
+        case StopShadow():
+            return ShadowStopped(time)
 
 
 def _check_learns(settings: SettingsChanged, call: str) -> None:

@@ -44,6 +44,9 @@ class Question(NamedTuple):
     situation: Any
     id: Any
     person: Any
+    text: str | None = None
+    """The JSON that the raw features were parsed from by `json.loads`: `{"situation": …, "arms": […]}`, with the arms in
+    their order. It is recorded and compared as it is, if no arm is excluded; that saves the time to write it again."""
 
     @property
     def checked_person(self) -> str | None:
@@ -74,18 +77,24 @@ class Conditions(NamedTuple):
     top_k: int = 1
     excluded: Collection[Name] = ()
     active: bool = True
+    baseline: Name | None = None
+    """The arm to show if the policy does not decide; `None` for the first one."""
     text: bytes = b"[1,[],true]\0"
     """All of it, as JSON, and the character 0."""
 
     @classmethod
-    def of(cls, top_k: int, excluded: Collection[Name], active: bool) -> Conditions:
+    def of(
+        cls, top_k: int, excluded: Collection[Name], active: bool, baseline: Name | None = None
+    ) -> Conditions:
         """Return the conditions with their text."""
-        if top_k == 1 and not excluded and active:
+        if top_k == 1 and not excluded and active and baseline is None:
             return _USUAL
         # A journal holds only texts and integers, so other names exclude nothing.
         names = [name for name in excluded if type(name) in (str, int)]
         names.sort(key=lambda name: (type(name) is str, name))
-        return cls(top_k, excluded, active, _dumps([top_k, names, active]).encode() + b"\0")
+        # Without a baseline the text is as it was before there were any: journals hold its digest.
+        members = [top_k, names, active, *([] if baseline is None else [baseline])]
+        return cls(top_k, excluded, active, baseline, _dumps(members).encode() + b"\0")
 
 
 _USUAL = Conditions()
@@ -163,11 +172,11 @@ def check_same_question(stored: LoggedDecision, question: Question, conditions: 
     person = question.checked_person
     if stored.digest is None:
         return
-    contexts, arms, situation, _, _ = question
+    contexts, arms, situation, _, _, text = question
     given: Floats | str
     if isinstance(stored.given, RecordedFeatures):
         names, given = text_of_candidates(
-            stored.given.feature_map, contexts, arms, situation, conditions.excluded
+            stored.given.feature_map, contexts, arms, situation, conditions.excluded, text
         )
     elif situation is not None:
         raise DecisionConflict(_conflict_message(stored))
@@ -183,6 +192,6 @@ def check_same_question(stored: LoggedDecision, question: Question, conditions: 
 def _conflict_message(stored: LoggedDecision) -> str:
     """Return the message for a question that differs from that of the stored decision."""
     return (
-        f"decision {stored.id!r} was asked another question: other arms, features, exclude, top_k, person or active; "
+        f"decision {stored.id!r} was asked another question: other arms, features, exclude, top_k, person, baseline or active; "
         "repeat the same question to get its answer, or use a new id"
     )

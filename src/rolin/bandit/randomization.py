@@ -22,7 +22,7 @@ __all__ = ["Choice", "Randomization", "check_settings"]
 
 Floats = NDArray[np.float64]
 # Streams of a key; the policy itself draws from 0, 1 and 4.
-_FLOOR, _CONTROL = 2, 3
+_FLOOR, _CONTROL, _SHARE = 2, 3, 5
 
 
 class Choice(NamedTuple):
@@ -51,19 +51,26 @@ class Randomization:
     seed
         The seed of the policy.
     settings
-        Floor, control share, and whether to compute propensities.
+        Floor, control share, share of the policy, and whether to compute propensities.
     """
 
     def __init__(self, seed: int, settings: SettingsChanged) -> None:
         self._random = KeyedGenerator(seed)
         self._floor, self._control_share = settings.floor, settings.control_share
-        self._propensities = settings.propensities
+        self._share, self._propensities = settings.share, settings.propensities
 
     def in_control(self, unit: Key) -> bool:
         """Return whether a person or decision is in the control group; it stays so if the share grows."""
         if not self._control_share:
             return False
         return bool(self._random.at(unit, _CONTROL).random() < self._control_share)
+
+    def in_share(self, unit: Key) -> bool:
+        """Return whether the policy decides for a person or decision; it stays so if the share grows."""
+        if self._share == 1.0:
+            return True
+        # A stream of its own, so that it does not depend on who is in the control group.
+        return bool(self._random.at(unit, _SHARE).random() < self._share)
 
     def choose(
         self, policy: Policy[Any], candidates: Candidates, key: Key, top_k: int, *, control: bool
@@ -105,7 +112,7 @@ class Randomization:
             if not floor:
                 return policy.score(candidates, key), None, []
             raise
-        share, averaged = n * floor, bool(error.any())
+        share, averaged = n * floor, np.count_nonzero(error) > 0  # faster than error.any()
         if not share and not averaged:
             return scores, p, []
         generator = self._random.at(key, _FLOOR)

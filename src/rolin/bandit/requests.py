@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from rolin._support.arms import Name
+from rolin._support.arms import Name, canonical
 from rolin._support.checks import as_excluded, count_of, flag_of, text_of
 from rolin.bandit.question import Conditions, Question, with_checked_ids
 from rolin.bandit.validation import id_of, reward_of
@@ -32,6 +32,8 @@ __all__ = [
     "RestoreArm",
     "Reward",
     "RewardStatus",
+    "StartShadow",
+    "StopShadow",
     "decide_request",
     "reward_from",
 ]
@@ -45,15 +47,28 @@ class Decide(NamedTuple):
 
 
 def decide_request(
-    questions: Sequence[Question], top_k: int | None, exclude: Iterable[Name], active: bool
+    questions: Sequence[Question],
+    top_k: int | None,
+    exclude: Iterable[Name],
+    active: bool,
+    baseline: Name | None,
 ) -> Decide:
     """Return the request of checked arguments; the questions themselves are checked when they are decided."""
     conditions = Conditions.of(
         1 if top_k is None else count_of("top_k", top_k, least=1),
         as_excluded(exclude) or (),
         flag_of("active", active),
+        None if baseline is None else _baseline_of(baseline),
     )
     return Decide(with_checked_ids(questions), conditions)
+
+
+def _baseline_of(name: Name) -> Name:
+    """Return the name of the baseline; whether it is offered is checked when a question is decided."""
+    known = canonical(name)
+    if type(known) not in (str, int):
+        raise InputError(f"baseline={name!r}, expected the name of an arm: a string or an integer")
+    return known
 
 
 class Reward(NamedTuple):
@@ -163,4 +178,23 @@ class ChangeSettings(NamedTuple):
     given: Mapping[str, Any]
 
 
-Change = RemoveArm | RestoreArm | Decay | LearnScales | ChangeFeatureMap | ChangeSettings
+class StartShadow(NamedTuple):
+    """Let a second policy learn from now on."""
+
+    policy: Policy[Any]
+
+
+class StopShadow(NamedTuple):
+    """End the shadow."""
+
+
+Change = (
+    RemoveArm
+    | RestoreArm
+    | Decay
+    | LearnScales
+    | ChangeFeatureMap
+    | ChangeSettings
+    | StartShadow
+    | StopShadow
+)

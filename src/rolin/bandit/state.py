@@ -30,8 +30,9 @@ from rolin.journal.events import (
     IgnoredReward,
     LoggedDecision,
     SettingsChanged,
+    ShadowStarted,
 )
-from rolin.journal.folding import digest_of, fold, load_with_snapshot, state_bytes
+from rolin.journal.folding import digest_of, fold, fold_shadow, load_with_snapshot, state_bytes
 from rolin.model.scales import Scales
 from rolin.policies import Policy
 
@@ -74,6 +75,8 @@ class BanditState(Generic[P]):
         """Number of the last event of the latest snapshot."""
         self.policy: P
         """The policy; only folding changes it."""
+        self.shadow: Policy[Any] | None = None
+        """The shadow; only folding changes it."""
         self._kind = None if policy is None else type(policy)
         self._given_map = feature_map
         self._changed = 0  # number of the last event that may have changed the policy
@@ -81,7 +84,7 @@ class BanditState(Generic[P]):
         self._recent = RecentDecisions()
         self._new_lives: list[tuple[int, Name]] = []
         self.settings = SettingsChanged(0.0)
-        """Floor, control share, mode, and whether propensities are recorded."""
+        """Floor, control share, mode, share, and whether propensities are recorded."""
         if policy is None:
             if journal.header() is None:
                 raise JournalError("the journal is empty, expected a policy to begin it with")
@@ -102,10 +105,9 @@ class BanditState(Generic[P]):
         """Load the state from the journal."""
         with self.lock:
             self._stale = True  # until it is complete
-            loaded, snapshot = load_with_snapshot(self.journal, kind=self._kind)
+            loaded = load_with_snapshot(self.journal, kind=self._kind)
             permanent = self.journal.permanent_events()
-            self.policy, self.version = loaded  # type: ignore[assignment]  # `_check_same` compares
-            self.snapshot_version = snapshot
+            self.policy, self.shadow, self.version, self.snapshot_version = loaded  # type: ignore[assignment]  # `_check_same` compares
             self._changed = self.version  # or earlier
             self._recent.clear()  # some of them may have been removed
             self._new_lives = []
@@ -116,16 +118,21 @@ class BanditState(Generic[P]):
             self._stale = False
 
     def _note(self, seq: int, event: Event) -> None:
-        """Remember what is not part of the policy: arms that started anew, and the settings."""
+        """Remember what is not part of the policy: arms that started anew, the settings, and the seed of a shadow."""
         if isinstance(event, ArmRestored) and not event.with_past:
             self._new_lives.append((seq, event.arm))
         elif isinstance(event, SettingsChanged):
             self._apply_settings(event)
+        elif isinstance(event, ShadowStarted):
+            self._apply_settings(self.settings)
 
     def _apply_settings(self, settings: SettingsChanged) -> None:
         self.settings = settings
         self.randomization = Randomization(self.policy.seed, settings)
         """Mixes the floor and the control group into the policy's choices."""
+        if self.shadow is not None:
+            self.shadow_randomization = Randomization(self.shadow.seed, settings)
+            """The same for the shadow."""
 
     def current(self) -> Current[P]:
         """Return the policy and its version; call it, and use the policy, with the lock held."""
@@ -203,6 +210,7 @@ class BanditState(Generic[P]):
                     fold(self.policy, event)
                 except RolinError as error:
                     rejected[i] = JournalError(f"recorded, but not learned from: {error}")
+                self.shadow = fold_shadow(self.shadow, event)
                 self._note(first + i, event)
                 if isinstance(event, LoggedDecision):
                     self._recent.add(first + i, event)

@@ -18,9 +18,10 @@ from rolin.bandit.state import BanditState
 from rolin.errors import JournalError
 from rolin.journal.base import OutOfDate, reached
 from rolin.journal.events import ScalesLearned
-from rolin.journal.folding import adaptive_of
+from rolin.journal.folding import adaptive_of, pack_states
 from rolin.model import state_file
 from rolin.model.adaptive import Adaptive
+from rolin.policies import Policy
 
 __all__ = ["Upkeep"]
 
@@ -89,11 +90,9 @@ class Upkeep:
         state = self._state
         with self._writing(), state.lock:
             policy, version = state.current()
-            found = policy.state()
-            # Views become copies, because folding goes on while they are packed.
-            arrays = {name: array.copy() for name, array in found.arrays.items()}
-            found = found._replace(arrays=arrays, names=[*found.names], removed=[*found.removed])
-        state.journal.save_snapshot(version, state_file.pack(found))
+            own = _copy_of(policy)
+            shadow = None if state.shadow is None else _copy_of(state.shadow)
+        state.journal.save_snapshot(version, pack_states(own, shadow))
         state.note_snapshot(version)
         return version
 
@@ -112,7 +111,7 @@ class Upkeep:
     def _run_once(self) -> bool:
         """Do what is due; return whether nothing failed."""
         with suppress(JournalError, OutOfDate):
-            if (model := self._model_with_scales_due()) is not None:
+            for model in self._models_with_scales_due():
                 reached("scales due")
                 self._learn_scales(model)
             if self._is_snapshot_due():
@@ -124,16 +123,16 @@ class Upkeep:
 
     def _is_due(self) -> bool:
         return (
-            self._model_with_scales_due() is not None
+            bool(self._models_with_scales_due())
             or self._is_snapshot_due()
             or (self.in_background and self._state.journal.is_upkeep_due)
         )
 
-    def _model_with_scales_due(self) -> Adaptive | None:
-        model = adaptive_of(self._state.policy)
-        if model is not None and model.is_due and learns(self._state.settings):
-            return model
-        return None
+    def _models_with_scales_due(self) -> list[Adaptive]:
+        """Return the models of the policy and the shadow whose scales are due."""
+        state = self._state
+        models = [adaptive_of(p) for p in (state.policy, state.shadow) if p is not None]
+        return [m for m in models if m is not None and m.is_due and learns(state.settings)]
 
     def _is_snapshot_due(self) -> bool:
         state, every = self._state, self._snapshot_every
@@ -151,6 +150,14 @@ class Upkeep:
         scales = task.run()
         with self._writing():
             # Meanwhile the state may have been loaded again, or got more features, or scales of another process.
-            if model is self._model_with_scales_due() and model.n_features == d:
-                event = ScalesLearned(self._clock(), scales)
+            due = any(model is each for each in self._models_with_scales_due())
+            if due and model.n_features == d:
+                event = ScalesLearned(self._clock(), scales, model is not adaptive_of(state.policy))
                 state.fold([event], state.journal.append([event], after=state.version))
+
+
+def _copy_of(policy: Policy[Any]) -> state_file.State:
+    """Return the state of a policy; views become copies, because folding goes on while they are packed."""
+    found = policy.state()
+    arrays = {name: array.copy() for name, array in found.arrays.items()}
+    return found._replace(arrays=arrays, names=[*found.names], removed=[*found.removed])

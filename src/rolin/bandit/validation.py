@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,11 +15,12 @@ from rolin.features import BaseFeatureMap
 from rolin.journal.events import MODES, LoggedDecision, Mode
 from rolin.journal.validation import LARGEST, check_names, weight_of
 from rolin.logs.record import PastDecision
-from rolin.policies import Policy
+from rolin.policies import Policy, find
 
 __all__ = [
     "check_feature_map",
     "check_past",
+    "checked_shadow",
     "erase_before",
     "id_of",
     "mode_of",
@@ -33,6 +35,7 @@ def settings_of(
     control_share: float | None,
     propensities: bool | None,
     mode: Mode | None,
+    share: float | None,
 ) -> dict[str, Any]:
     """Return the settings that were given."""
     settings: dict[str, Any] = {}
@@ -44,6 +47,8 @@ def settings_of(
         settings["propensities"] = flag_of("propensities", propensities)
     if mode is not None:
         settings["mode"] = mode_of(mode)
+    if share is not None:
+        settings["share"] = share_of("share", share)
     return settings
 
 
@@ -122,6 +127,24 @@ def check_past(past: PastDecision, policy: Policy[Any], *, has_map: bool) -> Non
         if outcome.value is not None:
             reward_of("reward", outcome.value, policy)
         weight_of(outcome.weight)
+
+
+def checked_shadow(shadow: object, policy: Policy[Any]) -> Policy[Any]:
+    """Return a copy of a policy that can learn what the policy of a bandit learns."""
+    if not isinstance(shadow, Policy) or type(shadow) not in find().values():
+        raise ParameterError(f"policy={shadow!r}, expected a policy of rolin")
+    own: Policy[Any] = copy.deepcopy(shadow)
+    if policy.feature_map is not None:
+        own.change_feature_map(policy.feature_map)
+    if own.n_features != policy.n_features:
+        raise ParameterError(
+            f"the shadow has n_features={own.n_features}, expected {policy.n_features}, as the policy"
+        )
+    if own.binary and not policy.binary:
+        raise ParameterError(
+            f"{type(own).__name__} learns from binary rewards, but those of the bandit may be any number"
+        )
+    return own
 
 
 def check_feature_map(policy: Policy[Any], feature_map: BaseFeatureMap) -> None:

@@ -87,7 +87,7 @@ class Writer:
 
         def attempt() -> tuple[Event, int]:
             event = change_event(change, state.policy, state.settings, self._clock())
-            check_can_fold(state.policy, event)
+            check_can_fold(state.policy, state.shadow, event)
             return event, state.journal.append([event], after=state.version)
 
         with self._commits.lock:
@@ -107,7 +107,8 @@ class Writer:
         state = self._state
 
         def attempt() -> Removed:
-            return state.journal.remove(what, after=state.version, state=state_bytes(state.policy))
+            packed = state_bytes(state.policy, state.shadow)
+            return state.journal.remove(what, after=state.version, state=packed)
 
         with self._commits.lock:
             self.refresh()

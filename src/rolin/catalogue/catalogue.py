@@ -460,14 +460,13 @@ class Catalogue:
             return Probabilities(p[offered], error_of_average(variance, draws)[offered])
 
     def _available(self, excluded: Sequence[Name]) -> NDArray[np.bool_] | None:
-        """Return which arms can be chosen now, or `None` if all slots are available."""
-        n = self._store.n
-        slots = self._store.find([*excluded, *self.policy.removed_arms])
-        slots = slots[slots >= 0]
-        if not len(slots) and len(self) == n:
+        """Return which arms can be chosen now; `None` if nothing is left out."""
+        n, left_out = self._store.n, [*excluded, *self.policy.removed_arms]
+        if not left_out and len(self) == n:
             return None
+        slots = self._store.find(left_out)
         available = self._store.offered[:n].copy()
-        available[slots] = False
+        available[slots[slots >= 0]] = False
         return available
 
     def _decide(

@@ -142,6 +142,20 @@ def _products(x: Features, vectors: Floats, out: Floats) -> None:
             out[v, k] = a
 
 
+@compiled(reorder=True, inline=True)
+def _write_offered(values: Floats, offered: Flags, otherwise: float, out: Floats) -> int:
+    """Write the values of offered arms, and another one for the rest; return the first that is not finite, or -1."""
+    n_wrong = 0  # a count, not an index, so that the loop runs in vector registers
+    for k in range(values.shape[0]):
+        n_wrong += offered[k] & (not abs(values[k]) < np.inf)
+        out[k] = values[k] if offered[k] else otherwise
+    if n_wrong > 0:
+        for k in range(values.shape[0]):
+            if offered[k] and not abs(out[k]) < np.inf:
+                return k
+    return -1
+
+
 @compiled(reorder=True)
 def update_predictions(
     x: Features,  # (K, d)
@@ -157,26 +171,36 @@ def update_predictions(
 ) -> int:
     """Update mean and standard deviation of every arm; return the index of an arm that overflows, or -1."""
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
+    w0, unshrunk0 = shrinkage(arms[0, WEIGHT], noise, arm_variance)
+    base, reward0 = arm_variance * unshrunk0, w0 * arms[0, REWARD]
     products = np.empty((vectors.shape[0], _BLOCK))
-    wrong = -1
     for start in range(0, x.shape[0], _BLOCK):
         n = min(_BLOCK, x.shape[0] - start)
         part = slice(start, start + n)
         _products(x[part], vectors, products)
+        levels, some_q, some_mean, some_std = products[0], q[part], mean[part], std[part]
         for m in range(1, vectors.shape[0]):
             along = products[m]
             for k in range(n):
-                q[start + k] += sign * along[k] * along[k]
+                some_q[k] += sign * along[k] * along[k]
+        # First as if no arm had been seen: without rows to look up, the loop runs in vector registers.
         for k in range(n):
-            at = start + k
-            w, unshrunk = shrinkage(arms[rows[at], WEIGHT], noise, arm_variance)
-            variance = arm_variance * unshrunk + unshrunk * unshrunk * max(q[at], 0.0)
-            level = w * arms[rows[at], REWARD] + unshrunk * products[0, k]
-            mean[at] = level if offered[at] else -np.inf
-            std[at] = math.sqrt(variance) if offered[at] else 0.0
-            if offered[at] and not (abs(level) < np.inf and variance < np.inf):
-                wrong = at
-    return wrong
+            some_std[k] = math.sqrt(base + unshrunk0 * unshrunk0 * max(some_q[k], 0.0))
+            some_mean[k] = reward0 + unshrunk0 * levels[k]
+        for k in range(n):
+            row = rows[start + k]
+            if row > 0:
+                w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
+                variance = arm_variance * unshrunk + unshrunk * unshrunk * max(some_q[k], 0.0)
+                some_std[k] = math.sqrt(variance)
+                some_mean[k] = w * arms[row, REWARD] + unshrunk * levels[k]
+        wrong = max(
+            _write_offered(some_mean, offered[part], -np.inf, some_mean),
+            _write_offered(some_std, offered[part], 0.0, some_std),
+        )
+        if wrong >= 0:
+            return start + wrong
+    return -1
 
 
 @compiled(reorder=True)
@@ -207,25 +231,32 @@ def score_given_coefficients(
 
     Return the index of an arm whose score overflows, or -1.
     """
-    wrong = -1
     d = arms.shape[1] - CONTEXT
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
-    for k in range(rows.shape[0]):
-        row = rows[k]
-        w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
-        score = levels[k]
-        if row > 0:
-            past = levels[k]  # x̄ = x
-            if moved:
-                past = theta[d] if theta.shape[0] > d else 0.0
-                for j in range(d):
-                    past += arms[row, CONTEXT + j] * theta[j]
-            score = score - w * past + w * arms[row, REWARD]
-        score += draws[k] * math.sqrt(arm_variance * unshrunk)
-        out[k] = score if offered[k] else -np.inf
-        if offered[k] and not abs(score) < np.inf:
-            wrong = k
-    return wrong
+    _, unshrunk0 = shrinkage(arms[0, WEIGHT], noise, arm_variance)
+    std0 = math.sqrt(arm_variance * unshrunk0)
+    scores = np.empty(_BLOCK)  # apart, because `out` may be the array of the draws
+    for start in range(0, rows.shape[0], _BLOCK):
+        n = min(_BLOCK, rows.shape[0] - start)
+        part = slice(start, start + n)
+        some_draws, some_levels = draws[part], levels[part]
+        for k in range(n):  # as if no arm had been seen, as in `update_predictions`
+            scores[k] = some_levels[k] + some_draws[k] * std0
+        for k in range(n):
+            row = rows[start + k]
+            if row > 0:
+                w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
+                past = some_levels[k]  # x̄ = x
+                if moved:
+                    past = theta[d] if theta.shape[0] > d else 0.0
+                    for j in range(d):
+                        past += arms[row, CONTEXT + j] * theta[j]
+                own = some_draws[k] * math.sqrt(arm_variance * unshrunk)
+                scores[k] = some_levels[k] - w * past + w * arms[row, REWARD] + own
+        wrong = _write_offered(scores[:n], offered[part], -np.inf, out[part])
+        if wrong >= 0:
+            return start + wrong
+    return -1
 
 
 @compiled(reorder=True)
@@ -252,13 +283,9 @@ def score_unseen(
     out: Floats,  # (K,), written
 ) -> int:
     """Score every arm like one that was never seen, given θ; return the index of an arm that overflows, or -1."""
-    wrong = -1
     for k in range(levels.shape[0]):
-        score = levels[k] + draws[k] * stds[k]
-        out[k] = score if offered[k] else -np.inf
-        if offered[k] and not abs(score) < np.inf:
-            wrong = k
-    return wrong
+        out[k] = levels[k] + draws[k] * stds[k]
+    return _write_offered(out, offered, -np.inf, out)
 
 
 @compiled(reorder=True)
@@ -271,17 +298,24 @@ def sum_scaled(mean: Floats, std: Floats, draws: Floats, out: Floats) -> None:
 @compiled(reorder=True)
 def best_offered(scores: Floats) -> int:
     """Return the index of the highest score, TIED or NOT_FINITE; arms with -∞ are not offered."""
-    best, highest = -1, -np.inf
-    for k in range(scores.shape[0]):
-        if not scores[k] < np.inf:
-            return NOT_FINITE
-        if scores[k] > highest:
-            best, highest = k, scores[k]
-    close = highest - TIE * abs(highest)
-    for k in range(scores.shape[0]):
-        if scores[k] >= close and k != best:
-            return TIED
-    return best
+    n, best, highest = scores.shape[0], -1, -np.inf
+    for start in range(0, n, _BLOCK):
+        stop = min(n, start + _BLOCK)
+        # Few blocks have a score above all before them. Counting such scores runs in vector registers.
+        n_above = 0
+        for k in range(start, stop):
+            n_above += not scores[k] <= highest
+        if n_above == 0:
+            continue
+        for k in range(start, stop):
+            if not scores[k] < np.inf:
+                return NOT_FINITE
+            if scores[k] > highest:
+                best, highest = k, scores[k]
+    close, n_close = highest - TIE * abs(highest), 0
+    for k in range(n):
+        n_close += scores[k] >= close
+    return best if n_close == 1 else TIED
 
 
 @compiled(reorder=True)

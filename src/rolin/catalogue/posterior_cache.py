@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rolin._support.arms import ArmIndex, Name
 from rolin.catalogue import kernels
 from rolin.catalogue.storage import BLOCK, ArmStore, Block, Slots
-from rolin.catalogue.workers import workers
+from rolin.catalogue.workers import each_block
 from rolin.errors import NotFiniteError
 from rolin.model.posterior import Posterior
 from rolin.model.view import PosteriorView
@@ -238,10 +238,10 @@ class PosteriorCache:
             self._synced, self._recomputed_at = now, now.copy()
             self._n_steps, self._next_check = 0, 1
         width = self._store.width
-        vectors = np.empty((1 + found, 1 + width))
-        for out, vector in zip(vectors, (view.coef, *steps[:found]), strict=True):
-            out[1:] = vector[:width]
-            out[0] = vector[width:].sum()  # the intercept
+        vectors = np.zeros((1 + found, 1 + width))
+        vectors[0, 1:], vectors[1:, 1:] = view.coef[:width], steps[:found, :width]
+        if size > width:  # the intercept
+            vectors[0, 0], vectors[1:, 0] = view.coef[width], steps[:found, width]
         return vectors, sign
 
     def _is_inaccurate(self, now: Floats) -> bool:
@@ -274,7 +274,7 @@ class PosteriorCache:
             )  # fmt: skip
             return block.start + wrong if wrong >= 0 else -1
 
-        reject_overflow(store, workers().map(apply, store.blocks()))
+        reject_overflow(store, each_block(store, apply))
 
     def _predict_one_by_one(self) -> None:
         """Predict the arms that the pass over the features cannot predict."""

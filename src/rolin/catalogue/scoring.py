@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rolin.catalogue import kernels
 from rolin.catalogue.posterior_cache import PosteriorCache, reject_overflow
 from rolin.catalogue.storage import ArmStore, Block
-from rolin.catalogue.workers import Task, workers
+from rolin.catalogue.workers import begin, each_block
 from rolin.errors import InputError
 from rolin.features import FeatureMap
 from rolin.model.view import PosteriorView
@@ -127,17 +127,17 @@ class MarginalScoring(Scoring):
             reject_situation(situation)
         n, cache, n_draws = self._store.n, self._cache, self._n_available(available)
         waiting = list(reversed(keys))
-        ahead: deque[Task[Floats]] = deque()
+        ahead: deque[Callable[[], Floats]] = deque()
 
         def start_draw() -> None:
             if waiting:
-                ahead.append(workers().submit(self._policy.draws, n_draws, waiting.pop()))
+                ahead.append(begin(self._store, self._policy.draws, n_draws, waiting.pop()))
 
         cache.update(start_draw)  # drawing takes one thread half as long as the pass takes two
         for _ in range(_AHEAD - 1):
             start_draw()
         while ahead:
-            scores = _spread(ahead.popleft().result(), available)
+            scores = _spread(ahead.popleft()(), available)
             start_draw()
             # Written over the draws, which are not needed any more.
             kernels.sum_scaled(cache.mean[:n], cache.std[:n], scores, scores)
@@ -199,14 +199,14 @@ class JointScoring(Scoring):
         for start in range(0, len(keys), self._n_shared):
             shared = slice(start, start + self._n_shared)
             draws = [
-                workers().submit(self._effect_draws, view, key, available) for key in keys[shared]
+                begin(self._store, self._effect_draws, view, key, available) for key in keys[shared]
             ]
             drawn = [
                 self._drawn(view, situation, key)
                 for situation, key in zip(situations[shared], keys[shared], strict=True)
             ]
             for one, level, own in zip(drawn, self._linear_predictors(drawn), draws, strict=True):
-                scores = own.result()
+                scores = own()
                 self._score(view, one, level, scores, scores)
                 yield scores
 
@@ -258,7 +258,7 @@ class JointScoring(Scoring):
         def multiply(block: Block) -> None:
             kernels.linear_predictors(block.features, vectors, out[:, block.slots])
 
-        workers().map(multiply, self._store.blocks())
+        each_block(self._store, multiply)
         return out
 
     def _score(
@@ -278,7 +278,7 @@ class JointScoring(Scoring):
             )  # fmt: skip
             return block.start + wrong if wrong >= 0 else -1
 
-        reject_overflow(self._store, workers().map(score, self._store.blocks()))
+        reject_overflow(self._store, each_block(self._store, score))
         if len(moved) and not situated:
             scores = np.empty(len(moved))
             kernels.score_given_coefficients(

@@ -16,7 +16,7 @@ from rolin.catalogue import kernels
 from rolin.catalogue.posterior_cache import reject_overflow
 from rolin.catalogue.scoring import JointDraw, JointScoring
 from rolin.catalogue.storage import BLOCK, Block, Slots
-from rolin.catalogue.workers import workers
+from rolin.catalogue.workers import each_block
 from rolin.model.view import PosteriorView
 
 __all__ = ["SlopeScoring"]
@@ -50,7 +50,7 @@ class SlopeScoring(JointScoring):
             )
             return block.start + wrong if wrong >= 0 else -1
 
-        reject_overflow(self._store, workers().map(score, self._store.blocks()))
+        reject_overflow(self._store, each_block(self._store, score))
         for start in range(0, len(seen), BLOCK):
             part = slice(start, start + BLOCK)
             slots, own = seen[part], seen_draws[part]
@@ -96,6 +96,6 @@ class SlopeScoring(JointScoring):
             def compute(block: Block) -> None:
                 kernels.own_stds(block.features, weights, stds[block.slots])
 
-            workers().map(compute, store.blocks())
+            each_block(store, compute)
             self._known = (key, stds)
         return self._known[1]

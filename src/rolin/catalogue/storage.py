@@ -83,13 +83,11 @@ class ArmStore:
         return self._first.dtype
 
     def blocks(self, size: int = BLOCK) -> Iterator[Block]:
-        """Yield all slots in blocks of at most `size`."""
+        """Yield all slots in blocks of at most `size`, all about as long."""
         first = len(self._first)
-        for start in range(0, first, size):
-            stop = min(first, start + size)
+        for start, stop in _even(0, first, size):
             yield Block(start, stop, self._first[start:stop])
-        for start in range(first, self.n, size):
-            stop = min(self.n, start + size)
+        for start, stop in _even(first, self.n, size):
             yield Block(start, stop, self._added[start - first : stop - first])
 
     def features(self, slots: Slots) -> Floats:
@@ -179,3 +177,11 @@ class ArmStore:
         """Memory in bytes, the features included."""
         arrays = (self._first, self._added, self.offered, self._first_names)
         return int(sum(array.nbytes for array in arrays))
+
+
+def _even(start: int, stop: int, size: int) -> Iterator[tuple[int, int]]:
+    """Divide a range into parts of about the same length, at most `size`, so that no thread waits long for another."""
+    n_parts = -(-(stop - start) // size)
+    for i in range(n_parts):
+        first, last = i * (stop - start) // n_parts, (i + 1) * (stop - start) // n_parts
+        yield start + first, start + last

@@ -13,9 +13,13 @@ from functools import cache, partial
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Task", "Workers", "workers"]
+from rolin.catalogue.storage import BLOCK, ArmStore, Block
+
+__all__ = ["Task", "Workers", "begin", "each_block", "workers"]
 
 T = TypeVar("T")
+# Up to this many arms, one thread does all the work: waking another one up takes as long as the work.
+_FEW = BLOCK
 
 
 class Task(Generic[T]):
@@ -100,6 +104,23 @@ def workers() -> Workers:
         os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     )
     return Workers(len(cores))
+
+
+def each_block(store: ArmStore, call: Callable[[Block], T]) -> list[T]:
+    """Return the results of a call for every block of a store."""
+    if store.n <= _FEW:
+        return [call(block) for block in store.blocks()]
+    return workers().map(call, store.blocks())
+
+
+def begin(store: ArmStore, call: Callable[..., T], *args: Any) -> Callable[[], T]:
+    """Begin a call for the arms of a store, and return a function that waits for its result.
+
+    If the arms are few, that function makes the call.
+    """
+    if store.n <= _FEW:
+        return partial(call, *args)
+    return workers().submit(call, *args).result
 
 
 if hasattr(os, "register_at_fork"):  # a forked child inherits the workers, but not their threads

@@ -7,20 +7,24 @@ from typing import Annotated
 import typer
 
 import rolin
-from rolin.cli import data, diagnose, evaluate, fit, journal, reproduce, simulate
+from rolin.cli import data, diagnose, evaluate, fit, journal, keys, reproduce, serve, simulate
 from rolin.cli.shared import in_order
 
 __all__ = ["app"]
 
-_SIMULATION, _LOGS, _PAPER = "Simulation", "Logs and journals", "The paper"
+_SERVICE, _SIMULATION, _LOGS, _PAPER = "Service", "Simulation", "Logs and journals", "The paper"
 
 app = typer.Typer(
     name="rolin",
-    cls=in_order("simulate", "diagnose", "fit", "evaluate", "journal", "reproduce", "data"),
+    cls=in_order(
+        "serve", "keys", "simulate", "diagnose", "fit", "evaluate", "journal", "reproduce", "data"
+    ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # expected errors are one line; any other is a bug and shows a traceback
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("serve", rich_help_panel=_SERVICE)(serve.run)
+app.add_typer(keys.app, name="keys", rich_help_panel=_SERVICE)
 app.command("simulate", rich_help_panel=_SIMULATION)(simulate.run)
 app.command("diagnose", rich_help_panel=_LOGS)(diagnose.run)
 app.command("fit", rich_help_panel=_LOGS)(fit.run)

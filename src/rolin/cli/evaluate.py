@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -149,11 +149,16 @@ def run(
             typer.echo(text + "\n")
         except RolinError as error:  # the other policies are evaluated all the same
             failed.append(f"{name}: {error}")
-    if read.control.any() and not read.control.all():
-        try:
-            typer.echo(f"Lift over the control group: {offline.lift(read, level=level)}")
-        except RolinError as error:
-            failed.append(f"lift: {error}")
+    groups: list[tuple[Literal["control", "share"], Any, str]] = [
+        ("control", read.control, "the control group"),
+        ("share", read.outside_share, "the baseline"),
+    ]
+    for by, others, title in groups:
+        if others.any() and not others.all():
+            try:
+                typer.echo(f"Lift over {title}: {offline.lift(read, by=by, level=level)}")
+            except RolinError as error:
+                failed.append(f"lift over {title}: {error}")
     try:
         if json is not None:
             write_bytes(json, (json_.dumps(reports, indent=2) + "\n").encode())

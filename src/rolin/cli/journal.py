@@ -20,6 +20,7 @@ from rolin.features import BaseFeatureMap
 from rolin.journal import SQLiteJournal, check_journal, load_policy
 from rolin.journal.codec import kind_of
 from rolin.journal.events import SettingsChanged
+from rolin.journal.folding import load_with_snapshot
 from rolin.logs.dsjson import read_dsjson
 from rolin.logs.export import check_table_path
 from rolin.logs.export import export as export_table
@@ -41,7 +42,7 @@ JournalFile = Annotated[Path, typer.Argument(help="File of the journal.", show_d
 def show(journal: JournalFile) -> None:
     """Show the policy, the settings and the number of events of a journal."""
     with SQLiteJournal(journal, readonly=True) as opened:
-        policy, version = load_policy(opened)
+        policy, shadow, version, _ = load_with_snapshot(opened)
         header = opened.header()
         assert header is not None  # otherwise loading would have failed
         kinds: Counter[str] = Counter()
@@ -57,8 +58,10 @@ def show(journal: JournalFile) -> None:
     now = settings[-1] if settings else SettingsChanged(0.0)
     typer.echo(
         f"bandit     floor {now.floor:g}, control_share {now.control_share:g}, propensities {now.propensities}, "
-        f"mode {now.mode}"
+        f"mode {now.mode}, share {now.share:g}"
     )
+    if shadow is not None:
+        typer.echo(f"shadow     {shadow!r}")
     if policy.feature_map is not None:
         typer.echo(f"feature map {policy.feature_map!r}")
     typer.echo(f"events     {version}")

@@ -52,6 +52,8 @@ class BaseFeatureMap(ABC):
     """Number d of features of a vector."""
     needs_vectors = False
     """Whether a journal must store the vectors of a decision, because the map itself is not saved."""
+    is_bounded = False
+    """Whether its features are always small enough to be learned from, whatever the fields are."""
     must_clean_keys = False
     """Whether keys that are not texts must be removed from rows before these are written as JSON.
 

@@ -7,7 +7,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from rolin.features.columns import Column, PythonColumn
 from rolin.features.field_error import FieldError, NotFiniteFieldError
 from rolin.features.fields import MAX_NUMBER, Boolean, Category, Field, Indices, Number, Tags
 from rolin.features.tables import MAX_DEPTH, Table, flatten, value_at
+from rolin.features.uniform_rows import UniformRows
 from rolin.features.values import (
     MAX_CACHED_LENGTH,
     BadValue,
@@ -88,6 +89,15 @@ class SideEncoder:
         self._simple = not any("." in n or n == ARM for n in self._order)
         flat = len(numbers) > 1 and not any("." in n for n in numbers)
         self._get_numbers = itemgetter(*numbers) if flat else None
+        # Numbers and booleans, whole columns of which are scaled at once, and where they are in a row.
+        entries = {n: i for i, n in enumerate([*numbers, *self._single], start=1)}
+        self._booleans = [n for n, f in self._single.items() if isinstance(f, Boolean)]
+        self._measured = [*numbers, *self._booleans]
+        self._categories = {n: f for n, f in self._single.items() if isinstance(f, Category)}
+        self._measured_entries = np.array([entries[n] for n in self._measured], dtype=np.int64)
+        self._category_entries = np.array([entries[n] for n in self._categories], dtype=np.int64)
+        self._measured_center = np.append(self._center, np.zeros(len(self._booleans)))
+        self._measured_scale = np.append(self._scale, np.ones(len(self._booleans)))
         first = [0, *(self.offset[n] for n in [*numbers, *self._single])]
         self._first_indices = np.array(first, dtype=np.int32)
         self._text_indices: dict[str, dict[str, int]] = {
@@ -133,6 +143,11 @@ class SideEncoder:
         """
         if len(rows) == 1 and self._simple and (row := self._encode_simple(rows[0])) is not None:
             return row
+        uniform = rows if isinstance(rows, UniformRows) else UniformRows.of(rows)
+        if uniform is not None:
+            if (found := self._encode_uniform(uniform, arms)) is not None:
+                return found
+            rows = list(uniform)
         n, width, q = len(rows), len(self._first_indices), len(self._numbers)
         indices, values = np.empty((n, width), dtype=np.int32), np.ones((n, width))
         if not n:
@@ -165,6 +180,37 @@ class SideEncoder:
             each = self._values_of(name, rows, label, arms)
             parts.append(self._encode_tags(name, tags, each, label))
         return SparseRows(np.hstack([i for i, _ in parts]), np.hstack([v for _, v in parts]))
+
+    def _encode_uniform(self, rows: UniformRows, arms: Sequence[Any] | None) -> SparseRows | None:
+        """Encode whole columns, or return `None` if a value is missing or wrong, or there are tags."""
+        if self._tags:
+            return None
+        numbers, row_of, kinds = rows.numbers, rows.number_row, rows.kinds
+        if numbers is None:
+            return None
+        codes: list[int] = []
+        try:
+            sources = [row_of[name] for name in self._measured]
+            if any(kinds[name] is not bool for name in self._booleans):
+                return None
+            for name, field in self._categories.items():
+                each = arms if name == ARM and arms is not None else rows.columns[name]
+                if each is not arms and kinds[name] is str and field.size is None:
+                    known = self._text_indices[name]
+                    codes += map(known.get, each, repeat(self.offset[name] + len(known)))
+                else:
+                    codes += self._indices_of_texts(name, field, each)
+        except (BadValue, KeyError, TypeError, ValueError):
+            return None
+        n, width = len(rows), len(self._first_indices)
+        packed = struct.pack(f"{len(codes)}i", *codes)
+        out = SparseRows(np.empty((n, width), dtype=np.int32), np.empty((n, width)))
+        good = kernels.fill_rows(
+            numbers, np.array(sources, dtype=np.int64), self._measured_center, self._measured_scale, MAX_NUMBER,
+            self._measured_entries, np.frombuffer(packed, dtype=np.int32), self._category_entries,
+            self._first_indices, *out,
+        )  # fmt: skip
+        return out if good else None
 
     def _encode_simple(self, row: dict[str, Any]) -> SparseRows | None:
         """Encode a row without NumPy, or return `None` if a value is missing, unseen or of another type."""
@@ -276,7 +322,7 @@ class SideEncoder:
 
     def check_reserved(self, rows: Sequence[dict[str, Any]], label: Label) -> None:
         """Reject rows that have the reserved field `_arm`."""
-        for i, row in enumerate(rows):
+        for i, row in enumerate(rows[:1] if isinstance(rows, UniformRows) else rows):
             if ARM in row:
                 raise InputError(
                     f"{label(i)} has a field {ARM!r}, which is its name: leave the field out"
@@ -285,6 +331,8 @@ class SideEncoder:
     def check_known(self, rows: Sequence[dict[str, Any]], label: Label) -> None:
         """Reject rows with fields that were not declared."""
         self.check_reserved(rows, label)
+        if isinstance(rows, UniformRows) and self._flat and rows.columns.keys() <= self._known:
+            return
         for i, row in enumerate(rows):
             if self._flat and row.keys() <= self._known:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -20,6 +21,7 @@ from rolin.features.base import ARM, BaseFeatureMap, Label, Part, arm_labels
 from rolin.features.columns import LIST_TYPES, list_items
 from rolin.features.fields import MAX_NUMBER
 from rolin.features.tables import flatten
+from rolin.features.uniform_rows import UniformRows
 from rolin.features.values import (
     MAX_CACHED_LENGTH,
     BadValue,
@@ -34,6 +36,9 @@ __all__ = ["HashedFeatures"]
 Floats = NDArray[np.float64]
 Tokens = list[tuple[int, str, float]]
 """The features of a row: hash, name and value of each."""
+_NO_VALUE = type(None)
+TokenArrays = tuple[NDArray[np.uint64], Floats, NDArray[np.int64]]
+"""The hashes and values of the features of several rows, and where those of each row end."""
 _SCALARS = (str, int, float, np.number, np.bool_, Decimal, Fraction)
 
 
@@ -82,20 +87,29 @@ class HashedFeatures(BaseFeatureMap):
         self, rows: Sequence[dict[str, Any]], situation: dict[str, Any], arms: Sequence[Name]
     ) -> Floats:
         """Return the (K, d) contexts of K arms in one situation; see `FeatureMap.encode` for arms without fields."""
-        if len(rows) > 1 and not self._arm_names and not any(rows):
+        if len(rows) > 1 and not rows[0] and not self._arm_names and not any(rows):
             return read_only_rows(self.encode(rows[:1], situation, arms[:1])[0], len(rows))
         left = _row_tokens("s", situation, _situation_label, 0)
-        right: Tokens = []
-        ends = np.empty(len(rows), dtype=np.int64)
-        for k, row in enumerate(rows):
-            right += self._arm_tokens(row, arms, k)
-            ends[k] = len(right)
+        uniform = rows if isinstance(rows, UniformRows) else UniformRows.of(rows)
+        found = None if uniform is None or self._arm_names else _uniform_tokens("a", uniform)
+        if found is None:
+            found = self._each_row(rows if uniform is None else list(uniform), arms)
+        hashes, values, ends = found
         out = np.zeros((len(rows), self.n_features))
         out[:, : int(self._intercept)] = 1.0
         kernels.cross_hashed(
-            *_arrays(left), *_arrays(right), ends, self._cross, int(self._intercept), out
+            *_arrays(left), hashes, values, ends, self._cross, int(self._intercept), out
         )
         return out
+
+    def _each_row(self, rows: Sequence[dict[str, Any]], arms: Sequence[Name]) -> TokenArrays:
+        """Return the features of all arms, row by row."""
+        found: Tokens = []
+        ends = np.empty(len(rows), dtype=np.int64)
+        for k, row in enumerate(rows):
+            found += self._arm_tokens(row, arms, k)
+            ends[k] = len(found)
+        return *_arrays(found), ends
 
     def _arm_tokens(self, row: dict[str, Any], arms: Sequence[Name], k: int) -> Tokens:
         tokens = _row_tokens("a", row, arm_labels(arms), k)
@@ -196,6 +210,32 @@ def _row_tokens(side: str, row: dict[str, Any], label: Label, k: int) -> Tokens:
                     ) from None
     found.sort()
     return found
+
+
+def _uniform_tokens(side: str, rows: UniformRows) -> TokenArrays | None:
+    """Return the features of rows, column by column, in the same order; `None` if a column has values of several types."""
+    numbers, row_of = rows.numbers, rows.number_row
+    if numbers is None:
+        return None
+    n, hashes, sources = len(rows), [], []
+    for path, column in rows.columns.items():
+        kind = rows.kinds[path]
+        if path[:1] == "_" or kind is _NO_VALUE:
+            continue
+        if kind is str:
+            hashes += [_token(side, path, text)[0] for text in column]
+        elif kind is None:
+            return None
+        else:
+            hashes += [_token(side, path, None)[0]] * n
+        sources.append(row_of.get(path, -1))
+    if numbers.size and not np.abs(numbers).max() <= MAX_NUMBER:
+        return None  # the error names the value
+    m = len(sources)
+    columns = np.frombuffer(struct.pack(f"{m * n}Q", *hashes), dtype=np.uint64).reshape(m, n)
+    found, values = np.empty(m * n, dtype=np.uint64), np.empty(m * n)
+    kernels.sort_hashes(columns, numbers, np.array(sources, dtype=np.int64), found, values)
+    return found, values, np.arange(m, m * n + 1, m) if m else np.zeros(n, dtype=np.int64)
 
 
 def _value_tokens(side: str, path: str, value: Any, k: int) -> Tokens:

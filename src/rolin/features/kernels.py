@@ -5,9 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin._support.compile import Floats, compiled
+from rolin._support.compile import Floats, Rows, compiled
 
-__all__ = ["count_crossed", "cross", "cross_hashed", "cross_sparse", "mix_hashes", "scale"]
+__all__ = [
+    "count_crossed",
+    "cross",
+    "cross_hashed",
+    "cross_sparse",
+    "fill_rows",
+    "mix_hashes",
+    "scale",
+    "sort_hashes",
+]
 
 Indices = NDArray[np.int32]
 Hashes = NDArray[np.uint64]
@@ -29,6 +38,35 @@ def scale(
             value = (raw[k, j] - center[j]) / unit[j]
             out[k, j] = value
             good &= abs(value) <= largest
+    return good
+
+
+@compiled(reorder=False)
+def fill_rows(
+    raw: Floats,  # (·, n): numbers and booleans, whole columns
+    sources: Rows,  # (q,): which of them are used
+    center: Floats,  # (q,)
+    unit: Floats,  # (q,)
+    largest: float,
+    number_entries: Rows,  # (q,): where they are in a row
+    texts: Indices,  # (c n,): feature indices of categories, whole columns
+    text_entries: Rows,  # (c,): where they are in a row
+    first: Indices,  # (m,): the first feature index of each entry
+    indices: Indices,  # (n, m), written
+    values: Floats,  # (n, m), written
+) -> bool:
+    """Write the entries of n rows; return whether every scaled number is at most `largest`, and not NaN."""
+    good, n = True, indices.shape[0]
+    for k in range(n):
+        for j in range(len(first)):
+            indices[k, j] = first[j]
+            values[k, j] = 1.0
+        for j in range(len(number_entries)):
+            value = (raw[sources[j], k] - center[j]) / unit[j]
+            values[k, number_entries[j]] = value
+            good &= abs(value) <= largest
+        for j in range(len(text_entries)):
+            indices[k, text_entries[j]] = texts[j * n + k]
     return good
 
 
@@ -115,6 +153,28 @@ def mix_hashes(left: np.uint64, right: np.uint64) -> np.uint64:
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return h ^ (h >> np.uint64(31))
+
+
+@compiled(reorder=False)
+def sort_hashes(
+    columns: Hashes,  # (m, n): the hashes of m fields in n rows
+    numbers: Floats,  # (·, n): columns of numbers
+    sources: Rows,  # (m,): which of them are the values of a field, -1 if these are all 1
+    hashes: Hashes,  # (n m,), written: row by row, the lowest hash of each row first
+    values: Floats,  # (n m,), written: their values
+) -> None:
+    """Write the hashes of each row in ascending order, with their values."""
+    m, n = columns.shape
+    for k in range(n):
+        start = k * m
+        for j in range(m):
+            h = columns[j, k]
+            value = numbers[sources[j], k] if sources[j] >= 0 else 1.0
+            i = start + j
+            while i > start and hashes[i - 1] > h:
+                hashes[i], values[i] = hashes[i - 1], values[i - 1]
+                i -= 1
+            hashes[i], values[i] = h, value
 
 
 @compiled(reorder=False)

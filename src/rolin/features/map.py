@@ -74,6 +74,8 @@ class FeatureMap(BaseFeatureMap):
     ['device=phone × price', 'device=desktop × price', 'device is unseen × price']
     """
 
+    is_bounded = True  # products of two numbers of at most MAX_NUMBER
+
     def __init__(
         self,
         situation: Fields | None = None,
@@ -226,7 +228,7 @@ class FeatureMap(BaseFeatureMap):
         If no arm has fields, all arms have the same context. It is encoded once and held once: the array is read-only,
         and its first stride is 0.
         """
-        if len(rows) > 1 and ARM not in self._arm.fields and not any(rows):
+        if len(rows) > 1 and not rows[0] and ARM not in self._arm.fields and not any(rows):
             return read_only_rows(self.encode(rows[:1], situation, arms[:1])[0], len(rows))
         return self._crossing.dense(*self._encode_sides(rows, situation, arms))
 

@@ -45,9 +45,15 @@ def fold_partition(partition: Partition, fold: Fold, options: Options, process: 
 
 
 def _folded(partition: Partition, fold: Fold, options: Options) -> Iterator[Moments]:
-    yield fold.zero()
+    is_empty = True
     for location, batch in batches_of(partition, fold.columns, fold.n_features, options):
         try:
-            yield fold(batch)
+            moments = fold(batch)
         except BadCell as bad:
             raise bad_data(location, bad) from None
+        del batch  # before the next one is read
+        yield moments
+        del moments
+        is_empty = False
+    if is_empty:
+        yield fold.zero()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from os import PathLike
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,10 @@ from rolin.journal.events import (
     LoggedDecision,
     Outcome,
 )
-from rolin.journal.folding import load_policy, load_with_snapshot
+from rolin.journal.folding import load_policy, load_with_snapshot, split_state
 from rolin.journal.sqlite import SQLiteJournal
 from rolin.model import state_file
+from rolin.policies import Policy
 
 __all__ = ["JournalReport", "check_journal"]
 
@@ -147,10 +148,10 @@ def _check_states(journal: SQLiteJournal, first: int, problems: list[str]) -> No
         try:
             snapshot = journal.latest_snapshot(version)
             assert snapshot is not None  # it was just listed
-            stored = state_file.unpack(snapshot.state, f"snapshot {version}")
+            stored = split_state(state_file.unpack(snapshot.state, f"snapshot {version}"))
             if start >= first:
-                (computed, _), _ = load_with_snapshot(journal, upto=version, start=start)
-                if not _close(stored, computed.state()):
+                computed = load_with_snapshot(journal, upto=version, start=start)
+                if not (_close(stored[0], computed.policy) and _close(stored[1], computed.shadow)):
                     problems.append(
                         f"snapshot {version} is not the state that the events before it lead to"
                     )
@@ -159,8 +160,11 @@ def _check_states(journal: SQLiteJournal, first: int, problems: list[str]) -> No
     load_policy(journal)
 
 
-def _close(a: state_file.State, b: state_file.State) -> bool:
+def _close(a: state_file.State | None, computed: Policy[Any] | None) -> bool:
     """Return whether two states are equal up to the rounding of other processors."""
+    if a is None or computed is None:
+        return a is None and computed is None
+    b = computed.state()
     return (
         (a.policy, list(a.names), list(a.removed)) == (b.policy, list(b.names), list(b.removed))
         and a.arrays.keys() == b.arrays.keys()

@@ -35,6 +35,8 @@ from rolin.journal.events import (
     Rejected,
     ScalesLearned,
     SettingsChanged,
+    ShadowStarted,
+    ShadowStopped,
 )
 from rolin.model.scales import Scales
 from rolin.model.state_file import decode, encode
@@ -67,6 +69,8 @@ _KINDS = {
     SettingsChanged: "settings",
     FeatureMapChanged: "features",
     Rejected: "rejected",
+    ShadowStarted: "shadow",
+    ShadowStopped: "no shadow",
 }
 _SETTINGS = SettingsChanged._fields[1:]
 _dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -116,12 +120,15 @@ def row_of(event: Event) -> Row:
                 members["active"] = False
             if event.mode != "online":
                 members["mode"] = event.mode
-            if event.proposal is not None:
-                q = event.proposal.propensities
-                members["proposal"] = {
-                    "chosen": event.proposal.chosen,
-                    "propensities": None if q is None else q.tolist(),
-                }
+            if event.outside_share:
+                members["outside_share"] = True
+            for name, own in (("proposal", event.proposal), ("shadow", event.shadow)):
+                if own is not None:
+                    q = own.propensities
+                    members[name] = {
+                        "chosen": own.chosen,
+                        "propensities": None if q is None else q.tolist(),
+                    }
             x: Floats | None
             if isinstance(given, RecordedFeatures):
                 members["map"] = given.feature_map.version
@@ -155,8 +162,10 @@ def row_of(event: Event) -> Row:
         case Decayed():
             return Row(event.time, kind, _json(factor=event.factor))
         case ScalesLearned():
-            scales = None if event.scales is None else event.scales.to_dict()
-            return Row(event.time, kind, _json(scales=scales))
+            members = {"scales": None if event.scales is None else event.scales.to_dict()}
+            if event.shadow:
+                members["shadow"] = True
+            return Row(event.time, kind, _json(**members))
         case ArmRemoved():
             return Row(event.time, kind, _json(arm=encode(event.arm)))
         case ArmRestored():
@@ -169,6 +178,10 @@ def row_of(event: Event) -> Row:
             return Row(event.time, kind, event.feature_map.to_json())
         case Rejected():
             return Row(event.time, kind, _json(event=event.event, reason=event.reason))
+        case ShadowStarted():
+            return Row(event.time, kind, "{}", numbers=event.state)
+        case ShadowStopped():
+            return Row(event.time, kind, "{}")
 
 
 def _members(event: EarlyReward | IgnoredReward) -> dict[str, Any]:
@@ -219,7 +232,8 @@ def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
                 return Decayed(time, body["factor"])
             case "scales":
                 given = body["scales"]
-                return ScalesLearned(time, None if given is None else Scales(**given))
+                scales = None if given is None else Scales(**given)
+                return ScalesLearned(time, scales, bool(body.get("shadow", False)))
             case "removed":
                 return ArmRemoved(time, decode(body["arm"]))
             case "restored":
@@ -233,6 +247,10 @@ def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
                 return FeatureMapChanged(time, from_json(text))
             case "rejected":
                 return Rejected(time, int(body["event"]), str(body["reason"]))
+            case "shadow":
+                return ShadowStarted(time, bytes(numbers or b""))
+            case "no shadow":
+                return ShadowStopped(time)
     except (
         KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, RolinError
     ) as error:  # fmt: skip
@@ -311,12 +329,13 @@ def _decision(
         id, time, offered, given,
         chosen, p, body["version"], person, body["control"],
         body.get("imported", False), digest, bool(body.get("active", True)), _mode_of(body),
-        _proposal(body.get("proposal"), k),
+        _proposal(body.get("proposal"), k), bool(body.get("outside_share", False)),
+        _proposal(body.get("shadow"), k),
     )  # fmt: skip
 
 
 def _proposal(given: dict[str, Any] | None, k: int) -> Proposal | None:
-    """Return what the policy would have chosen among k arms, if it was recorded."""
+    """Return what a policy would have chosen among k arms, if it was recorded."""
     if given is None:
         return None
     p = given["propensities"]

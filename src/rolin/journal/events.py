@@ -41,6 +41,8 @@ __all__ = [
     "Rejected",
     "ScalesLearned",
     "SettingsChanged",
+    "ShadowStarted",
+    "ShadowStopped",
 ]
 
 Floats = NDArray[np.float64]
@@ -56,7 +58,7 @@ IGNORED_REASONS: tuple[IgnoredReason, ...] = ("late", "conflicting", "invalid", 
 
 
 class Proposal(NamedTuple):
-    """What the policy would have chosen while the baseline was shown."""
+    """What a policy would have chosen: the bandit's own while the baseline was shown, or a shadow."""
 
     chosen: tuple[int, ...]
     """Indices, among the offered arms, of its ranking: its choice first."""
@@ -94,7 +96,16 @@ class LoggedDecision(NamedTuple):
     mode: Mode = "online"
     """The mode of the bandit when it was made."""
     proposal: Proposal | None = None
-    """What the policy would have chosen, in the mode "apprentice"."""
+    """What the policy would have chosen, if the baseline was shown and the bandit was not stopped."""
+    outside_share: bool = False
+    """Whether the baseline was shown because the person was outside the share of the policy."""
+    shadow: Proposal | None = None
+    """What the shadow would have chosen; `None` if there was none, or if it could not choose."""
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the baseline was shown: outside the share, or because of the mode."""
+        return self.outside_share or self.mode != "online"
 
     @property
     def offered_contexts(self) -> Floats:
@@ -275,6 +286,8 @@ class ScalesLearned(NamedTuple):
     time: float
     scales: Scales | None
     """`None` if the evidence was not sufficient or not usable."""
+    shadow: bool = False
+    """Whether they are those of the shadow."""
 
 
 class ArmRemoved(NamedTuple):
@@ -307,6 +320,8 @@ class SettingsChanged(NamedTuple):
     """Factor on the posterior's standard deviations; `None` if it is still the one that the policy began with."""
     mode: Mode = "online"
     """Who chooses, and whether rewards are learned."""
+    share: float = 1.0
+    """Share of people for whom the policy decides, in the mode "online"."""
 
 
 class FeatureMapChanged(NamedTuple):
@@ -314,6 +329,20 @@ class FeatureMapChanged(NamedTuple):
 
     time: float
     feature_map: BaseFeatureMap
+
+
+class ShadowStarted(NamedTuple):
+    """A second policy learns from now on; it never decides, but its choices are recorded."""
+
+    time: float
+    state: bytes
+    """The state that it starts from."""
+
+
+class ShadowStopped(NamedTuple):
+    """There is no shadow from now on."""
+
+    time: float
 
 
 class Rejected(NamedTuple):
@@ -331,4 +360,7 @@ Following = Activated | EarlyReward | HeldReward | IgnoredReward | Outcome
 """What happens to a decision after it was made, and rewards that come before."""
 DecisionEvent = LoggedDecision | Following
 """Events that belong to a decision and are removed together with it."""
-Event = DecisionEvent | Decayed | ScalesLearned | ArmRemoved | Rejected | PermanentEvent
+ShadowEvent = ShadowStarted | ShadowStopped
+Event = (
+    DecisionEvent | Decayed | ScalesLearned | ArmRemoved | Rejected | ShadowEvent | PermanentEvent
+)

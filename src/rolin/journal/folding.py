@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import warnings
+from contextlib import suppress
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from rolin.journal.events import (
     Outcome,
     ScalesLearned,
     SettingsChanged,
+    ShadowStarted,
+    ShadowStopped,
 )
 from rolin.journal.sqlite import SQLiteJournal
 from rolin.model import state_file
@@ -34,10 +37,16 @@ __all__ = [
     "check_can_fold",
     "digest_of",
     "fold",
+    "fold_shadow",
     "load_policy",
     "load_with_snapshot",
+    "pack_states",
+    "split_state",
     "state_bytes",
 ]
+
+
+_SHADOW = "shadow"  # the array of a snapshot that holds the state of the shadow
 
 
 def fold(policy: Policy[Any], event: Event) -> None:
@@ -57,7 +66,7 @@ def fold(policy: Policy[Any], event: Event) -> None:
                 policy.update(event.arm, x, event.value, event.weight)
         case Decayed():
             policy.decay(event.factor)  # type: ignore[attr-defined]  # checked before it was written
-        case ScalesLearned():
+        case ScalesLearned(shadow=False):
             if model := adaptive_of(policy):
                 model.settle(event.scales)
         case ArmRemoved():
@@ -71,12 +80,36 @@ def fold(policy: Policy[Any], event: Event) -> None:
                 policy.exploration = event.exploration  # type: ignore[attr-defined]  # checked before it was written
 
 
-def check_can_fold(policy: Policy[Any], event: Event) -> None:
-    """Raise the error with which a policy rejects an event, before it is written; the policy does not change.
+def fold_shadow(shadow: Policy[Any] | None, event: Event) -> Policy[Any] | None:
+    """Return the shadow after an event; it is the same object, unless the event starts or stops one.
+
+    An event that it rejects changes nothing, such as one that removes an arm which it does not know.
+    """
+    match event:
+        case ShadowStarted():
+            return _policy_of(state_file.unpack(event.state, "the shadow"))
+        case ShadowStopped():
+            return None
+        case SettingsChanged():  # which are those of the bandit and its own policy
+            return shadow
+    if shadow is None or (isinstance(event, Decayed) and not hasattr(shadow, "decay")):
+        return shadow
+    with suppress(RolinError):
+        if isinstance(event, ScalesLearned):
+            event = event._replace(shadow=not event.shadow)
+        fold(shadow, event)
+    return shadow
+
+
+def check_can_fold(policy: Policy[Any], shadow: Policy[Any] | None, event: Event) -> None:
+    """Raise the error with which a policy rejects an event, before it is written; nothing changes.
 
     The event is folded into a copy, because a policy of the user's own may reject what none of ours does.
     """
     fold(copy.deepcopy(policy), event)
+    # What else a shadow rejects does it no harm.
+    if shadow is not None and isinstance(event, FeatureMapChanged):
+        fold(copy.deepcopy(shadow), event)
 
 
 class LoadedPolicy(NamedTuple):
@@ -85,6 +118,17 @@ class LoadedPolicy(NamedTuple):
     policy: Policy[Any]
     version: int
     """Number of the last event that was folded."""
+
+
+class LoadedState(NamedTuple):
+    """The policy and its shadow, in the state that a journal leads to."""
+
+    policy: Policy[Any]
+    shadow: Policy[Any] | None
+    version: int
+    """Number of the last event that was folded."""
+    snapshot: int
+    """Number of the last event of the snapshot that it started from."""
 
 
 def load_policy(
@@ -116,7 +160,8 @@ def load_policy(
         with SQLiteJournal(journal, readonly=True) as opened:
             return load_policy(opened, kind=kind, upto=upto, from_start=from_start)
     start = 0 if flag_of("from_start", from_start) else None
-    return load_with_snapshot(journal, kind=kind, upto=upto, start=start)[0]
+    state = load_with_snapshot(journal, kind=kind, upto=upto, start=start)
+    return LoadedPolicy(state.policy, state.version)
 
 
 def load_with_snapshot(
@@ -125,11 +170,8 @@ def load_with_snapshot(
     kind: type[Policy[Any]] | None = None,
     upto: int | None = None,
     start: int | None = None,
-) -> tuple[LoadedPolicy, int]:
-    """Return what `load_policy` returns, and the version of the snapshot that it started from.
-
-    That is the latest one, or the latest one up to the event `start`.
-    """
+) -> LoadedState:
+    """Return the state after the event `upto`, from the latest snapshot, or the latest one up to the event `start`."""
     while True:
         header = journal.header()
         if header is None:
@@ -147,7 +189,7 @@ def load_with_snapshot(
                     "been removed"
                 )
             continue  # another process has removed events meanwhile
-        policy, version = found
+        policy, shadow, version, _ = found
         for seq, event in journal.read(after=version, upto=last, decisions=False):
             try:
                 fold(policy, event)
@@ -157,16 +199,17 @@ def load_with_snapshot(
                     raise JournalError(
                         f"event {seq} does not fit the events before it: {error}"
                     ) from error
+            shadow = fold_shadow(shadow, event)
         after = journal.header()
         if after is not None and after.first <= version:
-            return LoadedPolicy(policy, last), version
+            return LoadedState(policy, shadow, last, version)
         # Another process removed events during the read: start again from the snapshot it stored.
 
 
 def _from_snapshot(
     journal: Journal, upto: int, kind: type[Policy[Any]] | None
-) -> LoadedPolicy | None:
-    """Return the policy of the latest snapshot up to an event; earlier ones replace those that are damaged."""
+) -> LoadedState | None:
+    """Return the state of the latest snapshot up to an event; earlier ones replace those that are damaged."""
     while True:
         version: Any = None
         try:
@@ -182,12 +225,30 @@ def _from_snapshot(
             warnings.warn(f"{error}; an earlier one is used, which takes longer", stacklevel=2)
             upto = version - 1
         else:
-            return LoadedPolicy(_policy_of(state, kind), version)
+            own, other = split_state(state)
+            shadow = None if other is None else _policy_of(other)
+            return LoadedState(_policy_of(own, kind), shadow, version, version)
 
 
-def state_bytes(policy: Policy[Any]) -> bytes:
-    """Return the state of a policy as bytes."""
-    return state_file.pack(policy.state())
+def state_bytes(policy: Policy[Any], shadow: Policy[Any] | None = None) -> bytes:
+    """Return the state of a policy as bytes, together with that of its shadow."""
+    return pack_states(policy.state(), None if shadow is None else shadow.state())
+
+
+def pack_states(policy: state_file.State, shadow: state_file.State | None) -> bytes:
+    """Return the states of a policy and its shadow as bytes: the latter is one more array of the former."""
+    if shadow is not None:
+        packed = np.frombuffer(state_file.pack(shadow), dtype=np.uint8)
+        policy = policy._replace(arrays={**policy.arrays, _SHADOW: packed})
+    return state_file.pack(policy)
+
+
+def split_state(both: state_file.State) -> tuple[state_file.State, state_file.State | None]:
+    """Return the states of a policy and its shadow, which `pack_states` has packed."""
+    arrays = dict(both.arrays)
+    packed = arrays.pop(_SHADOW, None)
+    shadow = None if packed is None else state_file.unpack(packed.tobytes(), "the shadow")
+    return both._replace(arrays=arrays), shadow
 
 
 def _policy_of(known: state_file.State, kind: type[Policy[Any]] | None = None) -> Policy[Any]:

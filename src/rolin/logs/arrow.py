@@ -227,17 +227,21 @@ def encoded(
     column = as_one_array(column)
     if column.null_count:
         raise BadCell(name, _first_null(column), "is null, expected the name of an arm")
-    if not pa.types.is_dictionary(column.type):
+    is_given = pa.types.is_dictionary(column.type)
+    if not is_given:
         column = column.dictionary_encode()
     names: list[Any] = column.dictionary.to_pylist()
     codes = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    for k in [k for k, value in enumerate(names) if value is None or value == ""]:
+    nameless: list[int] = []
+    if None in names or "" in names:  # seldom, so not looked for one by one
+        nameless = [k for k, value in enumerate(names) if value is None or value == ""]
+    for k in nameless:
         if (codes == k).any():  # a dictionary may hold values that no row has
             try:
                 arm_in(name, names[k], in_list=in_lists)
             except BadCell as bad:
                 raise bad.at(int(np.argmax(codes == k))) from None
-    if len(set(names)) < len(names):  # a dictionary may hold a value twice
+    if is_given and len(set(names)) < len(names):  # a dictionary may hold a value twice
         first = {value: k for k, value in reversed(list(enumerate(names)))}
         codes = np.array([first[value] for value in names])[codes]
     return names, codes

@@ -14,8 +14,10 @@ __all__ = ["Partition", "RowLocation", "bad_data", "batches_of", "partitions_of"
 
 # Least number of bytes in a partition, except for the last one of a file. If a worker dies, this much is read again.
 _BYTES = 256 << 20
-# Numbers in a batch: many, because every batch has its own list of arms.
-_BATCH = 1 << 24
+# Numbers in a batch, about those of a partition: every batch has its own list of arms, which takes time to merge.
+_BATCH = 1 << 25
+# Rows in a batch.
+_ROWS = 1 << 19
 
 
 class Partition(NamedTuple):
@@ -116,7 +118,7 @@ def batches_of(
     """
     pa = arrow.pyarrow()
     columns, before = list(names), 0
-    size = min(max(_BATCH // (1 + n_features), 1024), 1 << 18)
+    size = min(max(_BATCH // (1 + n_features), 1024), _ROWS)
     rows: list[int] = []
     with opened(partition.path, options) as file:
         try:
@@ -128,11 +130,14 @@ def batches_of(
                 groups = range(partition.first, partition.last)
                 rows = [parquet.metadata.row_group(g).num_rows for g in groups]
                 # A batch may span row groups, because they may be small.
-                for batch in parquet.iter_batches(
+                reader = parquet.iter_batches(
                     batch_size=size, row_groups=list(groups), columns=columns, use_threads=False
-                ):
+                )
+                while (batch := next(reader, None)) is not None:
+                    n = batch.num_rows
                     yield RowLocation(partition, rows, before), batch
-                    before += batch.num_rows
+                    batch = None  # two batches need too much memory
+                    before += n
             else:
                 which = (
                     None if partition.format == "stream" else range(partition.first, partition.last)

@@ -135,6 +135,8 @@ def _row_of(past: PastDecision) -> dict[str, Any]:
         "propensity": decision.propensity,
         "version": decision.version,
         "control": decision.control,
+        "bandit_mode": decision.mode,
+        "outside_share": decision.outside_share,
         "offered": decision.offered,
         "situation": None if raw is None else raw.situation,
         "features": None if raw is None else raw.rows,
@@ -193,7 +195,8 @@ def _write_parquet(
     numbers = pa.list_(number)
     types = {
         "time": time, "reward_time": time, "reward": number, "weight": number, "propensity": number,
-        "version": pa.int64(), "control": pa.bool_(), "arm": names,
+        "version": pa.int64(), "control": pa.bool_(), "outside_share": pa.bool_(),
+        "arm": names,
         "offered": pa.list_(names) if plain else pa.string(), "contexts": pa.list_(numbers),
         "propensities": numbers, "chosen": pa.list_(pa.int64()), "rewards": numbers,
         "weights": numbers, "outcomes": pa.list_(pa.string()),

@@ -35,6 +35,8 @@ COLUMNS = {
     "propensity": "probability with which the arm was chosen",
     "version": "sequence number of the last event that the model had folded",
     "control": "whether it belongs to the control group",
+    "bandit_mode": "the mode of the bandit: online, apprentice or stopped",
+    "outside_share": "whether the baseline was shown because the person was outside the share of the policy",
     "offered": "the K arms to choose from",
     "situation": "raw features of the situation",
     "features": "their K raw features",

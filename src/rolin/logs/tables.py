@@ -17,7 +17,7 @@ from rolin._support.checks import text_of
 from rolin.errors import DataError
 from rolin.features import BaseFeatureMap, FeatureMap, RecordedFeatures
 from rolin.features.sklearn import MissingFeatureMap
-from rolin.journal.events import LoggedDecision, Outcome
+from rolin.journal.events import MODES, LoggedDecision, Mode, Outcome
 from rolin.journal.validation import listed
 from rolin.logs.cells import Cells
 from rolin.logs.raw_columns import RawColumns, raw_columns
@@ -284,6 +284,14 @@ class _Reader:
         text = str.__str__(value) if isinstance(value, str) else str(value)
         return without_apostrophe(text) if self._exported_csv else text
 
+    def _mode(self, i: int) -> Mode:
+        """Return the mode of the bandit; tables of others, or of before there were modes, have none."""
+        given = self._cells.get(i, "bandit_mode")
+        for mode in MODES:
+            if given is None or given == mode:
+                return mode
+        raise BadCell("bandit_mode", None, f"is {given!r}, expected one of {', '.join(MODES)}")
+
     def _past(
         self, i: int, offered: tuple[Name, ...], x: Any, chosen: tuple[int, ...], p: Any
     ) -> PastDecision:
@@ -296,6 +304,8 @@ class _Reader:
             None,  # the version of another model
             None if person is None else text_of("person", self._text(person)),
             cells.flag(i, "control"),
+            mode=self._mode(i),
+            outside_share=cells.flag(i, "outside_share"),
         )  # fmt: skip
         reward_time = cells.time(i, "reward_time", time)
         outcomes: dict[int, Outcome] = {}

@@ -128,7 +128,7 @@ class Adaptive(Posterior):
             if grown > _PENDING:
                 with suppress(NotFiniteError):  # then the evidence stays heavier
                     self.commit(**self.renewed(self.scales, 1.0 / grown))
-        if self._numbers[kernels.SEEN] >= self._due and self._learns_when_due:
+        if self._numbers.item(kernels.SEEN) >= self._due and self._learns_when_due:
             self.learn_scales(roughly=True)
 
     @property
@@ -235,6 +235,7 @@ class Adaptive(Posterior):
             self.method,
             max((event.scales.noise_std for event in self.history), default=0.0),
             roughly,
+            self.scales if roughly and self.history else None,
         )
 
     def settle(self, scales: Scales | None) -> None:

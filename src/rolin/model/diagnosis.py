@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from rolin.errors import DataError, ParameterError
 from rolin.model.answers import Answer, format_p_value
 from rolin.model.estimation import ScaleEstimate, estimate_scales, mode, with_slope_guess
+from rolin.model.evidence import Evidence
 from rolin.model.gain import CandidateSets, Gain, LikelyPosterior, estimate_gain
-from rolin.model.likelihood import Evidence
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
 from rolin.model.report import Diagnosis, Effect

@@ -12,8 +12,9 @@ import numpy as np
 
 from rolin._support.optional import needs
 from rolin.errors import InputError, NotFiniteError, ParameterError, RolinError
+from rolin.model.evidence import Evidence
 from rolin.model.first_guess import SLOPE_SHARE
-from rolin.model.likelihood import AT_GUESS, NEVER_ZERO, Evidence, Point, Search
+from rolin.model.likelihood import AT_GUESS, NEVER_ZERO, Point, Search
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 from rolin.model.slope_likelihood import (
@@ -176,17 +177,19 @@ def mode(
     *,
     guessed_from_data: bool = False,
     roughly: bool = False,
+    start: Scales | None = None,
 ) -> Scales:
     """Return the scales that `estimate_scales` finds, without intervals, in a tenth of the time.
 
     If the guess comes from the same data, the prior of `"map"` has its mode at the guess of arm_std. `roughly` is faster with
-    slopes: scales are then found to 0.5 %.
+    slopes: scales are then found to 0.5 %. If `start` is given, the maximum near these scales is looked for first: they
+    should be an estimate from fewer data.
     """
     with _computing():
         if _has_slopes(moments, prior, learn):
-            options = {"guessed_from_data": guessed_from_data, "roughly": roughly}
-            return _slope_mode(moments, prior, learn, method, **options)
-        evidence = Evidence(moments, prior)
+            power = AT_GUESS if guessed_from_data else NEVER_ZERO
+            return _slope_mode(moments, prior, learn, method, power, roughly=roughly, start=start)
+        evidence = Evidence(moments, prior).compressed()
         wanted = learn & evidence.possible(method)
         if not wanted:
             return prior
@@ -194,7 +197,8 @@ def mode(
             return _estimate(moments, method, prior, tuple(learn)).scales
         power = AT_GUESS if guessed_from_data else NEVER_ZERO
         search = Search(evidence, wanted, method, power=power)
-        return _scales(evidence, search.best(), wanted)
+        near = None if start is None else Point.of(start)
+        return _scales(evidence, search.best(near), wanted)
 
 
 def _has_slopes(moments: Moments, prior: Scales, learn: Iterable[str]) -> bool:
@@ -224,9 +228,10 @@ def _slope_mode(
     prior: Scales,
     learn: Set[Learned],
     method: Method,
+    power: float,
     *,
-    guessed_from_data: bool,
     roughly: bool,
+    start: Scales | None,
 ) -> Scales:
     """Return what `mode` does, for arms with slopes."""
     if method not in ("map", "ml"):
@@ -235,10 +240,9 @@ def _slope_mode(
     wanted = learn & possible_slopes(evidence, method)
     if not wanted:
         return prior
-    power = AT_GUESS if guessed_from_data else NEVER_ZERO
     search = SlopeSearch(evidence, wanted, method, power=power)
     is_usual = method == "map" and "arm_std" in wanted
-    point = search.roughly_best() if roughly and is_usual else search.best()
+    point = search.roughly_best(start) if roughly and is_usual else search.best()
     return replace(_slope_scales(evidence, point, wanted), slopes=prior.slopes)
 
 

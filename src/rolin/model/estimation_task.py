@@ -33,6 +33,8 @@ class EstimationTask:
     """The largest noise_std that was ever learned; 0 before the first estimate."""
     roughly: bool
     """Whether to be faster with slopes, for estimates that come again and again."""
+    latest: Scales | None
+    """The latest estimate, if there is any. The search begins near it."""
     step: Callable[[Scales], Scales] | None = None
     """Returns the scales to use from those that are estimated, if these are too far away to go to at once."""
 
@@ -67,6 +69,7 @@ class EstimationTask:
             self.method,
             guessed_from_data="arm_std" in self.unknown,
             roughly=self.roughly,
+            start=self.latest,
         )
         if "intercept_std" in self.learn:
             scales = with_learned_intercept(moments, scales)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.errors import NotFiniteError, ParameterError
+from rolin.model.kernels.moments import spread_of_features
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 
@@ -157,15 +158,17 @@ def _guess_coefficients(moments: Moments, scales: Scales, noise: float) -> Any:
     """
     if not moments.n_features:
         return noise
-    h, x = moments.weight, moments.mean_context
-    apart = x - h @ x / h.sum() if scales.has_intercept else x
-    variance = (np.diag(moments.scatter) + h @ apart**2) / h.sum()
-    spread, largest = np.sqrt(variance), np.abs(x).max(axis=0)
+    variance, largest = out = np.empty((2, moments.n_features))
+    spread_of_features(
+        moments.scatter, moments.weight, moments.mean_context, scales.has_intercept, out
+    )
+    spread = np.sqrt(variance)
     varies = spread > _ROUNDING * largest
     # If nothing varies, the level of the features is all that is known of their unit.
     known = spread[varies] if varies.any() else largest
-    known = known[known > 0.0]
-    usual = float(np.median(known)) if len(known) else 1.0
+    known = np.sort(known[known > 0.0])
+    n = len(known)
+    usual = float(0.5 * (known[(n - 1) // 2] + known[n // 2])) if n else 1.0  # the median
     ratio = np.where(varies, spread / usual, 1.0)
     unit = usual * (ratio / np.clip(ratio, 1.0 / _SAME_UNIT, _SAME_UNIT))
     explained = math.sqrt(float(np.sum(variance[varies] / unit[varies] ** 2))) or 1.0

@@ -11,7 +11,9 @@ and once A is reduced to tridiagonal form, every other number costs O(d):
     -2 log p = N log 2πσ² + Σ_i log(1 + H_i ρ) + log det(I + κA) + Q/σ² - Σ log h,
     Q = s - b'(A + I/κ)⁻¹b
 
-(docs/explanation/maths.md, "Evidence"). So the search over ρ contains a cheap search over the other scales.
+(docs/explanation/maths.md, "Evidence"). So the search over ρ contains a cheap search over the other scales. With fewer
+arms than features it is the other way round: the search over κ contains a cheap one over ρ. With fewer rewards than
+features, all is computed in as many dimensions as there are rewards.
 """
 
 from __future__ import annotations
@@ -19,36 +21,35 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Set
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin.model import lapack
+from rolin.model.evidence import SMALL, Evidence
+from rolin.model.first_guess import typical_of
+from rolin.model.kernels import evidence as reductions
 from rolin.model.kernels import likelihood as kernels
-from rolin.model.moments import Moments
+from rolin.model.minimum import crossing, minimum, minimum_around
 from rolin.model.scales import Scales
 
 __all__ = [
+    "AROUND",
     "AT_GUESS",
-    "CLOSE",
+    "ENOUGH",
     "GRID",
     "NEAR",
     "NEVER_ZERO",
     "RISE",
-    "Evidence",
+    "GivenCoef",
     "Point",
     "Search",
-    "Spectrum",
-    "crossing",
-    "minimum",
     "prior_deviance",
 ]
 
 Floats = NDArray[np.float64]
 
-# Directions of the features whose scatter is below this share of the largest are rounding errors.
-_RANK = 1e-10
 # The weak prior of "map" (docs/explanation/maths.md, "Evidence"):
 # - The noise has one pseudo-observation, the guess.
 # - coef_std, in units of the noise, is log-normal around the guess, with a standard deviation of a factor e.
@@ -68,24 +69,14 @@ _SMALLEST, _LARGEST = 1e-9, 1e9
 GRID = np.linspace(math.log(_SMALLEST), math.log(_LARGEST), 19)
 # The grid around the guess, which "map" tries first.
 NEAR = np.linspace(math.log(1e-4), math.log(1e4), 9)
-_SECTION = 0.5 * (3.0 - math.sqrt(5.0))  # the smaller part of a golden section
-CLOSE = 1e-6  # tolerance for the logarithm of a scale
+# The covariance of the arms' means is reduced to tridiagonal form only if their weights differ by at most this factor.
+# Otherwise rounding errors of the least known arms would drown what is known of the others.
+_SIMILAR = 1e5
+# From this many rewards on, the likelihood is tried this far around the latest estimate first, as the logarithm of a ratio.
+# With fewer rewards there may be several maxima.
+ENOUGH, AROUND = 100.0, 1.0
 # Rise of -2 log likelihood at the ends of a 95 % interval: the quantile of χ² with one degree of freedom.
 RISE = 3.841459
-
-
-class Spectrum(NamedTuple):
-    """A regression in the basis of the eigenvectors of its matrix."""
-
-    values: Floats  # (d,): eigenvalues, ascending
-    along: Floats  # (d,): the right-hand side in this basis
-    axes: Floats  # (d, d): eigenvectors
-    square: float  # sum of squares of the rewards
-
-    def rest(self, rank: int) -> float:
-        """Return the residual sum of squares of the best fit in the `rank` largest directions."""
-        top = slice(len(self.values) - rank, None)
-        return max(self.square - float((self.along[top] ** 2 / self.values[top]).sum()), 0.0)
 
 
 class Point(NamedTuple):
@@ -96,142 +87,11 @@ class Point(NamedTuple):
     arm: float  # ρ
     coef: float  # κ
 
-
-class Evidence:
-    """Moments standardized by the prior: its mean subtracted, its standard deviations divided out."""
-
-    def __init__(self, moments: Moments, prior: Scales) -> None:
-        self.prior = prior
-        mean, std = prior.prior(moments.n_features)
-        d = moments.n_features
-        mean, std = mean[:d], std[:d]
-        self.unit = float(np.exp(np.log(std).mean())) if d else 1.0  # coef_std, if it is one number
-        relative = std / self.unit
-        self.count, self.weight = moments.count, moments.weight
-        self.sum_log_weight = moments.sum_log_weight
-        self.x = moments.mean_context * relative
-        self.r = moments.mean_reward - moments.mean_context @ mean
-        self.scatter = moments.scatter * np.outer(relative, relative)
-        self.cross = (moments.cross - moments.scatter @ mean) * relative
-        shift = float(mean @ moments.scatter @ mean - 2.0 * (mean @ moments.cross))
-        self.square = max(moments.reward_scatter + shift, 0.0)
-        self.fixed = int(prior.has_intercept)  # coefficients with a flat prior
-        # A perfect fit would have no noise. The smallest noise is the rounding error of the rewards.
-        square = self.square + float(self.weight @ self.r**2)
-        self.mean_square = max(square / max(self.count, 1.0), 1e-190)
-        if self.fixed and len(self.r):  # a level that all arms share does not count
-            apart = self.r - self.weight @ self.r / self.weight.sum()
-            square = self.square + float(self.weight @ apart**2)
-        self.varies = square > 0.0
-        self.least_noise = max(1e-14 * square / max(self.count, 1.0), 1e-200)
-
-    @property
-    def has_full_rank(self) -> bool:
-        """Whether features and level are linearly independent."""
-        h, x = self._centered()
-        matrix = self.scatter + (x * h[:, None]).T @ x
-        square = np.diag(matrix)
-        if (
-            square <= _RANK * (np.diag(self.scatter) + h @ self.x**2)
-        ).any():  # a feature is constant
-            return False
-        size = np.sqrt(square)
-        values = np.linalg.eigvalsh(matrix / np.outer(size, size))  # free of units
-        return not len(values) or bool(values[0] > _RANK * values[-1])
-
-    def _centered(self) -> tuple[Floats, Floats]:
-        """Return weights and mean contexts of the arms; centered if there is an intercept."""
-        h, x = self.weight, self.x
-        return h, x - h @ x / h.sum() if self.fixed and len(h) else x
-
-    @cached_property
-    def total(self) -> Spectrum:
-        """The regression of all rewards, without arm effects."""
-        (h, x), r = self._centered(), self.r
-        if self.fixed and len(r):
-            r = r - h @ r / h.sum()
-        values, axes = np.linalg.eigh(self.scatter + (x * h[:, None]).T @ x)
-        right = (self.cross + (h * r) @ x) @ axes
-        return Spectrum(values, right, axes, self.square + float(h @ r**2))
-
-    @cached_property
-    def within(self) -> Spectrum:
-        """The regression within arms."""
-        values, axes = np.linalg.eigh(self.scatter)
-        return Spectrum(values, self.cross @ axes, axes, self.square)
-
-    @cached_property
-    def _size(self) -> float:
-        """The largest square of the features, not centered: constant ones vary by a rounding error of it."""
-        return float((np.diag(self.scatter) + self.weight @ self.x**2).max(initial=0.0))
-
-    @cached_property
-    def rank(self) -> int:
-        """Number of directions in which the features vary."""
-        values = self.total.values
-        most = max(values.max(initial=0.0), self._size)
-        return int(np.count_nonzero(values > _RANK * most))
-
-    @cached_property
-    def within_rank(self) -> int:
-        """Number of directions in which the features vary within arms."""
-        most = max(self.total.values.max(initial=0.0), self._size)
-        return int(np.count_nonzero(self.within.values > _RANK * most))
-
-    def on_range(self) -> Evidence:
-        """Return the same evidence, restricted to the directions in which the features vary."""
-        axes = self.total.axes[:, len(self.total.values) - self.rank :]
-        other = copy.copy(self)
-        other.x, other.cross = np.ascontiguousarray(self.x @ axes), self.cross @ axes
-        other.scatter = np.ascontiguousarray(axes.T @ self.scatter @ axes)
-        return other
-
-    def absorbed(self) -> float:
-        """Return d₀ = tr[(Σ h xx')⁺ Σ_i H_i² x̄_i x̄_i'], the intercept included."""
-        h, x = self.weight, self.x
-        total = 0.0
-        if self.fixed:
-            x = x - h @ x / h.sum()
-            total = float(h @ h) / float(h.sum())
-        values, axes = self.total.values, self.total.axes
-        top = slice(len(values) - self.rank, None)
-        return total + float(((h[:, None] * (x @ axes)[:, top]) ** 2 / values[top]).sum())
-
-    def under(self, prior: Scales) -> Evidence:
-        """Return the same evidence with other guesses of noise_std and arm_std."""
-        other = copy.copy(self)
-        other.prior = prior
-        return other
-
-    @property
-    def within_freedom(self) -> float:
-        """Degrees of freedom within arms: observations minus arms minus directions that vary within arms."""
-        return self.count - len(self.weight) - self.within_rank
-
-    def possible(self, method: str) -> set[str]:
-        """Return the scales that there are enough data for.
-
-        `"map"` can separate noise and arm effects by their priors. Without priors, this needs arms with more than one
-        reward.
-        """
-        arms, d = len(self.weight), len(self.cross)
-        if not self.varies and method != "map":
-            return set()
-        everything = {"noise_std", "arm_std", "coef_std"}
-        # Enough for any ranks. This avoids computing the ranks, which takes half of the time.
-        if self.count - arms - d >= 1 and arms - d - self.fixed >= 2:
-            if np.trace(self.scatter) > 0.0:
-                return everything
-        found = {"coef_std"} if self.rank else set()
-        # Coefficients that only differences between arms determine.
-        between = self.rank - self.within_rank + self.fixed
-        if method == "map":
-            enough, separable = self.count >= 2, arms >= 2
-        else:
-            enough, separable = self.within_freedom >= 1, arms >= 2 and arms - between >= 1
-        if enough:
-            found |= {"noise_std", "arm_std"} if separable else {"noise_std"}
-        return found
+    @classmethod
+    def of(cls, scales: Scales) -> Point:
+        """Return scales as a point, without its deviance."""
+        noise, coef = scales.noise_std**2, typical_of(scales.coef_std)
+        return cls(math.nan, noise, scales.arm_std**2 / noise, coef**2 / noise)
 
 
 class Search:
@@ -278,18 +138,19 @@ class Search:
         ends = evidence.mean_square, self._guess
         numbers[kernels.NOISE_LOW] = math.log(1e-9 * min(ends))
         numbers[kernels.NOISE_HIGH] = math.log(10.0 * max(ends))
+        has_prior = self._map and "arm_std" in learn
+        numbers[kernels.ARM_GUESS] = self._arm_guess
+        numbers[kernels.POWER] = power if has_prior else math.nan
+        numbers[kernels.CENTERED] = float(evidence.fixed)
         self._numbers = numbers
 
-    def best(self) -> Point:
-        """Return the point with the highest likelihood."""
+    def best(self, start: Point | None = None) -> Point:
+        """Return the point with the highest likelihood; with a prior, it is looked for near `start` first."""
+        if math.isnan(self._arm) and self._has_few_arms:
+            return self._best_by_coef(start)
         if math.isnan(self._arm):
-            grid = GRID
-            if self._map:  # near the guess first: half of the work
-                grid = NEAR + math.log(self._arm_guess)
-            found = minimum(lambda t: self.given(math.exp(t)).deviance, grid)
-            if self._map and not grid[1] < found < grid[-2]:
-                found = minimum(lambda t: self.given(math.exp(t)).deviance, GRID)
-            point = self.given(math.exp(found))
+            near = None if start is None else start.arm
+            point = self._found(lambda t: self.given(math.exp(t)), self._arm_guess, near)
             if self._map:
                 return point
             at_zero = self.given(0.0)
@@ -300,6 +161,48 @@ class Search:
         fixed, grid = self._arm, np.linspace(*self.noise_range, len(GRID))
         found = minimum(lambda t: self.given(fixed / math.exp(t), math.exp(t)).deviance, grid)
         return self.given(fixed / math.exp(found), math.exp(found))
+
+    @property
+    def _has_few_arms(self) -> bool:
+        """Whether it is faster to reduce the arms for every κ than the features for every ρ."""
+        h = self._evidence.weight
+        few = len(h) < len(self._evidence.cross) and not self._numbers[kernels.FLAT]
+        return few and bool(h.max() <= _SIMILAR * h.min())
+
+    def _found(self, given: Callable[[float], Point], guess: float, start: float | None) -> Point:
+        """Return the best of the points that are given by the logarithm of a ratio."""
+        tried: dict[float, Point] = {}
+
+        def deviance(t: float) -> float:
+            tried[t] = given(t)
+            return tried[t].deviance
+
+        if not self._map:
+            return tried[minimum(deviance, GRID)]
+        if start and self._evidence.count >= ENOUGH:
+            found = minimum_around(deviance, math.log(start), AROUND)
+            if found is not None:
+                return tried[found]
+        grid = NEAR + math.log(guess)  # near the guess first: half of the work
+        found = minimum(deviance, grid)
+        if not grid[1] < found < grid[-2]:
+            found = minimum(deviance, GRID)
+        return tried[found]
+
+    def _best_by_coef(self, start: Point | None) -> Point:
+        """Return what `best` does, by a search over κ."""
+        given = GivenCoef(self._evidence, self._numbers)
+        coef = float(self._numbers[kernels.COEF])
+        if not math.isnan(coef):
+            if not math.isnan(self._noise):
+                return given.best(coef / self._noise, self._noise)
+            # coef_std is fixed and the noise is free, so κ depends on the noise.
+            grid = np.linspace(*self.noise_range, len(GRID))
+            found = minimum(lambda t: given.best(coef / math.exp(t), math.exp(t)).deviance, grid)
+            return given.best(coef / math.exp(found), math.exp(found))
+        guess = float(self._numbers[kernels.COEF_GUESS])
+        near = None if start is None else start.coef
+        return self._found(lambda t: given.best(math.exp(t), self._noise), guess, near)
 
     @property
     def noise_range(self) -> tuple[float, float]:
@@ -321,10 +224,16 @@ class Search:
 
     def _profile(self, ratio: float, noise: float, numbers: Floats) -> Point:
         data = self._evidence
-        tri = np.empty((3, len(data.cross)))
-        square, log_arms = kernels.reduce(
-            data.scatter, data.cross, data.weight, data.x, data.r, ratio, data.fixed > 0, tri
-        )
+        d, arms = len(data.cross), (data.weight, data.x, data.r, ratio, data.fixed > 0)
+        tri = np.empty((3, d))
+        if d <= SMALL:
+            square, log_arms = reductions.reduce(data.scatter, data.cross, *arms, tri)
+        else:
+            rows = np.empty((len(data.r), 1 + d))
+            log_arms = reductions.shrink(*arms, rows)
+            sums = rows.T @ rows
+            tri[2], square = sums[0, 1:] + data.cross, float(sums[0, 0])
+            _reduce(sums[1:, 1:] + data.scatter, tri[2:], tri[:2])
         deviance, variance, kappa = kernels.profile(
             tri, square + data.square, log_arms, numbers, noise
         )
@@ -375,61 +284,52 @@ class Search:
         return ends[0], ends[1]
 
 
+class GivenCoef:
+    """The likelihood of ρ and the noise for a given κ: the coefficients are integrated out first, then the arm effects."""
+
+    def __init__(self, evidence: Evidence, numbers: Floats) -> None:
+        h, x, r = evidence.weight, evidence.x, evidence.r
+        if evidence.fixed:  # a flat prior does not depend on the origin, and rounding does
+            x, r = x - h @ x / h.sum(), r - h @ r / h.sum()
+        rows = np.vstack([x, evidence.cross])
+        self._tri = np.empty((2, len(evidence.cross)))
+        _reduce(evidence.scatter.copy(), rows, self._tri)
+        self._columns = np.ascontiguousarray(rows.T)
+        self._r, self._inverse = r, 1.0 / h
+        self._square, self._numbers = evidence.square, numbers
+        self._logs = float(np.log(h).sum()) - evidence.sum_log_weight
+
+    def best(self, kappa: float, noise: float) -> Point:
+        """Return the best point with this κ; with this noise variance, unless it is NaN."""
+        numbers = self._numbers
+        d, k = len(self._columns), len(self._r)
+        tri = np.ones((4, k))
+        if d <= SMALL:
+            logs, form = reductions.reduce_arms(
+                self._tri, self._columns, 1.0 / kappa, self._r, self._inverse, tri
+            )
+        else:
+            divided = np.empty_like(self._columns)
+            logs = reductions.divide_by_root(self._tri, self._columns, 1.0 / kappa, divided)
+            sums = divided.T @ divided
+            tri[2], form = self._r - sums[k, :k], float(sums[k, k])
+            matrix = sums[:k, :k].copy()
+            matrix.flat[:: k + 1] += self._inverse
+            _reduce(matrix, tri[2:], tri[:2])
+        logs += self._logs + d * math.log(kappa)
+        if numbers[kernels.PSEUDO] > 0.0 and math.isnan(numbers[kernels.COEF]):
+            logs += 0.25 * math.log(kappa / numbers[kernels.COEF_GUESS]) ** 2
+        square = self._square - form
+        deviance, variance, ratio = kernels.profile_of_arms(tri, square, logs, numbers, noise)
+        return Point(deviance, variance, ratio, kappa)
+
+
+def _reduce(matrix: Floats, rows: Floats, out: Floats) -> None:
+    """Reduce a matrix to tridiagonal form, and transform rows in the same way; all arrays are overwritten."""
+    reduce = reductions.tridiagonal if len(matrix) <= SMALL else lapack.tridiagonal
+    reduce(matrix, rows, out)
+
+
 def prior_deviance(ratio: float, guess: float, power: float) -> float:
     """Return -2 log of the prior density of a scale, t^power/(1 + t²) with t² = ratio/guess, up to a constant."""
     return 2.0 * math.log1p(ratio / guess) - power * math.log(ratio)
-
-
-def minimum(f: Callable[[float], float], grid: Floats, close: float = CLOSE) -> float:
-    """Return where a function is smallest: the best point of a grid, refined by Brent's method.
-
-    Brent (1973), chapter 5: parabolas through the three best points, golden sections where these fail. (The overhead of
-    SciPy's implementation is larger than all evaluations of the function.)
-    """
-    points: list[float] = grid.tolist()
-    values = [f(t) for t in points]
-    best = int(np.argmin(values))
-    left, right = points[max(best - 1, 0)], points[min(best + 1, len(points) - 1)]
-    t = u = v = points[best]
-    f_t = f_u = f_v = values[best]
-    moved = before = 0.0
-    for _ in range(100):
-        middle = 0.5 * (left + right)
-        if abs(t - middle) + 0.5 * (right - left) < 2.0 * close:
-            break
-        p = (t - u) ** 2 * (f_t - f_v) - (t - v) ** 2 * (f_t - f_u)
-        q = 2.0 * ((t - u) * (f_t - f_v) - (t - v) * (f_t - f_u))
-        jump = -p / q if q else math.inf
-        if abs(jump) < 0.5 * abs(before) and left < t + jump < right:
-            before, moved = moved, jump
-        else:
-            before = (left if t >= middle else right) - t
-            moved = _SECTION * before
-        if abs(moved) < close:
-            moved = close if middle > t else -close
-        trial = t + moved
-        value = f(trial)
-        if value <= f_t:
-            left, right = (left, t) if trial < t else (t, right)
-            v, f_v, u, f_u, t, f_t = u, f_u, t, f_t, trial, value
-            continue
-        left, right = (trial, right) if trial < t else (left, trial)
-        if value <= f_u or u == t:
-            v, f_v, u, f_u = u, f_u, trial, value
-        elif value <= f_v or v in (t, u):
-            v, f_v = trial, value
-    return t
-
-
-def crossing(f: Callable[[float], float], inside: float, outside: float, steps: int = 30) -> float:
-    """Return where a function becomes positive, by bisection; it is negative at `inside`.
-
-    30 steps reach a relative error of 1e-8.
-    """
-    for _ in range(steps):
-        middle = 0.5 * (inside + outside)
-        if f(middle) > 0.0:
-            outside = middle
-        else:
-            inside = middle
-    return outside

@@ -28,7 +28,7 @@ from rolin._support.arms import ArmIndex, Name, canonical
 from rolin._support.checks import as_batch, number_of
 from rolin.errors import MergeError, NotFiniteError, ParameterError
 from rolin.model import slope_moments
-from rolin.model.kernels.moments import center, pool
+from rolin.model.kernels.moments import center, move_to_means, pool
 from rolin.model.subtraction import check_same_features, subtracted
 
 __all__ = ["Moments", "Total", "check_factor"]
@@ -180,35 +180,35 @@ class Moments:
         """
         slopes = slope_moments.slopes_below(slopes, contexts.shape[1])
         n, k, d = len(codes), len(arms), contexts.shape[1]
-        weight = np.bincount(codes, weights, minlength=k).astype(np.float64)
         roots = np.sqrt(weights)
         # Center at the first observation of each arm. It is usually as close to the mean as the others, so that this
         # loses one or two bits of precision and saves a pass. If it was far away, repeat around the means.
-        centers = np.empty((k, 1 + d))
-        first = np.empty(k, np.int64)
-        first[codes[::-1]] = np.arange(n - 1, -1, -1)
-        centers[:, 0], centers[:, 1:] = rewards[first], contexts[first]
+        mean_context, mean_reward = np.empty((k, d)), np.empty(k)
         chunk = max(_CHUNK // (1 + d), 64)
-        around = np.empty((min(n, chunk), 1 + d))
+        around = np.empty((min(max(n, k), chunk), 1 + d))
         with np.errstate(over="ignore", invalid="ignore"):  # checked below
-            for _ in range(3):
+            for turn in range(3):
                 total, dropped = np.zeros((2, 1 + d, 1 + d))
-                sums = np.zeros((k, 1 + d))
+                weight, sums = np.zeros(k), np.zeros((k, 1 + d))
                 for start in range(0, n, chunk):
                     part = slice(start, min(n, start + chunk))
                     some = around[: part.stop - start]
                     center(
                         contexts[part], rewards[part], weights[part], roots[part], codes[part],
-                        centers, sums, some,
+                        turn == 0, mean_reward, mean_context, weight, sums, some,
                     )  # fmt: skip
                     term = some.T @ some + dropped
                     before = total
                     total = before + term
                     dropped = term - (total - before)  # Kahan's compensation
-                sums /= weight[:, None]  # x̄ - center
-                centers += sums
-                sums *= np.sqrt(weight)[:, None]
-                off = sums.T @ sums
+                off = np.zeros((1 + d, 1 + d))
+                for start in range(0, k, chunk):
+                    part = slice(start, min(k, start + chunk))
+                    some = around[: part.stop - start]
+                    move_to_means(
+                        weight[part], sums[part], mean_reward[part], mean_context[part], some
+                    )
+                    off += some.T @ some
                 total = total + (dropped - off)
                 if not (np.diag(off) > _FAR * np.diag(total)).any():
                     break
@@ -219,8 +219,9 @@ class Moments:
             )
         arm_scatter = None
         if slopes:
+            means = np.column_stack([mean_reward, mean_context])
             arm_scatter = slope_moments.scatter_of_arms(
-                slopes, codes, contexts, rewards, weights, centers
+                slopes, codes, contexts, rewards, weights, means
             )
         return cls(
             float(n),
@@ -230,8 +231,8 @@ class Moments:
             float(total[0, 0]),
             arms,
             weight,
-            centers[:, 1:].copy(),
-            centers[:, 0].copy(),
+            mean_context,
+            mean_reward,
             slopes,
             arm_scatter,
         )
@@ -244,15 +245,20 @@ class Moments:
         before it.
         """
         total: Total | None = None
+        waiting: list[Moments] = []  # the first part, which is the sum if there is no other
         for part in parts:
             if not isinstance(part, Moments):
                 raise MergeError(f"a part is {part!r}, expected Moments")
-            if total is None:
-                total = Total(part.n_features, part.slopes)
-            total.add(part)
-        if total is None:
+            waiting.append(part)
+            if total is None and len(waiting) == 2:
+                total = Total(waiting[0].n_features, waiting[0].slopes)
+            while total is not None and waiting:
+                total.add(waiting.pop(0))
+        if total is not None:
+            return total.moments()
+        if not waiting:
             raise ParameterError("there are no moments to add up, expected at least one")
-        return total.moments()
+        return waiting[0]
 
     def with_slopes(self, slopes: Iterable[int]) -> Moments:
         """Return the same evidence, with the scatter of each arm for fewer features only.
@@ -328,35 +334,28 @@ class Total:
         check_same_features(self._d, part.n_features)
         slope_moments.check_same_slopes(self._slopes, part.slopes)
         index = self._index
-        n = len(part.arms)
-        mine = np.fromiter(map(index.row_of.get, part.arms, repeat(0)), np.int64, n)
-        for i in np.flatnonzero(mine == 0).tolist():
-            mine[i] = index.add(part.arms[i])
+        mine = np.fromiter(map(index.row_of.get, part.arms, repeat(0)), np.int64, len(part.arms))
         mine -= 1
-        if len(index) > len(self._weight):
-            size = max(len(index), 2 * len(self._weight)) if len(self._weight) else len(index)
-            self._weight = np.concatenate([self._weight, np.zeros(size - len(self._weight))])
-            more = np.zeros((size - len(self._means), 1 + self._d))
-            self._means = np.concatenate([self._means, more])
-            own = np.zeros((size - len(self._arm_scatter), len(self._slopes), 1 + self._d))
-            self._arm_scatter = np.concatenate([self._arm_scatter, own])
+        known, new = np.flatnonzero(mine >= 0), np.flatnonzero(mine < 0)
+        if len(new):
+            self._add_arms(part, new)
         term = np.empty_like(self._total)
         term[0, 0], term[1:, 1:] = part.reward_scatter, part.scatter
         term[0, 1:] = term[1:, 0] = part.cross
         term += self._dropped
         chunk = max(_CHUNK // (1 + self._d), 64)
         # `moments` reports overflows.
-        apart, scaled = np.empty((2, min(len(mine), chunk), 1 + self._d))
-        for start in range(0, len(mine), chunk):
-            some = slice(start, start + chunk)
-            n = len(mine[some])
+        apart, scaled = np.empty((2, min(len(known), chunk), 1 + self._d))
+        for start in range(0, len(known), chunk):
+            here = known[start : start + chunk]
+            rows, n = mine[here], len(here)
             pool(
-                mine[some], part.weight[some], part.mean_reward[some], part.mean_context[some],
+                here, rows, part.weight, part.mean_reward, part.mean_context,
                 self._weight, self._means, apart[:n], scaled[:n],
             )  # fmt: skip
             if part.arm_scatter is not None:
                 slope_moments.pool_arms(
-                    self._slopes, mine[some], apart[:n], scaled[:n], part.arm_scatter[some],
+                    self._slopes, rows, apart[:n], scaled[:n], part.arm_scatter[here],
                     self._arm_scatter,
                 )  # fmt: skip
             with np.errstate(over="ignore", invalid="ignore"):
@@ -367,6 +366,25 @@ class Total:
         self._total = total
         self._count += part.count
         self._sum_log_weight += part.sum_log_weight
+
+    def _add_arms(self, part: Moments, new: NDArray[np.int64]) -> None:
+        """Give the arms of a part that are new the next rows."""
+        index = self._index
+        rows = slice(len(index), len(index) + len(new))
+        some: NDArray[np.int64] | slice = new
+        if len(new) == len(part.arms):
+            some = slice(None)  # all of them, without a copy in between
+        index.extend([part.arms[i] for i in new.tolist()])
+        if len(index) > len(self._weight):
+            size = max(len(index), 2 * len(self._weight))
+            self._weight, self._means, self._arm_scatter = (
+                _grown(array, size) for array in (self._weight, self._means, self._arm_scatter)
+            )
+        self._weight[rows] = part.weight[some]
+        self._means[rows, 0] = part.mean_reward[some]
+        self._means[rows, 1:] = part.mean_context[some]
+        if part.arm_scatter is not None:
+            self._arm_scatter[rows] = part.arm_scatter[some]
 
     def moments(self) -> Moments:
         """Return the sum so far (a copy)."""
@@ -387,6 +405,13 @@ class Total:
             self._slopes,
             self._arm_scatter[:k].copy() if self._slopes else None,
         )
+
+
+def _grown(array: Floats, size: int) -> Floats:
+    """Return an array with more rows, which hold zeros."""
+    grown = np.zeros((size, *array.shape[1:]))
+    grown[: len(array)] = array
+    return grown
 
 
 def check_factor(factor: object) -> float:

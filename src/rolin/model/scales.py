@@ -70,6 +70,14 @@ def _scale(name: str, value: object, *, zero: bool = False) -> float:
     return number
 
 
+def _are_positive(values: object) -> bool:
+    """Return whether this is a tuple of positive numbers, which need no further check: fast, for learned scales."""
+    if type(values) is not tuple or set(map(type, values)) != {float}:
+        return False
+    numbers = np.array(values)
+    return bool(((numbers >= _SMALLEST) & (numbers <= _LARGEST)).all())
+
+
 def check_intercept_std(value: object) -> None:
     """Reject a prior standard deviation of the intercept that is neither `None` nor a positive number."""
     if value is not None:
@@ -157,6 +165,11 @@ class Scales:
         set_(self, "arm_std", _scale("arm_std", self.arm_std, zero=True))
         for name, check in (("coef_std", _scale), ("coef_mean", _mean), ("slope_std", _spread)):
             value = getattr(self, name)
+            if type(value) is float:
+                check(name, value)
+                continue
+            if _are_positive(value):
+                continue
             if isinstance(value, (list, tuple, np.ndarray)):
                 if np.ndim(as_floats(name, value)) > 1:
                     shape = np.shape(value)
@@ -236,14 +249,16 @@ class Scales:
 
     def prior(self, n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return prior means and standard deviations of all coefficients, the intercept last."""
-        columns = []
-        last_of = {"coef_mean": self.intercept_mean, "coef_std": self.intercept_std or 0.0}
-        for name, last in last_of.items():
+        size = n_features + self.has_intercept
+        mean, std = np.empty(size), np.empty(size)
+        for name, column in (("coef_mean", mean), ("coef_std", std)):
             value = getattr(self, name)
             if isinstance(value, tuple) and len(value) != n_features:
                 raise ShapeError(
                     f"{name} has {len(value)} numbers, expected one or n_features={n_features}"
                 )
-            column = np.broadcast_to(np.asarray(value, dtype=np.float64), (n_features,))
-            columns.append(np.append(column, last) if self.has_intercept else column.copy())
-        return columns[0], columns[1]
+            column[:n_features] = value
+        mean[n_features:] = self.intercept_mean
+        if self.intercept_std is not None:
+            std[n_features] = self.intercept_std
+        return mean, std

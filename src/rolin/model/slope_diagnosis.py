@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from rolin.model.answers import Answer, format_p_value
 from rolin.model.estimation import Interval, ScaleEstimate, with_slope_guess
-from rolin.model.likelihood import Evidence, Search
+from rolin.model.evidence import Evidence
+from rolin.model.likelihood import Search
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 from rolin.model.slope_likelihood import SlopeEvidence, SlopePoint, SlopeSearch, possible_slopes

@@ -17,21 +17,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin.model.evidence import Evidence
+from rolin.model.first_guess import typical_of
 from rolin.model.kernels import slope_likelihood as kernels
 from rolin.model.likelihood import (
+    AROUND,
     AT_GUESS,
-    CLOSE,
+    ENOUGH,
     GRID,
     NEAR,
     NEVER_ZERO,
     RISE,
-    Evidence,
     Point,
     Search,
-    crossing,
-    minimum,
     prior_deviance,
 )
+from rolin.model.minimum import CLOSE, crossing, minimum, minimum_around
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 from rolin.model.slope_solve import arm_rows
@@ -224,11 +225,11 @@ class SlopeSearch:
         point, at_zero = self._given(math.exp(found), arm), self._given(0.0, arm)
         return at_zero if at_zero.deviance <= point.deviance else point
 
-    def roughly_best(self) -> SlopePoint:
+    def roughly_best(self, latest: Scales | None = None) -> SlopePoint:
         """Return about the best point of `"map"`, in a fraction of the time. arm_std must be free.
 
         For each φ, the likelihood of the best ρ is that of a parabola through three points, around the best ρ for the φ
-        before.
+        before. With enough data, the search begins near the latest estimate, if there is one.
         """
         if not (math.isnan(self._slope) or math.isnan(self._noise)):
             return self.best()
@@ -267,7 +268,16 @@ class SlopeSearch:
             log_arm = best_arm(search, log_arm + _AROUND)
             return others + search.given(math.exp(log_arm)).deviance
 
-        found = _minimum_near(deviance, start + _AROUND, wide, _CLOSE_ENOUGH)
+        found = None
+        if latest is not None and self._data.plain.count >= ENOUGH:
+            noise, slope = latest.noise_std**2, typical_of(latest.slope_std) ** 2
+            near = slope / noise if math.isnan(self._slope) else noise
+            if near > 0.0 and latest.arm_std > 0.0:
+                log_arm = math.log(latest.arm_std**2 / noise)
+                found = minimum_around(deviance, math.log(near), AROUND, _CLOSE_ENOUGH)
+        if found is None:
+            log_arm = math.nan
+            found = _minimum_near(deviance, start + _AROUND, wide, _CLOSE_ENOUGH)
         search, others = over(found)
         point = search.given(math.exp(best_arm(search, log_arm + 0.1 * _AROUND)))
         slope = math.exp(found) if math.isnan(self._slope) else self._slope / point.noise

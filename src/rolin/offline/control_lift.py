@@ -1,16 +1,17 @@
-"""Lift: the gain of the policy over its randomized control group."""
+"""Lift: the gain of the policy over randomized people: its control group, or those outside its share."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rolin._support.checks import level_of
 from rolin._support.distributions import student_margin
 from rolin._support.optional import needs
-from rolin.errors import DataError, OverlapWarning
+from rolin.errors import DataError, OverlapWarning, ParameterError
 from rolin.offline.estimators import groups_of, standard_error, weighted_mean
 from rolin.offline.log import DecisionLog
 
@@ -19,18 +20,25 @@ if TYPE_CHECKING:
 
 __all__ = ["Lift", "lift"]
 
-# The share of the control group is checked from 50 decisions on. 8 standard errors, because a few people with many
+By = Literal["control", "share"]
+# How the other group is called: in short, and in messages.
+_OTHERS: dict[By, tuple[str, str]] = {
+    "control": ("control", "the control group"),
+    "share": ("baseline", "the people outside the share"),
+}
+# The share of the group is checked from 50 decisions on. 8 standard errors, because a few people with many
 # decisions each make the share vary more than independent decisions would.
 _FEW, _FAR = 50, 8.0
 
 
 class Lift(NamedTuple):
-    """Mean rewards of the policy and of its control group, and their difference."""
+    """Mean rewards of the policy and of another group, and their difference."""
 
     policy: float
     """Mean reward of the decisions of the policy."""
     control: float
-    """Mean reward of the control group, whose arms were drawn uniformly."""
+    """Mean reward of the other group: of the control group, whose arms were drawn uniformly; or by `"share"`, of the
+    people outside the share, who got the baseline."""
     gain: float
     """The difference of the two."""
     low: float
@@ -41,7 +49,9 @@ class Lift(NamedTuple):
     n_policy: int
     """Number of decisions of the policy."""
     n_control: int
-    """Number of decisions of the control group."""
+    """Number of decisions of the other group."""
+    by: By = "control"
+    """Which group the policy was compared with."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row and the fields as columns."""
@@ -52,30 +62,39 @@ class Lift(NamedTuple):
     def __str__(self) -> str:
         """Return the means and the gain in one line."""
         return (
-            f"policy {self.policy:.4g} ({self.n_policy} decisions), control {self.control:.4g} "
+            f"policy {self.policy:.4g} ({self.n_policy} decisions), {_OTHERS[self.by][0]} {self.control:.4g} "
             f"({self.n_control}): gain {self.gain:.4g} ({self.low:.4g} to {self.high:.4g}, {100 * self.level:g} %)"
         )
 
 
-def lift(log: DecisionLog, *, level: float = 0.95) -> Lift:
-    """Compare the decisions of the policy with those of its control group.
+def lift(log: DecisionLog, *, by: By = "control", level: float = 0.95) -> Lift:
+    """Compare the decisions of the policy with those of its control group, or with the baseline.
 
-    It needs no model and no propensities, because the control group was drawn at random. If the share of the group
-    changes over time, the two are not comparable, and a warning says so.
+    It needs no model and no propensities, because people were assigned to the groups at random. If the share of a group
+    changes over time, the groups are not comparable, and a warning says so. Decisions of neither group do not count, such
+    as those of the modes `"apprentice"` and `"stopped"`.
 
     Parameters
     ----------
     log
         The log.
+    by
+        `"control"`: compare with the control group, whose arms were drawn uniformly. `"share"`: compare with the people
+        outside the share of the policy, who got the baseline.
     level
         Level of the interval.
     """
     level = level_of(level)
-    _check_share(log)
+    if not isinstance(by, str) or by not in _OTHERS:
+        raise ParameterError(f"by={by!r}, expected 'control' or 'share'")
+    others = log.control if by == "control" else log.outside_share
+    of_policy = ~(log.control | log.baseline)
+    others_name = _OTHERS[by][1]
+    _check_share(others[others | of_policy], others_name)
     means: list[float] = []
     variances: list[float] = []
     sizes, freedoms = [], []
-    for name, rows in (("of the policy", ~log.control), ("of the control group", log.control)):
+    for name, rows in (("of the policy", of_policy), (f"of {others_name}", others)):
         if rows.sum() < 2:
             raise DataError(f"the log has {rows.sum()} decisions {name}, expected at least 2")
         part = log.take(rows)
@@ -92,20 +111,20 @@ def lift(log: DecisionLog, *, level: float = 0.95) -> Lift:
     parts = sum(v**2 / max(f, 1) for v, f in zip(variances, freedoms, strict=True))
     freedom = total**2 / parts if parts > 0.0 else min(freedoms)
     reach = student_margin(max(freedom, 1.0), level) * total**0.5
-    return Lift(means[0], means[1], gain, gain - reach, gain + reach, level, sizes[0], sizes[1])
+    return Lift(means[0], means[1], gain, gain - reach, gain + reach, level, sizes[0], sizes[1], by)
 
 
-def _check_share(log: DecisionLog) -> None:
-    """Warn if the share of the control group differs between the halves of the log."""
-    halves = np.array_split(log.control, 2)
+def _check_share(others: NDArray[np.bool_], name: str) -> None:
+    """Warn if the share of a group differs between the halves of the log."""
+    halves = np.array_split(others, 2)
     if min(len(half) for half in halves) < _FEW:
         return
     shares = [float(half.mean()) for half in halves]
     error = sum(p * (1.0 - p) / len(half) for p, half in zip(shares, halves, strict=True)) ** 0.5
     if abs(shares[0] - shares[1]) > _FAR * max(error, 1e-12):
         warnings.warn(
-            f"the control group was {100 * shares[0]:.3g} % of the first half and {100 * shares[1]:.3g} % of the "
-            "second: use only decisions from a time in which its share was constant",
+            f"{100 * shares[0]:.3g} % of the first half and {100 * shares[1]:.3g} % of the second belong to {name}: use "
+            "only decisions from a time in which this share was constant",
             OverlapWarning,
             stacklevel=3,
         )

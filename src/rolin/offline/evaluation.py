@@ -64,7 +64,7 @@ class Evaluation:
     policy: str
     """Label of the policy."""
     n: int
-    """Number of decisions in the log."""
+    """Number of decisions in the log, without those of the baseline."""
     level: float
     """Level of the intervals."""
     logged: Estimate
@@ -228,6 +228,11 @@ def evaluate(
 ) -> Evaluation:
     """Estimate the value of a policy that does not learn from the decisions of another one.
 
+    Decisions in which the baseline was shown are left out, because its other arms had no chance. The people outside the
+    share of the policy are chosen at random, so this does not bias the estimates. Of the modes `"apprentice"` and
+    `"stopped"` it leaves out a time. A log that has no other decisions is evaluated with a warning, unless the policy
+    would choose the baseline as well. [`lift`][rolin.offline.lift] estimates the gain over the baseline.
+
     Parameters
     ----------
     log
@@ -253,7 +258,8 @@ def evaluate(
     """
     if not isinstance(log, DecisionLog):
         raise ParameterError(f"log={log!r}, expected a DecisionLog: rolin.offline.read makes one")
-    n = len(log)
+    whole_log, drawn = log, log.drawn
+    n = int(drawn.sum())
     if n < 2:
         raise DataError(f"the log has {n} decisions, expected at least 2")
     level = level_of(level)
@@ -261,11 +267,14 @@ def evaluate(
     clip = math.sqrt(n) if clip is None else number_of("clip", clip, ParameterError)
     if not clip > 0.0:
         raise ParameterError(f"clip={clip!r}, expected a positive number")
+    label, policy = label or label_of(policy), resolved(policy)
+    if n < len(log):
+        log = log.take(drawn)
     model = default_model(log) if reward_model is None else reward_model
     check_model(model, log)
-    label, policy = label or label_of(policy), resolved(policy)
-    with reporter(progress, "evaluating", n) as advance:
-        targets = target_probabilities(log, policy, advance)
+    with reporter(progress, "evaluating", len(whole_log)) as advance:
+        targets = target_probabilities(whole_log, policy, advance)
+    targets = [targets[i] for i in np.flatnonzero(drawn)]
     h = log.weights / log.weights.mean()
     w = np.array([p[k] for p, k in zip(targets, log.chosen, strict=True)]) / log.propensity
     groups = groups_of(log.people, n)
@@ -311,13 +320,17 @@ def evaluate(
         calibration,
     )
     remarks = []
+    if n < len(whole_log):
+        remarks.append(
+            f"{len(whole_log) - n} decisions in which the baseline was shown are left out"
+        )
     if control := float(log.control.mean()):
         remarks.append(f"{100 * control:.3g} % of the log belongs to the control group")
     if (cut := float((h * np.maximum(w - clip, 0.0)).mean())) > 0.0:
         remarks.append(
             f"clipped IPS leaves out {100 * cut / weights.value:.2g} % of the weight, which biases it"
         )
-    if isinstance(policy, Policy) and _has_learned_from(policy, log):
+    if isinstance(policy, Policy) and _has_learned_from(policy, whole_log):
         notes.append(
             "the policy has learned from these decisions, which biases the estimate upward: evaluate it on others"
         )

@@ -42,6 +42,10 @@ class DecisionLog:
         (n,): the person whom each decision was for, or `None`. Decisions for one person are not independent.
     control
         (n,): whether each decision belongs to the control group; by default none does.
+    baseline
+        (n,): whether the baseline was shown each time, so that nothing was drawn; by default never.
+    outside_share
+        (n,): whether the baseline was shown because the person was outside the share of the policy; by default never.
     ids
         (n,): names of the decisions in messages; by default their numbers, from 1.
 
@@ -63,10 +67,13 @@ class DecisionLog:
         weights: ArrayLike | None = None,
         people: Sequence[str | None] | None = None,
         control: ArrayLike | None = None,
+        baseline: ArrayLike | None = None,
+        outside_share: ArrayLike | None = None,
         ids: Sequence[str] | None = None,
     ) -> None:
+        flags = {"control": control, "baseline": baseline, "outside_share": outside_share}
         try:
-            self._fill(arms, contexts, chosen, rewards, propensities, weights, people, control, ids)
+            self._fill(arms, contexts, chosen, rewards, propensities, weights, people, flags, ids)
         except RolinError:
             raise
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -81,21 +88,22 @@ class DecisionLog:
         propensities: Sequence[Any] | Floats,
         weights: ArrayLike | None,
         people: Sequence[str | None] | None,
-        control: ArrayLike | None,
+        flags: dict[str, Any],
         ids: Sequence[str] | None,
     ) -> None:
         n = len(as_floats("rewards", rewards))
         self.ids: list[str] = [str(i + 1) for i in range(n)] if ids is None else list(ids)
         self.people = None if people is None else list(people)
-        self.control: NDArray[np.bool_] = np.zeros(n, dtype=bool)
-        """(n,)"""
-        if control is not None:
-            self.control = np.asarray(control)
-        for name, given in (("ids", self.ids), ("people", self.people), ("control", self.control)):
+        for name, given in (("ids", self.ids), ("people", self.people), *flags.items()):
             if given is not None and len(given) != n:
                 raise ShapeError(f"{name} has {len(given)} items, expected {n}")
-        if self.control.dtype != bool:
-            raise ShapeError(f"control is of type {self.control.dtype}, expected True and False")
+        masks = {name: _mask(name, given, n) for name, given in flags.items()}
+        self.control = masks["control"]
+        """(n,)"""
+        self.outside_share = masks["outside_share"]
+        """(n,)"""
+        self.baseline = masks["baseline"] | self.outside_share
+        """(n,)"""
         self.rewards = self._numbers("rewards", rewards)
         """(n,)"""
         self.weights = self._numbers("weights", np.ones(n) if weights is None else weights)
@@ -219,6 +227,15 @@ class DecisionLog:
         """Number d of features."""
         return int(self.contexts[0].shape[1]) if self.contexts else 0
 
+    @property
+    def drawn(self) -> NDArray[np.bool_]:
+        """(n,): which decisions say something about arms that were not shown.
+
+        All but those of the baseline, whose other arms had no chance; or if the log has no others, all of them.
+        """
+        drawn: NDArray[np.bool_] = ~self.baseline
+        return drawn if drawn.any() else np.ones(len(self), dtype=bool)
+
     def take(self, rows: NDArray[Any]) -> DecisionLog:
         """Return a log with some of the decisions.
 
@@ -241,5 +258,17 @@ class DecisionLog:
             weights=self.weights[taken],
             people=None if self.people is None else [self.people[i] for i in taken],
             control=self.control[taken],
+            baseline=self.baseline[taken],
+            outside_share=self.outside_share[taken],
             ids=[self.ids[i] for i in taken],
         )
+
+
+def _mask(name: str, given: ArrayLike | None, n: int) -> NDArray[np.bool_]:
+    """Return n times True or False; by default False."""
+    if given is None:
+        return np.zeros(n, dtype=bool)
+    mask = np.asarray(given)
+    if mask.dtype != bool:
+        raise ShapeError(f"{name} is of type {mask.dtype}, expected True and False")
+    return mask

@@ -51,7 +51,7 @@ class Replay(NamedTuple):
     rewards: Floats
     """Their rewards, in order, which show how the policy learned."""
     logged: float
-    """Mean reward of all decisions of the log, for comparison."""
+    """Mean reward of all decisions of the log, without those of the baseline, for comparison."""
     policy: Policy[Any]
     """The policy after the replay."""
 
@@ -87,6 +87,8 @@ def replay(
 ) -> Replay:
     """Let a copy of a policy play through a log, and learn from the decisions in which it agrees.
 
+    Decisions in which the baseline was shown are left out, because its other arms had no chance.
+
     Parameters
     ----------
     log
@@ -110,6 +112,9 @@ def replay(
     own = copy.deepcopy(policy)
     if model := adaptive_of(own):
         model.learn_scales_when_due()
+    kept = np.flatnonzero(log.drawn)
+    if len(kept) < len(log):
+        log = log.take(kept)
     m = _least(log) if min_propensity is None else number_of("min_propensity", min_propensity)
     if not 0.0 < m <= 1.0:
         raise DataError(
@@ -155,7 +160,7 @@ def replay(
     if people is None and np.isin(log.rewards, (0.0, 1.0)).all() and (weights == 1.0).all():
         low, high = _wilson(terms.value, n, reach)
     logged = weighted_mean(log.rewards, log.weights / log.weights.mean()).value
-    return Replay(terms.value, error, low, high, rows, rewards, logged, own)
+    return Replay(terms.value, error, low, high, kept[rows], rewards, logged, own)
 
 
 def _decision(policy: Policy[Any], contexts: Floats, arms: list[Any], key: str) -> Decision:

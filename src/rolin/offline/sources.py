@@ -89,6 +89,8 @@ def read(
         weights=weights,
         people=people if any(people) else None,
         control=np.array([decision.control for decision in decisions]),
+        baseline=np.array([decision.is_baseline for decision in decisions]),
+        outside_share=np.array([decision.outside_share for decision in decisions]),
         ids=[decision.id for decision in decisions],
     )
 

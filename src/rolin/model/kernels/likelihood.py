@@ -1,19 +1,17 @@
-"""The likelihood of the scales: one pass over the arms for every ρ, and O(d) for everything else.
+"""The likelihood of the scales, once its matrix is reduced (`rolin.model.kernels.evidence`): O(d) or O(K) for every point.
 
-Reducing a symmetric matrix to tridiagonal form does not change its determinant and its quadratic forms, also after
-adding a multiple of the identity. So each step of the search for the coefficients' scale costs O(d). Computing
-eigenvalues instead would take three times as long.
+For a given ρ, it is a function of κ and the noise; for a given κ, one of ρ and the noise.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from rolin._support.compile import Floats, compiled
 
 __all__ = [
+    "ARM_GUESS",
+    "CENTERED",
     "COEF",
     "COEF_GUESS",
     "COUNT",
@@ -24,114 +22,27 @@ __all__ = [
     "NOISE_HIGH",
     "NOISE_LOW",
     "N_NUMBERS",
+    "POWER",
     "PSEUDO",
     "profile",
-    "reduce",
+    "profile_of_arms",
 ]
 
 # Entries of `numbers`, the settings of a likelihood. COEF is coef_std² if it is fixed, HELD is κ if that is fixed;
 # otherwise they are NaN. FLAT is 1 for the restricted likelihood. NOISE_LOW and NOISE_HIGH are the logarithms between
-# which the noise is searched.
+# which the noise is searched. ARM_GUESS and POWER are those of the prior of ρ, whose power is NaN if there is none.
+# CENTERED is 1 if there is an intercept.
 COUNT, PSEUDO, NOISE_GUESS, COEF_GUESS, LEAST_NOISE, COEF, HELD, FLAT = range(8)
-NOISE_LOW, NOISE_HIGH, N_NUMBERS = 8, 9, 10
-# The grid of logarithms of κ on which the search begins: its start, its step, its size.
+NOISE_LOW, NOISE_HIGH, ARM_GUESS, POWER, CENTERED, N_NUMBERS = 8, 9, 10, 11, 12, 13
+# The grid of logarithms of κ or ρ on which the search begins: its start, its step, its size. That of ρ is around the guess
+# first, if there is a prior.
 _LOW, _STEP, _TRIED = math.log(1e-9), math.log(10.0), 19
+_NEAR, _TRIED_NEAR = math.log(1e-4), 9
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 _MAX_STEPS = 40  # of the search after the grid
 _CLOSE = 1e-6  # tolerance of the search
-_NEGLIGIBLE = 1e-30  # of the largest diagonal element, for a column of the reduction
-_SMALLEST_NORM = 1e-150  # its square is a normal number
+_ROWS_OF_ARMS = 4  # of the tridiagonal form for a given κ; for a given ρ there are 3
 _LOG_2PI = math.log(2.0 * math.pi)
-
-
-@compiled(reorder=True)
-def reduce(
-    scatter: Floats,  # (d, d)
-    cross: Floats,  # (d,)
-    weight: Floats,  # (K,)
-    x: Floats,  # (K, d)
-    r: Floats,  # (K,)
-    ratio: float,
-    centered: bool,
-    out: Floats,  # (3, d), written: diagonal, subdiagonal (from 1), and b along the new axes
-) -> tuple[float, float]:
-    """Reduce A to tridiagonal form; return Σ H/(1 + Hρ) r̄² and Σ log(1 + Hρ).
-
-    A = C + Σ H/(1 + Hρ) x̄x̄' and b = g + Σ H/(1 + Hρ) x̄r̄. If `centered`, around the weighted means, which
-    integrates out an intercept with a flat prior. Householder reflections: Golub & Van Loan, Algorithm 8.3.1.
-    """
-    n, d = x.shape
-    a, b = scatter.copy(), out[2]
-    b[:] = cross
-    mean, mean_r, total, log_arms, square = np.zeros(d), 0.0, 0.0, 0.0, 0.0
-    for k in range(n):
-        shrunk = weight[k] / (1.0 + ratio * weight[k])
-        log_arms += math.log1p(ratio * weight[k])
-        total += shrunk
-        if centered:
-            mean_r += shrunk * r[k]
-            for j in range(d):
-                mean[j] += shrunk * x[k, j]
-    if centered and total > 0.0:
-        mean /= total
-        mean_r /= total
-        log_arms += math.log(total)
-    row = np.empty(d)
-    for k in range(n):
-        shrunk = weight[k] / (1.0 + ratio * weight[k])
-        apart = r[k] - mean_r
-        square += shrunk * apart * apart
-        for j in range(d):
-            row[j] = x[k, j] - mean[j]
-            b[j] += shrunk * apart * row[j]
-        for i in range(d):
-            t = shrunk * row[i]
-            for j in range(i + 1):
-                a[i, j] += t * row[j]
-    for i in range(d):
-        for j in range(i):
-            a[j, i] = a[i, j]
-    largest = 0.0
-    for i in range(d):
-        largest = max(largest, a[i, i])
-    # Beyond the rank of A, only rounding errors are left. Each reflection shrinks them again, until their squares
-    # underflow and the reflection is not finite. A column this small changes no digit of the result.
-    least = max(_NEGLIGIBLE * largest, _SMALLEST_NORM)
-    p, v = row, mean  # v: the vector of the reflection
-    for k in range(d - 2):
-        norm = 0.0
-        for i in range(k + 1, d):
-            norm += a[i, k] * a[i, k]
-        norm = math.sqrt(norm)
-        out[0, k] = a[k, k]
-        if norm <= least:
-            out[1, k + 1] = 0.0
-            continue
-        out[1, k + 1] = -norm if a[k + 1, k] > 0.0 else norm
-        length = 0.0
-        for i in range(k + 1, d):
-            v[i] = a[i, k] - (out[1, k + 1] if i == k + 1 else 0.0)
-            length += v[i] * v[i]
-        beta, along, half = 2.0 / length, 0.0, 0.0
-        for i in range(k + 1, d):
-            dot = 0.0
-            for j in range(k + 1, d):
-                dot += a[i, j] * v[j]
-            p[i] = beta * dot
-            half += p[i] * v[i]
-            along += b[i] * v[i]
-        half *= 0.5 * beta
-        for i in range(k + 1, d):
-            p[i] -= half * v[i]
-            b[i] -= beta * along * v[i]
-        for i in range(k + 1, d):
-            for j in range(k + 1, d):
-                a[i, j] -= v[i] * p[j] + p[i] * v[j]
-    for k in range(max(d - 2, 0), d):
-        out[0, k] = a[k, k]
-    if d > 1:
-        out[1, d - 1] = a[d - 1, d - 2]
-    return square, log_arms
 
 
 @compiled(reorder=True)
@@ -174,13 +85,67 @@ def _deviance(
 
 @compiled(reorder=True)
 def _along(
-    tri: Floats, square: float, log_arms: float, numbers: Floats, noise: float, t: float
+    tri: Floats, square: float, logs: float, numbers: Floats, noise: float, t: float
 ) -> float:
-    """Return the deviance if the free scale is e^t. It is κ, or the noise if coef_std is fixed."""
+    """Return the deviance if the free scale is e^t: ρ given κ; given ρ, it is κ, or the noise if coef_std is fixed."""
+    if tri.shape[0] == _ROWS_OF_ARMS:
+        return deviance_of_arms(tri, square, logs, numbers, math.exp(t), noise)[0]
     if math.isnan(numbers[COEF]):
-        return _deviance(tri, square, log_arms, numbers, math.exp(t), noise)[0]
+        return _deviance(tri, square, logs, numbers, math.exp(t), noise)[0]
     kappa = numbers[COEF] / math.exp(t)
-    return _deviance(tri, square, log_arms, numbers, kappa, math.exp(t))[0]
+    return _deviance(tri, square, logs, numbers, kappa, math.exp(t))[0]
+
+
+@compiled(reorder=True)
+def _minimum(
+    tri: Floats,
+    square: float,
+    logs: float,
+    numbers: Floats,
+    noise: float,
+    low: float,
+    step: float,
+    tried: int,
+) -> float:
+    """Return where `_along` is smallest: the best point of a grid, refined by Brent's method.
+
+    Brent (1973), chapter 5: parabolas through the three best points, golden sections where these fail.
+    """
+    best, lowest = low, math.inf
+    for i in range(tried):
+        value = _along(tri, square, logs, numbers, noise, low + i * step)
+        if value < lowest:
+            best, lowest = low + i * step, value
+    left, right = max(best - step, low), min(best + step, low + (tried - 1) * step)
+    t = u = v = best
+    f_t = f_u = f_v = lowest
+    moved = before = 0.0
+    for _ in range(_MAX_STEPS):
+        middle = 0.5 * (left + right)
+        if right - left < 4.0 * _CLOSE or abs(t - middle) + 0.5 * (right - left) < 2.0 * _CLOSE:
+            break
+        p = (t - u) * (t - u) * (f_t - f_v) - (t - v) * (t - v) * (f_t - f_u)
+        q = 2.0 * ((t - u) * (f_t - f_v) - (t - v) * (f_t - f_u))
+        jump = -p / q if q != 0.0 else math.inf
+        if abs(jump) < 0.5 * abs(before) and left < t + jump < right:
+            before, moved = moved, jump
+        else:
+            before = (left if t >= middle else right) - t
+            moved = (1.0 - _GOLDEN) * before
+        if abs(moved) < _CLOSE:
+            moved = _CLOSE if middle > t else -_CLOSE
+        trial = t + moved
+        f = _along(tri, square, logs, numbers, noise, trial)
+        if f <= f_t:
+            left, right = (left, t) if trial < t else (t, right)
+            v, f_v, u, f_u, t, f_t = u, f_u, t, f_t, trial, f
+        else:
+            left, right = (trial, right) if trial < t else (left, trial)
+            if f <= f_u or u == t:
+                v, f_v, u, f_u = u, f_u, trial, f
+            elif f <= f_v or v in (t, u):
+                v, f_v = trial, f
+    return t
 
 
 @compiled(reorder=True)
@@ -207,41 +172,7 @@ def profile(
     low, step = _LOW, _STEP
     if not free_coef:  # search over the noise
         low, step = numbers[NOISE_LOW], (numbers[NOISE_HIGH] - numbers[NOISE_LOW]) / (_TRIED - 1)
-    best, lowest = low, math.inf
-    for i in range(_TRIED):
-        value = _along(tri, square, log_arms, numbers, noise, low + i * step)
-        if value < lowest:
-            best, lowest = low + i * step, value
-    # Brent (1973), chapter 5: parabolas through the three best points, golden sections where these fail.
-    left, right = max(best - step, low), min(best + step, low + (_TRIED - 1) * step)
-    t = u = v = best
-    f_t = f_u = f_v = lowest
-    moved = before = 0.0
-    for _ in range(_MAX_STEPS):
-        middle = 0.5 * (left + right)
-        if right - left < 4.0 * _CLOSE or abs(t - middle) + 0.5 * (right - left) < 2.0 * _CLOSE:
-            break
-        p = (t - u) * (t - u) * (f_t - f_v) - (t - v) * (t - v) * (f_t - f_u)
-        q = 2.0 * ((t - u) * (f_t - f_v) - (t - v) * (f_t - f_u))
-        jump = -p / q if q != 0.0 else math.inf
-        if abs(jump) < 0.5 * abs(before) and left < t + jump < right:
-            before, moved = moved, jump
-        else:
-            before = (left if t >= middle else right) - t
-            moved = (1.0 - _GOLDEN) * before
-        if abs(moved) < _CLOSE:
-            moved = _CLOSE if middle > t else -_CLOSE
-        trial = t + moved
-        f = _along(tri, square, log_arms, numbers, noise, trial)
-        if f <= f_t:
-            left, right = (left, t) if trial < t else (t, right)
-            v, f_v, u, f_u, t, f_t = u, f_u, t, f_t, trial, f
-        else:
-            left, right = (trial, right) if trial < t else (left, trial)
-            if f <= f_u or u == t:
-                v, f_v, u, f_u = u, f_u, trial, f
-            elif f <= f_v or v in (t, u):
-                v, f_v = trial, f
+    t = _minimum(tri, square, log_arms, numbers, noise, low, step, _TRIED)
     if free_coef:
         kappa = math.exp(t)
         deviance, variance = _deviance(tri, square, log_arms, numbers, kappa, noise)
@@ -249,3 +180,68 @@ def profile(
         kappa = numbers[COEF] / math.exp(t)
         deviance, variance = _deviance(tri, square, log_arms, numbers, kappa, math.exp(t))
     return deviance, variance, kappa
+
+
+# -- for a given κ ------------------------------------------------------------------------------
+
+
+@compiled(reorder=True)
+def deviance_of_arms(
+    tri: Floats,  # (4, K): diagonal and subdiagonal (from 1) of B; the arms' errors and ones, along the new axes
+    square: float,
+    logs: float,
+    numbers: Floats,
+    ratio: float,
+    noise: float,  # NaN to find the best one
+) -> tuple[float, float]:
+    """Return -2 log likelihood for one ρ, and the noise variance."""
+    product, log_det, pivot, y, z = 1.0, 0.0, 1.0, 0.0, 0.0
+    form, level, ones = 0.0, 0.0, 0.0
+    least = max(ratio, 1e-300)
+    for k in range(tri.shape[1]):
+        back = tri[1, k] / pivot if k > 0 else 0.0
+        y = tri[2, k] - back * y
+        z = tri[3, k] - back * z
+        pivot = max(tri[0, k] + ratio - (back * tri[1, k] if k > 0 else 0.0), least)
+        scale = 1.0 / pivot
+        form += y * y * scale
+        level += y * z * scale
+        ones += z * z * scale
+        product *= pivot
+        if not 1e-150 < product < 1e150:
+            log_det += math.log(product)
+            product = 1.0
+    log_det += math.log(product)
+    if numbers[CENTERED] > 0.0 and ones > 0.0:  # integrate out the intercept
+        form -= level * level / ones
+        log_det += math.log(ones)
+    pseudo, count = numbers[PSEUDO], numbers[COUNT] + numbers[PSEUDO]
+    rest = max(square + form, 0.0) + pseudo * numbers[NOISE_GUESS]
+    variance = max(rest / max(count, 1.0), numbers[LEAST_NOISE]) if math.isnan(noise) else noise
+    deviance = count * (_LOG_2PI + math.log(variance)) + rest / variance + logs + log_det
+    if not math.isnan(numbers[POWER]):
+        deviance += 2.0 * math.log1p(ratio / numbers[ARM_GUESS])
+        deviance -= numbers[POWER] * math.log(ratio)
+    return deviance, variance
+
+
+@compiled(reorder=True)
+def profile_of_arms(
+    tri: Floats, square: float, logs: float, numbers: Floats, noise: float
+) -> tuple[float, float, float]:
+    """Return the lowest deviance for one κ, and the noise variance and ρ of this minimum."""
+    has_prior, t = not math.isnan(numbers[POWER]), math.nan
+    if has_prior:
+        low = _NEAR + math.log(numbers[ARM_GUESS])
+        t = _minimum(tri, square, logs, numbers, noise, low, _STEP, _TRIED_NEAR)
+        if not low + _STEP < t < low + (_TRIED_NEAR - 2) * _STEP:
+            t = math.nan
+    if math.isnan(t):
+        t = _minimum(tri, square, logs, numbers, noise, _LOW, _STEP, _TRIED)
+    ratio = math.exp(t)
+    deviance, variance = deviance_of_arms(tri, square, logs, numbers, ratio, noise)
+    if not has_prior:
+        at_zero, variance_at_zero = deviance_of_arms(tri, square, logs, numbers, 0.0, noise)
+        if at_zero <= deviance:
+            return at_zero, variance_at_zero, 0.0
+    return deviance, variance, ratio

@@ -1,0 +1,182 @@
+"""The service as an ASGI application: check the key, read the body, call the handler, encode the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from time import perf_counter
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from rolin.service.errors import CODES, Failure, Refusal, failure_of
+from rolin.service.keys import Keys
+from rolin.service.limits import RateLimit, is_deeper
+from rolin.service.openapi import document, human_page
+from rolin.service.routes import ENDPOINTS, Call, Endpoint, Reply
+from rolin.service.service import Service
+from rolin.service.settings import Settings
+
+__all__ = ["create_app"]
+
+_log = logging.getLogger("rolin.service")
+_encode = msgspec.json.Encoder().encode
+
+
+def create_app(settings: Settings, keys: Keys, *, demo: bool = False) -> Starlette:
+    """Return the application.
+
+    Parameters
+    ----------
+    settings
+        The settings.
+    keys
+        Who may use it.
+    demo
+        Whether to add simulated visitors.
+    """
+    service = Service(settings, keys, demo=demo)
+    rates = RateLimit(settings.rate, settings.burst)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await service.start()
+        try:
+            yield
+        finally:
+            await service.stop()
+
+    app = Starlette(
+        routes=[
+            Route(each.path, _endpoint(each, service, rates), methods=[each.method])
+            for each in ENDPOINTS
+        ]
+        + [Route("/openapi.json", _openapi), Route("/docs", _docs)],
+        exception_handlers={HTTPException: _http_error},
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    return app
+
+
+async def _openapi(_: Request) -> Response:
+    return Response(_encode(document()), media_type="application/json")
+
+
+async def _docs(_: Request) -> Response:
+    return HTMLResponse(human_page())
+
+
+def _endpoint(
+    endpoint: Endpoint, service: Service, rates: RateLimit
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the function that answers the requests of one endpoint."""
+    settings = service.settings
+    decoder = None
+    if endpoint.body not in (None, bytes):
+        decoder = msgspec.json.Decoder(endpoint.body)
+    limit = None if endpoint.slow else settings.request_timeout
+
+    async def answer(request: Request) -> Response:
+        start = perf_counter()
+        try:
+            if endpoint.scope is not None:
+                _authorize(
+                    service.keys, endpoint.scope, request.headers.get("authorization"), rates
+                )
+            body: Any = None
+            if endpoint.body is not None:
+                body = await _read(request, settings.max_body)
+                if decoder is not None:
+                    if is_deeper(body, settings.max_depth):
+                        raise Refusal(
+                            400, f"the body is nested deeper than {settings.max_depth} levels"
+                        )
+                    body = decoder.decode(body)
+            call = Call(service, request.path_params, request.query_params, body)
+            async with asyncio.timeout(limit):
+                reply = await endpoint.handler(call)
+            response = _response(reply)
+        except Exception as error:
+            response = _failed(endpoint, error)
+        service.metrics.request(
+            endpoint.method, endpoint.path, response.status_code, perf_counter() - start
+        )
+        return response
+
+    return answer
+
+
+def _authorize(keys: Keys, scope: str, header: str | None, rates: RateLimit) -> None:
+    key = keys.verify(header)
+    if key is None:
+        raise Refusal(
+            401,
+            "the request has no valid key, expected the header Authorization: Bearer <key>",
+        )
+    if not key.allows(scope):
+        raise Refusal(403, f"the key {key.name!r} has no scope {scope!r}")
+    wait = rates.wait(key.id)
+    if wait > 0.0:
+        raise Refusal(
+            429, f"the key {key.name!r} sends too many requests", retry_after=int(wait) + 1
+        )
+
+
+async def _read(request: Request, most: int) -> bytes:
+    """Return the body of a request; stop reading when it is too large."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise Refusal(413, f"the body is larger than {most} bytes")
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _response(reply: Reply) -> Response:
+    status, content, media_type = reply
+    if content is None:
+        return Response(status_code=status)
+    if isinstance(content, AsyncIterator):
+        return StreamingResponse(content, status, media_type=media_type)
+    data = content if isinstance(content, bytes) else _encode(content)
+    return Response(data, status, media_type=media_type)
+
+
+def _failed(endpoint: Endpoint, error: Exception) -> Response:
+    """Return the answer to a request that failed."""
+    if isinstance(error, TimeoutError):
+        error = Refusal(
+            503,
+            "there was no answer in time; repeat the request with the same id to see whether it was recorded",
+            retry_after=1,
+        )
+    failure = failure_of(error)
+    if failure.status == 500:
+        _log.error("%s %s failed", endpoint.method, endpoint.path, exc_info=error)
+    return _failure(failure)
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    """Answer a path or a method that does not exist."""
+    assert isinstance(error, HTTPException)
+    code = CODES.get(error.status_code, "invalid_request")
+    return _failure(Failure(error.status_code, code, f"{error.detail}".lower()))
+
+
+def _failure(failure: Failure) -> Response:
+    headers = {}
+    if failure.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if failure.retry_after is not None:
+        headers["Retry-After"] = str(failure.retry_after)
+    return Response(_encode(failure.body()), failure.status, headers, media_type="application/json")

@@ -1,0 +1,144 @@
+"""The named bandits of a service: one folder each, opened when they are first needed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rolin._support.files import write_bytes
+from rolin.bandit import AsyncBandit, Bandit
+from rolin.errors import StateFileError
+from rolin.policies import Policy
+from rolin.policies.registry import load_or_start
+from rolin.service import schema
+from rolin.service.building import feature_map_of, policy_of
+from rolin.service.engine import Engine, Limits
+from rolin.service.errors import Refusal
+
+__all__ = ["Bandits"]
+
+_NAME = re.compile(schema.NAME_PATTERN)
+
+
+class Bandits:
+    """All bandits of a data folder.
+
+    Parameters
+    ----------
+    folder
+        The data folder; it is created if it does not exist.
+    limits
+        How much one request may hold.
+    fall_back
+        Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
+    """
+
+    def __init__(self, folder: Path, limits: Limits, *, fall_back: bool = False) -> None:
+        self._folder = folder / "bandits"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._limits, self._fall_back = limits, fall_back
+        self._engines: dict[str, Engine] = {}
+        self._opening = asyncio.Lock()
+
+    def names(self) -> list[str]:
+        """Return the names of all bandits."""
+        return sorted(
+            path.name for path in self._folder.iterdir() if _NAME.match(path.name) and path.is_dir()
+        )
+
+    def opened(self) -> list[Engine]:
+        """Return the bandits that are open."""
+        return list(self._engines.values())
+
+    async def get(self, name: str) -> Engine:
+        """Return a bandit by name; open it if necessary."""
+        engine = self._engines.get(name)
+        if engine is not None:
+            return engine
+        async with self._opening:
+            if name not in self._engines:
+                if not _NAME.match(name) or not (self._folder / name).is_dir():
+                    raise Refusal(404, f"there is no bandit {name!r}")
+                self._engines[name] = await asyncio.to_thread(self._open, name)
+            return self._engines[name]
+
+    async def create(self, given: schema.NewBandit) -> Engine:
+        """Create a bandit; it exists completely or not at all."""
+        async with self._opening:
+            await asyncio.to_thread(self._create, given)
+            self._engines[given.name] = await asyncio.to_thread(self._open, given.name)
+            return self._engines[given.name]
+
+    async def delete(self, name: str) -> None:
+        """Delete a bandit with its journal."""
+        await self.get(name)  # which rejects an unknown name
+        async with self._opening:
+            engine = self._engines.pop(name, None)
+            if engine is not None:
+                await asyncio.to_thread(engine.close)
+                await asyncio.to_thread(self._delete, name)
+
+    async def close(self) -> None:
+        """Close all journals."""
+        async with self._opening:
+            for engine in self._engines.values():
+                await asyncio.to_thread(engine.close)
+            self._engines.clear()
+
+    def _create(self, given: schema.NewBandit) -> None:
+        folder = self._folder / given.name
+        if folder.exists():
+            raise Refusal(409, f"there is a bandit {given.name!r} already", field="name")
+        values = msgspec.structs.asdict(given)
+        config = schema.BanditConfig(
+            **{name: values[name] for name in schema.BanditConfig.__struct_fields__}
+        )
+        feature_map = feature_map_of(config.features)
+        with tempfile.TemporaryDirectory(dir=self._folder, prefix=".new-") as made:
+            whole = Path(made) / "bandit"
+            whole.mkdir()
+            if given.state is None:
+                policy = policy_of(config, feature_map)
+            else:
+                policy = _policy_in(given.state, Path(made) / "state")
+            write_bytes(whole / "config.json", msgspec.json.encode(config))
+            # The journal begins with the policy and its settings, so that opening it needs neither.
+            with Bandit(policy, feature_map=feature_map, journal=whole / "journal.db") as bandit:
+                if settings := given.settings.given():
+                    bandit.change_settings(**settings)
+            os.rename(whole, folder)
+
+    def _open(self, name: str) -> Engine:
+        folder = self._folder / name
+        try:
+            config = msgspec.json.decode(
+                (folder / "config.json").read_bytes(), type=schema.BanditConfig
+            )
+        except (OSError, msgspec.DecodeError) as error:
+            raise Refusal(503, f"bandit {name!r} cannot be opened: config.json: {error}") from error
+        bandit: Bandit[Any] = Bandit(journal=folder / "journal.db", background=True)
+        return Engine(
+            name, folder, config, AsyncBandit(bandit), self._limits, fall_back=self._fall_back
+        )
+
+    def _delete(self, name: str) -> None:
+        # Renamed first, so that a half-deleted bandit is never opened.
+        with tempfile.TemporaryDirectory(dir=self._folder, prefix=".deleted-") as gone:
+            os.rename(self._folder / name, Path(gone) / name)
+            shutil.rmtree(Path(gone) / name)
+
+
+def _policy_in(state: bytes, path: Path) -> Policy[Any]:
+    """Return the policy of an uploaded state file."""
+    path.write_bytes(state)
+    try:
+        return load_or_start(path)
+    except StateFileError as error:
+        raise Refusal(400, str(error).replace(str(path), "state"), field="state") from error

@@ -1,0 +1,121 @@
+"""Simulated visitors for `rolin serve --demo`: a world that the features explain only half."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from rolin.errors import RolinError
+from rolin.service import schema
+from rolin.service.bandits import Bandits
+
+__all__ = ["DEMO", "World", "visit_for_ever"]
+
+DEMO = "demo"
+"""The bandit that the visitors use."""
+_PAUSE = 0.02  # seconds between two visitors
+_REPORT = 250  # visitors between two lines of the report
+_log = logging.getLogger("rolin.service")
+
+
+class World:
+    """Articles and visitors: half of the differences between articles can be told from their features.
+
+    Parameters
+    ----------
+    seed
+        Seed of the articles and of the visitors.
+    """
+
+    def __init__(self, seed: int = 7) -> None:
+        self._rng = np.random.default_rng(seed)
+        topics = ["news", "sport", "food", "travel"]
+        self._taste = dict(zip(topics, self._rng.normal(0.0, 0.12, 4), strict=True))
+        self.articles = [
+            {"id": f"article-{k}", "features": {"topic": topics[k % 4], "age": float(k % 5)}}
+            for k in range(12)
+        ]
+        # What no feature tells: the headline is good or bad.
+        self._headline = self._rng.normal(0.0, 0.12, len(self.articles))
+
+    def visitor(self) -> dict[str, Any]:
+        """Return the situation of the next visitor."""
+        return {"hour": int(self._rng.integers(24)), "phone": bool(self._rng.random() < 0.6)}
+
+    def rates(self, situation: dict[str, Any]) -> dict[str, float]:
+        """Return the probability of each article to be read."""
+        evening = 0.05 if situation["hour"] >= 18 else 0.0
+        found = {}
+        for k, article in enumerate(self.articles):
+            features: Any = article["features"]
+            rate = 0.35 + self._taste[features["topic"]] - 0.02 * features["age"]
+            rate += self._headline[k] + (evening if features["topic"] == "food" else 0.0)
+            found[str(article["id"])] = float(np.clip(rate, 0.02, 0.98))
+        return found
+
+    def is_read(self, rate: float) -> bool:
+        """Return whether a visitor reads an article."""
+        return bool(self._rng.random() < rate)
+
+
+async def visit_for_ever(bandits: Bandits, *, visitors: int | None = None) -> list[str]:
+    """Let visitors come, one after the other; log how often articles are read, and return these lines.
+
+    Parameters
+    ----------
+    bandits
+        The bandits of the service; the one of the demo is created.
+    visitors
+        Number of visitors; by default they never end.
+    """
+    if DEMO not in bandits.names():
+        await bandits.create(
+            schema.NewBandit(
+                name=DEMO,
+                features={
+                    "kind": "map",
+                    "situation": {"phone": {"kind": "boolean"}},
+                    "arm": {
+                        "topic": {
+                            "kind": "category",
+                            "values": ["news", "sport", "food", "travel"],
+                        },
+                        "age": {"kind": "number", "scale": 5.0},
+                    },
+                },
+                settings=schema.Settings(control_share=0.1),
+            )
+        )
+    engine, world = await bandits.get(DEMO), World()
+    arms: list[str | schema.Arm] = [msgspec.convert(each, schema.Arm) for each in world.articles]
+    lines: list[str] = []
+    read = {True: 0, False: 0}  # by whether the visitor is in the control group
+    seen = {True: 0, False: 0}
+    n = 0
+    while visitors is None or n < visitors:
+        n += 1
+        situation = world.visitor()
+        try:
+            answer = await engine.decide(schema.DecisionRequest(arms=arms, situation=situation))
+            outcome = world.is_read(world.rates(situation)[answer.arm])
+            await engine.reward(answer.id, schema.RewardRequest(float(outcome)))
+        except RolinError as error:
+            _log.warning("demo: %s", error)
+        else:
+            seen[answer.control] += 1
+            read[answer.control] += outcome
+        if n % _REPORT == 0:
+            shown = [
+                f"{name} {read[who] / max(seen[who], 1):.0%} of {seen[who]}"
+                for name, who in (("policy", False), ("control group", True))
+            ]
+            lines.append(f"demo: {n} visitors; read: {', '.join(shown)} (the last {_REPORT})")
+            _log.info(lines[-1])
+            read, seen = {True: 0, False: 0}, {True: 0, False: 0}
+        if visitors is None:
+            await asyncio.sleep(_PAUSE)
+    return lines

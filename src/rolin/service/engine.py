@@ -1,0 +1,381 @@
+"""One bandit of the service: requests become calls of the library, and their results become answers. No HTTP here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from rolin import offline
+from rolin._support.files import write_bytes
+from rolin.bandit import AsyncBandit, RewardStatus
+from rolin.bandit.question import Question
+from rolin.bandit.requests import decide_request
+from rolin.errors import JournalError
+from rolin.journal import LoggedDecision
+from rolin.policies import Policy
+from rolin.service import schema
+from rolin.service.building import policy_of
+from rolin.service.errors import Failure, Refusal, failure_of
+
+__all__ = ["Engine", "Limits"]
+
+Result = TypeVar("Result")
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How much one request may hold."""
+
+    max_arms: int = 10_000
+    """Arms of a decision."""
+    max_batch: int = 1000
+    """Decisions or rewards of a batch."""
+
+
+class Engine:
+    """A named bandit.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    folder
+        Its folder.
+    config
+        What it is made of.
+    bandit
+        The bandit.
+    limits
+        How much one request may hold.
+    fall_back
+        Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        config: schema.BanditConfig,
+        bandit: AsyncBandit[Any],
+        limits: Limits,
+        *,
+        fall_back: bool,
+    ) -> None:
+        self.name, self.folder, self.config, self.bandit = name, folder, config, bandit
+        self.limits, self._fall_back = limits, fall_back
+        self.arms: list[str | schema.Arm] | None = None
+        """Arms that requests need not repeat."""
+        if (stored := folder / "arms.json").exists():
+            self.arms = msgspec.json.decode(stored.read_bytes(), type=schema.ArmList).arms
+
+    # -- decisions -----------------------------------------------------------------------------
+
+    async def decide(self, request: schema.DecisionRequest) -> schema.DecisionAnswer:
+        """Choose an arm, and answer when the decision is on the disk."""
+        arms = self.arms if request.arms is None else request.arms
+        if arms is None:
+            raise Refusal(
+                400,
+                f"arms is missing, and none are registered: PUT /v1/bandits/{self.name}/arms registers them",
+                field="arms",
+            )
+        if len(arms) > self.limits.max_arms:
+            raise Refusal(
+                413,
+                f"there are {len(arms)} arms, expected at most {self.limits.max_arms}",
+                field="arms",
+            )
+        contexts, names, situation = self._question(arms, request.situation)
+        text = None if isinstance(contexts, np.ndarray) else _text_of(contexts, names, situation)
+        question = Question(contexts, names, situation, request.id, request.person, text)
+        try:
+            asked = decide_request(
+                [question], request.top_k, request.exclude, request.active, request.baseline
+            )
+            (made,) = await self.bandit.submit(asked)
+        except JournalError:
+            if not self._fall_back:
+                raise
+            return _fallback(request, names)
+        return answer_of(made)
+
+    def _question(
+        self, arms: Sequence[str | schema.Arm], situation: schema.Features
+    ) -> tuple[Any, list[str], Any]:
+        """Return contexts, names and situation as the library takes them."""
+        names = [arm if isinstance(arm, str) else arm.id for arm in arms]
+        features = [None if isinstance(arm, str) else arm.features for arm in arms]
+        if self.bandit.bandit.feature_map is None:
+            return self._vectors(names, features, situation), names, None
+        wrong = next((k for k, row in enumerate(features) if isinstance(row, list)), None)
+        if wrong is not None or isinstance(situation, list):
+            raise Refusal(
+                400,
+                "it is a vector, but the bandit has a feature map, expected an object of fields",
+                field="situation" if wrong is None else f"arms[{wrong}].features",
+            )
+        rows = [row or {} for row in features] if any(features) else None
+        return rows, names, situation
+
+    def _vectors(
+        self, names: Sequence[str], features: Sequence[schema.Features], situation: schema.Features
+    ) -> Any:
+        """Return the vectors of the arms, or one for all of them."""
+        d = self.bandit.bandit.policy.n_features
+        if isinstance(situation, list) and not any(features):
+            return np.array(situation, dtype=float)
+        if situation is not None:
+            raise Refusal(
+                400,
+                "the bandit takes vectors: give one per arm, or one for all arms as the situation",
+                field="situation",
+            )
+        for k, row in enumerate(features):
+            if isinstance(row, dict) or len(row or ()) != d:
+                given = (
+                    "an object" if isinstance(row, dict) else f"a list of {len(row or ())} numbers"
+                )
+                raise Refusal(
+                    400,
+                    f"it is {given}, expected a list of {d} numbers",
+                    field=f"arms[{k}].features",
+                )
+        return np.array([row or [] for row in features], dtype=float).reshape(len(names), d)
+
+    async def decide_batch(self, batch: schema.DecisionBatch) -> schema.BatchAnswer:
+        """Decide each of several requests; one that is refused leaves the others alone."""
+        self._check_batch("decisions", batch.decisions)
+        return await _each([self.decide(one) for one in batch.decisions])
+
+    async def decision(self, id: str) -> schema.DecisionAnswer:
+        """Return a stored decision."""
+        found = await asyncio.to_thread(self.bandit.bandit.journal.decision, id)
+        if found is None:
+            raise Refusal(404, f"there is no decision {id!r}")
+        return answer_of(found)
+
+    async def activate(self, id: str) -> None:
+        """Say that a decision made in advance is in use."""
+        await self.bandit.activate(id)
+
+    async def activate_batch(self, batch: schema.ActivationBatch) -> schema.BatchAnswer:
+        """Activate several decisions."""
+        self._check_batch("decisions", batch.decisions)
+        return await _each([self.activate(id) for id in batch.decisions])
+
+    # -- rewards -------------------------------------------------------------------------------
+
+    async def reward(self, id: str, request: schema.RewardRequest) -> RewardStatus:
+        """Record the reward of a decision; return what became of it."""
+        adds_up = self.config.rewards.rule == "sum"
+        if adds_up and request.id is None:
+            raise Refusal(
+                400, "the rewards of this bandit add up, expected an id for each", field="id"
+            )
+        if not adds_up and request.id is not None:
+            raise Refusal(
+                400, "the first reward counts, expected no id: only sums need one", field="id"
+            )
+        return await self.bandit.record_reward(
+            id, request.value, arm=request.arm, weight=request.weight, reward_id=request.id
+        )
+
+    async def reward_batch(self, batch: schema.RewardBatch) -> schema.BatchAnswer:
+        """Record several rewards; one that is refused leaves the others alone."""
+        self._check_batch("rewards", batch.rewards)
+
+        async def one(item: schema.RewardItem) -> dict[str, str]:
+            return {"status": await self.reward(item.decision, item)}
+
+        return await _each([one(item) for item in batch.rewards])
+
+    async def expire(self) -> int:
+        """Close decisions whose window has ended; return how many arms were closed."""
+        window = self.config.rewards.window
+        if window is None:
+            return 0
+        default = self.config.rewards.default
+        return await asyncio.to_thread(self.bandit.bandit.expire, window, default_reward=default)
+
+    # -- reading and changing ------------------------------------------------------------------
+
+    def info(self) -> schema.BanditInfo:
+        """Return the bandit as it is now."""
+        bandit = self.bandit.bandit
+        now, policy = bandit.settings, bandit.policy
+        settings = schema.Settings(
+            now.mode, now.floor, now.control_share, now.share, now.propensities
+        )
+        if "exploration" in policy.settings:
+            settings.exploration = now.exploration or policy.settings["exploration"]
+        shadow = None if bandit.shadow is None else type(bandit.shadow).__name__
+        return schema.BanditInfo(
+            self.name,
+            self.config,
+            settings,
+            bandit.version,
+            policy.n_features,
+            len(policy.arms),
+            shadow,
+        )
+
+    async def change(self, change: schema.BanditChange) -> None:
+        """Change settings; those that are not given stay as they are."""
+        if settings := change.settings.given():
+            await asyncio.to_thread(self.bandit.bandit.change_settings, **settings)
+        if change.rewards is not None:
+            config = msgspec.structs.replace(self.config, rewards=change.rewards)
+            await asyncio.to_thread(
+                write_bytes, self.folder / "config.json", msgspec.json.encode(config)
+            )
+            self.config = config
+
+    async def register(self, given: schema.ArmList) -> None:
+        """Register the arms that requests need not repeat."""
+        if len(given.arms) > self.limits.max_arms:
+            raise Refusal(
+                413,
+                f"there are {len(given.arms)} arms, expected at most {self.limits.max_arms}",
+                field="arms",
+            )
+        self._question(given.arms, None)  # which rejects features of the wrong kind
+        await asyncio.to_thread(write_bytes, self.folder / "arms.json", msgspec.json.encode(given))
+        self.arms = given.arms
+
+    async def start_shadow(self, request: schema.PolicyChoice) -> None:
+        """Let a second policy learn from the same rewards; it never decides."""
+        policy = self._new_policy(request)
+        await asyncio.to_thread(self.bandit.bandit.start_shadow, policy)
+
+    async def stop_shadow(self) -> None:
+        """End the shadow."""
+        await asyncio.to_thread(self.bandit.bandit.stop_shadow)
+
+    def _new_policy(self, request: schema.PolicyChoice) -> Policy[Any]:
+        config = schema.BanditConfig(request.policy, request.options, self.config.features)
+        return policy_of(config, self.bandit.bandit.feature_map)
+
+    async def explain(self, id: str, arm: str | None, against: str | None) -> dict[str, Any]:
+        """Explain the score of an arm."""
+        found = await asyncio.to_thread(self.bandit.bandit.explain, id, arm, against=against)
+        return asdict(found)
+
+    async def diagnose(self) -> dict[str, Any]:
+        """Test whether arms differ by something that the features miss."""
+        found = await asyncio.to_thread(self.bandit.bandit.diagnose)
+        report: dict[str, Any] = json.loads(found.to_json())
+        return {"text": str(found), **report}
+
+    async def evaluate(self, request: schema.PolicyChoice) -> dict[str, Any]:
+        """Estimate what another policy would have earned, from the journal."""
+        policy = self._new_policy(request)
+
+        def work() -> dict[str, Any]:
+            log = offline.read(self.bandit.bandit)
+            report = offline.evaluate(log, policy, label=request.policy)
+            found: dict[str, Any] = json.loads(report.to_json())
+            return found
+
+        return await asyncio.to_thread(work)
+
+    async def export(self, kind: str) -> AsyncIterator[bytes]:
+        """Yield the log of all decisions as a file of a kind: csv or parquet."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"log.{kind}"
+            await asyncio.to_thread(self.bandit.bandit.export_log, path)
+            with path.open("rb") as file:
+                while part := await asyncio.to_thread(file.read, 1 << 20):
+                    yield part
+
+    async def import_log(self, data: bytes, kind: str) -> int:
+        """Learn from a log of past decisions; return how many were new."""
+
+        def work() -> int:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / f"log.{kind}"
+                path.write_bytes(data)
+                return self.bandit.bandit.import_log(path)
+
+        return await asyncio.to_thread(work)
+
+    async def erase(self, request: schema.Erasure) -> int:
+        """Erase decisions; return how many."""
+        return await asyncio.to_thread(
+            self.bandit.bandit.erase,
+            ids=request.ids,
+            person=request.person,
+            older_than=request.older_than,
+        )
+
+    async def snapshot(self) -> int:
+        """Store a snapshot; return its version."""
+        return await asyncio.to_thread(self.bandit.bandit.snapshot)
+
+    def close(self) -> None:
+        """Close the journal."""
+        self.bandit.bandit.close()
+
+    def _check_batch(self, name: str, items: Sequence[Any]) -> None:
+        if len(items) > self.limits.max_batch:
+            raise Refusal(
+                413,
+                f"there are {len(items)} {name}, expected at most {self.limits.max_batch}",
+                field=name,
+            )
+
+
+def answer_of(decision: LoggedDecision) -> schema.DecisionAnswer:
+    """Return the answer that says what was decided."""
+    p = decision.propensities
+    return schema.DecisionAnswer(
+        decision.id,
+        str(decision.arm),
+        [str(arm) for arm in decision.ranking],
+        None if p is None else dict(zip(map(str, decision.offered), p.tolist(), strict=True)),
+        decision.version,
+        decision.mode,
+        decision.control,
+        decision.outside_share,
+    )
+
+
+def _fallback(request: schema.DecisionRequest, names: Sequence[str]) -> schema.DecisionAnswer:
+    """Return the baseline, which is not recorded."""
+    offered = [name for name in names if name not in request.exclude]
+    if request.baseline in offered:
+        offered.remove(request.baseline)
+        offered.insert(0, request.baseline)
+    if not offered:
+        raise Refusal(400, "all arms are excluded", field="exclude")
+    id = request.id or f"unrecorded-{secrets.token_hex(8)}"
+    return schema.DecisionAnswer(
+        id, offered[0], offered[: request.top_k], None, None, "stopped", False, recorded=False
+    )
+
+
+def _text_of(rows: list[dict[str, Any]] | None, names: Sequence[str], situation: Any) -> str:
+    """Return raw features as the journal stores them. The library would write the same text, but takes longer."""
+    given = {"situation": situation or {}, "arms": rows or [{}] * len(names)}
+    return msgspec.json.encode(given).decode()
+
+
+async def _each(calls: Sequence[Awaitable[Result]]) -> schema.BatchAnswer:
+    """Wait for all calls; the result of each is its answer or its error."""
+    results: list[dict[str, Any]] = []
+    for found in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(found, Exception):
+            failure: Failure = failure_of(found)
+            results.append({"status": failure.status, **failure.body()})
+        elif isinstance(found, BaseException):
+            raise found
+        else:
+            results.append(msgspec.to_builtins(found) if found is not None else {})
+    return schema.BatchAnswer(results)

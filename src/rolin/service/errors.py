@@ -1,0 +1,121 @@
+"""From exceptions to answers: one status and one JSON shape for every error."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from rolin.errors import (
+    DataError,
+    DecisionConflict,
+    InputError,
+    JournalError,
+    MergeError,
+    RewardConflict,
+    RolinError,
+    StateFileError,
+    UnknownDecision,
+    Unsupported,
+)
+
+__all__ = ["CODES", "Failure", "Refusal", "failure_of", "field_of"]
+
+CODES = {
+    400: "invalid_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    409: "conflict",
+    413: "too_large",
+    415: "unsupported_media_type",
+    422: "unsupported",
+    429: "too_many_requests",
+    500: "internal_error",
+    503: "unavailable",
+}
+"""The code of every status, as the answers name it."""
+
+_STATUS: list[tuple[type[Exception], int]] = [  # the first that fits
+    (UnknownDecision, 404),
+    (DecisionConflict, 409),
+    (RewardConflict, 409),
+    (Unsupported, 422),
+    (InputError, 400),
+    (MergeError, 400),
+    (DataError, 400),
+    (StateFileError, 400),
+    (JournalError, 503),
+    (msgspec.DecodeError, 400),
+    (UnicodeError, 400),
+    (RecursionError, 400),
+]
+
+
+class Refusal(RolinError):
+    """A request that the service refuses before a bandit sees it.
+
+    Parameters
+    ----------
+    status
+        The HTTP status.
+    message
+        What was given and what was expected.
+    field
+        The part of the request that is meant, such as `arms[3].features`.
+    retry_after
+        Seconds after which the request may be repeated.
+    """
+
+    def __init__(
+        self, status: int, message: str, *, field: str | None = None, retry_after: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.field, self.retry_after = status, field, retry_after
+
+
+class Failure(NamedTuple):
+    """An error as it is answered."""
+
+    status: int
+    code: str
+    message: str
+    field: str | None = None
+    retry_after: int | None = None
+
+    def body(self) -> dict[str, object]:
+        """Return the JSON of the error."""
+        error: dict[str, object] = {"code": self.code, "message": self.message}
+        if self.field is not None:
+            error["field"] = self.field
+        return {"error": error}
+
+
+def failure_of(error: Exception) -> Failure:
+    """Return the answer to a request that raised an error."""
+    if isinstance(error, Refusal):
+        return Failure(
+            error.status, CODES[error.status], str(error), error.field, error.retry_after
+        )
+    for kind, status in _STATUS:
+        if isinstance(error, kind):
+            message, field = str(error), None
+            if isinstance(error, msgspec.DecodeError):
+                message, field = field_of(message)
+            elif isinstance(error, UnicodeError):
+                message = "the body is not valid UTF-8"
+            retry_after = 1 if status == 503 else None
+            return Failure(status, CODES[status], message, field, retry_after)
+    # What happened is in the log of the service: the message may hold what a caller must not see.
+    return Failure(500, CODES[500], "the service failed; its log says why")
+
+
+def field_of(message: str) -> tuple[str, str | None]:
+    """Split a message of msgspec into its text and the part of the request that it names.
+
+    >>> field_of("Expected `str`, got `int` - at `$.arms[0].id`")
+    ('Expected `str`, got `int`', 'arms[0].id')
+    """
+    text, found, place = message.partition(" - at `$")
+    return text, place.removesuffix("`").lstrip(".") or None if found else None

@@ -1,0 +1,296 @@
+"""What can be asked over HTTP: one endpoint per row of `ENDPOINTS`, from which routes and their description are made."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from rolin.service import schema
+from rolin.service.engine import Engine
+from rolin.service.errors import Refusal
+from rolin.service.service import Service
+
+__all__ = ["ENDPOINTS", "Call", "Endpoint", "Reply"]
+
+Scope = Literal["decide", "reward", "read", "admin"]
+
+
+class Call(NamedTuple):
+    """A request whose key was accepted and whose body was read."""
+
+    service: Service
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    body: Any
+    """The decoded body, or its bytes if the endpoint takes a file."""
+
+    async def engine(self) -> Engine:
+        """Return the bandit that the path names."""
+        return await self.service.bandits.get(self.path["name"])
+
+
+class Reply(NamedTuple):
+    """An answer: a value to be sent as JSON, or bytes."""
+
+    status: int
+    content: Any = None
+    media_type: str = "application/json"
+
+
+class Endpoint(NamedTuple):
+    """One method of one path."""
+
+    method: str
+    path: str
+    scope: Scope | None
+    """What a key must allow; `None` if no key is needed."""
+    handler: Callable[[Call], Awaitable[Reply]]
+    summary: str
+    body: Any = None
+    """Type of the body; `bytes` for a file; `None` if there is none."""
+    answer: Any = None
+    """Type of the JSON that answers; `str` or `bytes` for a text or a file; `None` if there is none."""
+    status: int = 200
+    """The status of success."""
+    query: Mapping[str, str] = {}
+    """Parameters behind the path, with their meaning."""
+    slow: bool = False
+    """Whether it may take longer than other requests."""
+
+
+# -- decisions ---------------------------------------------------------------------------------
+
+
+async def _decide(call: Call) -> Reply:
+    engine = await call.engine()
+    answer = await engine.decide(call.body)
+    call.service.metrics.decision(engine.name, _decided_by(answer))
+    return Reply(201, answer)
+
+
+def _decided_by(answer: schema.DecisionAnswer) -> str:
+    if not answer.recorded:
+        return "fallback"
+    if answer.control:
+        return "control"
+    return "baseline" if answer.outside_share or answer.mode != "online" else "policy"
+
+
+async def _decide_batch(call: Call) -> Reply:
+    engine = await call.engine()
+    answer = await engine.decide_batch(call.body)
+    for result in answer.results:
+        if "error" not in result:
+            made = msgspec.convert(result, schema.DecisionAnswer)
+            call.service.metrics.decision(engine.name, _decided_by(made))
+    return Reply(200, answer)
+
+
+async def _decision(call: Call) -> Reply:
+    return Reply(200, await (await call.engine()).decision(call.path["id"]))
+
+
+async def _activate(call: Call) -> Reply:
+    await (await call.engine()).activate(call.path["id"])
+    return Reply(204)
+
+
+async def _activate_batch(call: Call) -> Reply:
+    return Reply(200, await (await call.engine()).activate_batch(call.body))
+
+
+async def _explain(call: Call) -> Reply:
+    engine = await call.engine()
+    arm, against = call.query.get("arm"), call.query.get("against")
+    return Reply(200, await engine.explain(call.path["id"], arm, against))
+
+
+# -- rewards -----------------------------------------------------------------------------------
+
+
+async def _reward(call: Call) -> Reply:
+    engine = await call.engine()
+    status = await engine.reward(call.path["id"], call.body)
+    call.service.metrics.reward(engine.name, status)
+    return Reply(202 if status == "early" else 204)
+
+
+async def _reward_batch(call: Call) -> Reply:
+    engine = await call.engine()
+    answer = await engine.reward_batch(call.body)
+    for result in answer.results:
+        call.service.metrics.reward(engine.name, str(result.get("status")))
+    return Reply(200, answer)
+
+
+# -- bandits -----------------------------------------------------------------------------------
+
+
+async def _list(call: Call) -> Reply:
+    return Reply(200, schema.BanditList(call.service.bandits.names()))
+
+
+async def _create(call: Call) -> Reply:
+    engine = await call.service.bandits.create(call.body)
+    return Reply(201, engine.info())
+
+
+async def _read(call: Call) -> Reply:
+    return Reply(200, (await call.engine()).info())
+
+
+async def _change(call: Call) -> Reply:
+    engine = await call.engine()
+    await engine.change(call.body)
+    return Reply(200, engine.info())
+
+
+async def _delete(call: Call) -> Reply:
+    await call.service.bandits.delete(call.path["name"])
+    return Reply(204)
+
+
+async def _register(call: Call) -> Reply:
+    await (await call.engine()).register(call.body)
+    return Reply(204)
+
+
+async def _start_shadow(call: Call) -> Reply:
+    await (await call.engine()).start_shadow(call.body)
+    return Reply(204)
+
+
+async def _stop_shadow(call: Call) -> Reply:
+    await (await call.engine()).stop_shadow()
+    return Reply(204)
+
+
+async def _diagnose(call: Call) -> Reply:
+    return Reply(200, await (await call.engine()).diagnose())
+
+
+async def _evaluate(call: Call) -> Reply:
+    return Reply(200, await (await call.engine()).evaluate(call.body))
+
+
+async def _export(call: Call) -> Reply:
+    engine = await call.engine()
+    kind = call.query.get("format", "csv")
+    if kind not in _MEDIA:
+        raise Refusal(400, f"format={kind!r}, expected csv or parquet", field="format")
+    content: AsyncIterator[bytes] = engine.export(kind)
+    return Reply(200, content, _MEDIA[kind])
+
+
+_MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+_LOGS = {**_MEDIA, "dsjson": "application/x-ndjson"}
+
+
+async def _import(call: Call) -> Reply:
+    engine = await call.engine()
+    kind = call.query.get("format", "csv")
+    if kind not in _LOGS:
+        raise Refusal(400, f"format={kind!r}, expected csv, parquet or dsjson", field="format")
+    return Reply(200, {"decisions": await engine.import_log(call.body, kind)})
+
+
+async def _erase(call: Call) -> Reply:
+    return Reply(200, schema.ErasureAnswer(await (await call.engine()).erase(call.body)))
+
+
+async def _snapshot(call: Call) -> Reply:
+    return Reply(200, schema.SnapshotAnswer(await (await call.engine()).snapshot()))
+
+
+# -- the service -------------------------------------------------------------------------------
+
+
+async def _live(call: Call) -> Reply:
+    return Reply(200, {"status": "ok"})
+
+
+async def _ready(call: Call) -> Reply:
+    if call.service.not_ready is not None:
+        raise Refusal(503, f"not ready: {call.service.not_ready}", retry_after=1)
+    return Reply(200, {"status": "ok"})
+
+
+async def _metrics(call: Call) -> Reply:
+    text = call.service.metrics.text(call.service.bandits.opened())
+    return Reply(200, text.encode(), "text/plain; version=0.0.4")
+
+
+_BANDIT = "/v1/bandits/{name}"
+_ONE = _BANDIT + "/decisions/{id:path}"  # an id may contain slashes
+ENDPOINTS = [
+    Endpoint(
+        "POST", f"{_BANDIT}/decisions/batch", "decide", _decide_batch, "Make several decisions",
+        schema.DecisionBatch, schema.BatchAnswer,
+    ),
+    Endpoint(
+        "POST", f"{_BANDIT}/decisions", "decide", _decide, "Choose an arm",
+        schema.DecisionRequest, schema.DecisionAnswer, 201,
+    ),
+    Endpoint(
+        "POST", f"{_BANDIT}/rewards", "reward", _reward_batch, "Report several rewards",
+        schema.RewardBatch, schema.BatchAnswer,
+    ),
+    Endpoint(
+        "POST", f"{_BANDIT}/activations", "decide", _activate_batch, "Activate several decisions",
+        schema.ActivationBatch, schema.BatchAnswer,
+    ),
+    Endpoint(
+        "POST", f"{_ONE}/reward", "reward", _reward, "Report the reward of a decision",
+        schema.RewardRequest, None, 204,
+    ),
+    Endpoint("POST", f"{_ONE}/activate", "decide", _activate, "Activate a decision", None, None, 204),
+    Endpoint(
+        "GET", f"{_ONE}/explanation", "read", _explain, "Explain the score of an arm", None, dict[str, Any], 200,
+        {"arm": "the arm to explain; by default the chosen one", "against": "another arm to compare it with"},
+        slow=True,
+    ),
+    Endpoint("GET", _ONE, "read", _decision, "Read a decision", None, schema.DecisionAnswer),
+    Endpoint("GET", "/v1/bandits", "read", _list, "List all bandits", None, schema.BanditList),
+    Endpoint(
+        "POST", "/v1/bandits", "admin", _create, "Create a bandit", schema.NewBandit, schema.BanditInfo, 201,
+        slow=True,
+    ),
+    Endpoint("GET", _BANDIT, "read", _read, "Read a bandit", None, schema.BanditInfo),
+    Endpoint(
+        "PATCH", _BANDIT, "admin", _change, "Change settings", schema.BanditChange, schema.BanditInfo
+    ),
+    Endpoint("DELETE", _BANDIT, "admin", _delete, "Delete a bandit and its journal", None, None, 204, slow=True),
+    Endpoint("PUT", f"{_BANDIT}/arms", "admin", _register, "Register arms", schema.ArmList, None, 204),
+    Endpoint(
+        "PUT", f"{_BANDIT}/shadow", "admin", _start_shadow, "Let a second policy learn from the same rewards",
+        schema.PolicyChoice, None, 204, slow=True,
+    ),
+    Endpoint("DELETE", f"{_BANDIT}/shadow", "admin", _stop_shadow, "End the shadow", None, None, 204),
+    Endpoint(
+        "GET", f"{_BANDIT}/diagnosis", "read", _diagnose, "Test whether the features miss something", None,
+        dict[str, Any], slow=True,
+    ),
+    Endpoint(
+        "POST", f"{_BANDIT}/evaluations", "read", _evaluate, "Estimate what another policy would have earned",
+        schema.PolicyChoice, dict[str, Any], slow=True,
+    ),
+    Endpoint(
+        "GET", f"{_BANDIT}/log", "read", _export, "Export all decisions with their rewards", None, bytes, 200,
+        {"format": "csv or parquet"}, slow=True,
+    ),
+    Endpoint(
+        "POST", f"{_BANDIT}/log", "admin", _import, "Learn from a log of past decisions", bytes, dict[str, Any], 200,
+        {"format": "csv, parquet or dsjson"}, slow=True,
+    ),
+    Endpoint(
+        "POST", f"{_BANDIT}/erasures", "admin", _erase, "Erase decisions", schema.Erasure, schema.ErasureAnswer,
+        slow=True,
+    ),
+    Endpoint("POST", f"{_BANDIT}/snapshots", "admin", _snapshot, "Store a snapshot", None, schema.SnapshotAnswer),
+    Endpoint("GET", "/livez", None, _live, "Whether the process runs", None, dict[str, str]),
+    Endpoint("GET", "/readyz", None, _ready, "Whether it can answer requests", None, dict[str, str]),
+    Endpoint("GET", "/metrics", "read", _metrics, "Counters for Prometheus", None, str),
+]  # fmt: skip
+"""All endpoints; of those that fit a path, the first one answers."""

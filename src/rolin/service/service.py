@@ -1,0 +1,99 @@
+"""All parts of a running service: its bandits, keys, limits and counters, and what it does from time to time."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import rolin
+from rolin.errors import RolinError
+from rolin.service import schema
+from rolin.service.bandits import Bandits
+from rolin.service.demo import visit_for_ever
+from rolin.service.engine import Engine, Limits
+from rolin.service.keys import Keys
+from rolin.service.metrics import Metrics
+from rolin.service.settings import Settings
+
+__all__ = ["DEFAULT", "Service"]
+
+DEFAULT = "default"
+"""The bandit that a new service has."""
+_EXPIRE_EVERY = 5.0  # seconds between two looks for windows that have ended
+_log = logging.getLogger("rolin.service")
+
+
+class Service:
+    """A service, without HTTP.
+
+    Parameters
+    ----------
+    settings
+        The settings.
+    keys
+        Who may use it.
+    demo
+        Whether to add simulated visitors.
+    """
+
+    def __init__(self, settings: Settings, keys: Keys, *, demo: bool = False) -> None:
+        self.settings, self.keys, self._demo = settings, keys, demo
+        self.metrics = Metrics()
+        self.bandits: Bandits
+        self.not_ready: str | None = "it is starting"
+        """Why it cannot answer at present; `None` if it can."""
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    async def start(self) -> None:
+        """Open the data folder, create the first bandit, and compile what decisions need."""
+        limits = Limits(self.settings.max_arms, self.settings.max_batch)
+        fall_back = self.settings.fallback == "baseline"
+        self.bandits = Bandits(Path(self.settings.data), limits, fall_back=fall_back)
+        if not self.bandits.names():
+            await self.bandits.create(schema.NewBandit(name=DEFAULT))
+        await asyncio.to_thread(_warm_up)
+        # Objects that live as long as the service are no longer looked at when garbage is collected. A request makes
+        # hundreds of objects but no cycles, so with the usual thresholds a tenth of the time went into looking for them.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 50, 50)
+        self._tasks = [asyncio.create_task(self._expire_for_ever())]
+        if self._demo:
+            self._tasks.append(asyncio.create_task(visit_for_ever(self.bandits)))
+        self.not_ready = None
+
+    async def stop(self) -> None:
+        """End what runs in the background, and close all journals."""
+        self.not_ready = "it is stopping"
+        for task in self._tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await self.bandits.close()
+
+    async def _expire_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(_EXPIRE_EVERY)
+            for engine in self.bandits.opened():
+                await self._expire(engine)
+
+    async def _expire(self, engine: Engine) -> None:
+        try:
+            self.metrics.expired(engine.name, await engine.expire())
+        except RolinError as error:  # such as a full disk: tried again later
+            _log.warning("bandit %s: %s", engine.name, error)
+
+
+def _warm_up() -> None:
+    """Decide and learn once, because kernels are compiled or loaded when they are first called."""
+    features = rolin.features.HashedFeatures(8)
+    policy = rolin.RoLinTS(n_features=features.n_features, seed=0)
+    with rolin.Bandit(policy, feature_map=features) as bandit:
+        arms: dict[str, dict[str, Any]] = {"a": {"x": 1.0}, "b": {"y": "z"}}
+        for i in range(25):  # so that scales are learned, too
+            decision = bandit.decide(arms, situation={"hour": i})
+            bandit.reward(decision.id, float(i % 3))

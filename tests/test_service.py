@@ -1,0 +1,468 @@
+"""The native API of the decision service: what it answers, and what it promises."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+
+import rolin
+from rolin.service.demo import visit_for_ever
+from rolin.service.routes import ENDPOINTS
+from support.service import client
+
+V1 = "/v1/bandits/default"
+ARMS = [{"id": "red", "features": {"price": 3}}, {"id": "blue", "features": {"price": 5}}, "green"]
+
+
+def question(id: str | None = None, **more: Any) -> dict[str, Any]:
+    """A request for a decision."""
+    return {"id": id, "situation": {"hour": 9}, "arms": ARMS, **more}
+
+
+def run(coroutine: Any) -> Any:
+    """Run a test on an event loop of its own."""
+    return asyncio.run(coroutine)
+
+
+def test_a_decision_and_its_reward(tmp_path: Path) -> None:
+    """From an empty folder: ask, report, read back, explain, restart."""
+
+    async def first() -> dict[str, Any]:
+        async with client(tmp_path) as http:
+            made = await http.post(f"{V1}/decisions", json=question("visit-1"))
+            assert made.status_code == 201
+            answer: dict[str, Any] = made.json()
+            assert answer["id"] == "visit-1"
+            assert answer["ranking"] == [answer["arm"]]
+            assert set(answer["probabilities"]) == {"red", "blue", "green"}
+            assert sum(answer["probabilities"].values()) == pytest.approx(1.0)
+            reward = await http.post(f"{V1}/decisions/visit-1/reward", json={"value": 1})
+            assert (reward.status_code, reward.content) == (204, b"")
+            explained = await http.get(f"{V1}/decisions/visit-1/explanation")
+            assert explained.json()["arm"] == answer["arm"]
+            return answer
+
+    async def again(expected: dict[str, Any]) -> None:
+        async with client(tmp_path) as http:
+            assert (await http.get(f"{V1}/decisions/visit-1")).json() == expected
+            repeated = await http.post(f"{V1}/decisions", json=question("visit-1"))
+            assert (repeated.status_code, repeated.json()) == (201, expected)
+            assert (await http.get(V1)).json()["n_arms"] == 1
+
+    run(again(run(first())))
+
+
+def test_a_repeat_has_no_second_effect(tmp_path: Path) -> None:
+    """By 32 callers at once: one decision, one reward; another question under the same id is refused."""
+
+    async def hammer() -> None:
+        async with client(tmp_path) as http:
+            made = await asyncio.gather(
+                *(http.post(f"{V1}/decisions", json=question("once")) for _ in range(32))
+            )
+            assert {r.status_code for r in made} == {201}
+            assert len({r.text for r in made}) == 1
+            rewards = await asyncio.gather(
+                *(http.post(f"{V1}/decisions/once/reward", json={"value": 1}) for _ in range(32))
+            )
+            assert {r.status_code for r in rewards} == {204}
+            bandit = http.service.bandits.opened()[0].bandit.bandit  # type: ignore[attr-defined]
+            assert bandit.policy.posterior.count == 1
+            other = await http.post(f"{V1}/decisions", json=question("once", top_k=2))
+            assert (other.status_code, other.json()["error"]["code"]) == (409, "conflict")
+
+    run(hammer())
+
+
+def test_one_bad_request_does_not_fail_its_neighbours(tmp_path: Path) -> None:
+    """Neither in a batch, nor when they are written together."""
+
+    async def mixed() -> None:
+        async with client(tmp_path) as http:
+            bad = question("bad", exclude=["red", "blue", "green"])
+            batch = await http.post(
+                f"{V1}/decisions/batch",
+                json={"decisions": [question("a"), bad, question("b"), question("a")]},
+            )
+            results = batch.json()["results"]
+            assert [r.get("id") for r in results] == ["a", None, "b", "a"]
+            assert results[0] == results[3]
+            assert results[1]["status"] == 400
+            calls = [
+                http.post(f"{V1}/decisions", json=bad if i % 3 else question()) for i in range(30)
+            ]
+            found = await asyncio.gather(*calls)
+            assert [r.status_code for r in found] == [400 if i % 3 else 201 for i in range(30)]
+            items = [{"decision": "a", "value": 1.0}, {"decision": "nobody", "value": 1.0}]
+            rewards = await http.post(f"{V1}/rewards", json={"rewards": items})
+            assert rewards.json()["results"] == [{"status": "learned"}, {"status": "early"}]
+
+    run(mixed())
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        ({"arms": "red"}, 400, "arms"),
+        ({"arms": [{"id": 5}]}, 400, "arms[0].id"),
+        ({"arms": [{"id": "a", "prise": 1}]}, 400, "arms[0]"),
+        ({"arms": [{"id": "a", "features": [1.0]}]}, 400, "arms[0].features"),
+        ({"arms": ["a"], "situation": [1.0]}, 400, "situation"),
+        ({"arms": []}, 400, None),
+        ({"arms": ["a", "a"]}, 400, None),
+        ({"arms": ["a"], "top_k": 0}, 400, "top_k"),
+        ({"arms": ["a"], "top_k": 2}, 400, None),
+        ({"arms": ["a"], "id": ""}, 400, "id"),
+        ({}, 400, "arms"),
+        ({"arms": ["a"] * 20}, 413, "arms"),
+    ],
+)
+def test_bad_questions_get_clear_errors(
+    body: dict[str, Any], status: int, field: str | None, tmp_path: Path
+) -> None:
+    """One shape, the field named, nothing recorded."""
+
+    async def ask() -> None:
+        async with client(tmp_path, max_arms=10) as http:
+            found = await http.post(f"{V1}/decisions", json=body)
+            error = found.json()["error"]
+            assert (found.status_code, error.get("field")) == (status, field), error
+            assert error["message"]
+            assert (await http.get(V1)).json()["version"] == 1  # the feature map
+
+    run(ask())
+
+
+def test_hostile_bodies(tmp_path: Path) -> None:
+    """Depth, size, NaN, wrong encodings, surrogates: 4xx, and nothing recorded."""
+
+    async def send() -> None:
+        async with client(tmp_path, max_body=4096) as http:
+            for body, status in [
+                (b"", 400),
+                (b"null", 400),
+                (b"[" * 3000, 400),
+                (
+                    b'{"arms":[{"id":"a","features":' + b'{"x":' * 600 + b"1" + b"}" * 600 + b"}]}",
+                    400,
+                ),
+                (b'{"arms":["a"],"situation":{"x":NaN}}', 400),
+                (b'{"arms":["a"],"situation":{"x":1e999}}', 400),
+                (b'{"arms":["\xff"]}', 400),
+                (b'{"arms":["\\ud800"]}', 400),
+                (b'{"arms":["a"],"arms":["a","a"]}', 400),
+                (b" " * 5000, 413),
+            ]:
+                found = await http.post(f"{V1}/decisions", content=body)
+                assert found.status_code == status, (body[:60], found.text)
+                assert set(found.json()) == {"error"}
+            assert (await http.get(V1)).json()["version"] == 1
+
+    run(send())
+
+
+def test_nobody_gets_in_without_a_key(tmp_path: Path) -> None:
+    """Every endpoint but the health checks; a key's scopes decide what it may do."""
+
+    async def knock() -> None:
+        async with client(tmp_path, headers={}) as http:
+            for endpoint in ENDPOINTS:
+                path = endpoint.path.replace("{name}", "default").replace("{id:path}", "x")
+                found = await http.request(endpoint.method, path)
+                assert (found.status_code == 401) == (endpoint.scope is not None), path
+            text, _ = http.service.keys.create("shop", ["decide"])  # type: ignore[attr-defined]
+            shop = {"Authorization": f"Bearer {text}"}
+            made = await http.post(f"{V1}/decisions", json=question("a"), headers=shop)
+            assert made.status_code == 201
+            reward = await http.post(f"{V1}/decisions/a/reward", json={"value": 1}, headers=shop)
+            assert (reward.status_code, reward.json()["error"]["code"]) == (403, "forbidden")
+
+    run(knock())
+
+
+def test_too_many_requests(tmp_path: Path) -> None:
+    """429 with the time to wait."""
+
+    async def rush() -> None:
+        async with client(tmp_path, rate=0.5, burst=3) as http:
+            found = [await http.get("/v1/bandits") for _ in range(5)]
+            assert [r.status_code for r in found] == [200] * 3 + [429] * 2
+            assert 1 <= int(found[-1].headers["Retry-After"]) <= 3
+
+    run(rush())
+
+
+def test_bandits_come_and_go(tmp_path: Path) -> None:
+    """Create with each kind of features, change settings, delete; names are folders, so they are checked."""
+
+    async def manage() -> None:
+        async with client(tmp_path) as http:
+            made = await http.post(
+                "/v1/bandits",
+                json={
+                    "name": "shop",
+                    "features": {
+                        "kind": "map",
+                        "arm": {"price": {"kind": "number", "scale": 10.0}},
+                    },
+                    "settings": {"floor": 0.1},
+                    "rewards": {"rule": "sum", "window": 60},
+                },
+            )
+            assert made.status_code == 201, made.text
+            assert made.json()["settings"]["floor"] == 0.1
+            assert (await http.post("/v1/bandits", json={"name": "shop"})).status_code == 409
+            for name in ("../x", "", ".hidden", "a/b", "x" * 65, "a\n"):
+                refused = await http.post("/v1/bandits", json={"name": name})
+                assert (refused.status_code, refused.json()["error"]["field"]) == (400, "name")
+            for wrong, field in [
+                ({"policy": "Best"}, "policy"),
+                ({"options": {"arm_sdt": 1}}, "options"),
+                ({"options": {"arm_std": -1}}, "options"),
+                ({"features": {"kind": "other"}}, "features.kind"),
+                ({"features": {"kind": "vectors"}}, "features"),
+                ({"features": {"kind": "map", "arm": {"x": {"kind": "?"}}}}, "features.arm.x"),
+            ]:
+                refused = await http.post("/v1/bandits", json={"name": "new", **wrong})
+                assert (refused.status_code, refused.json()["error"].get("field")) == (400, field)
+            assert (await http.get("/v1/bandits")).json() == {"bandits": ["default", "shop"]}
+            changed = await http.patch(
+                "/v1/bandits/shop", json={"settings": {"mode": "stopped"}, "rewards": {"window": 5}}
+            )
+            assert changed.json()["settings"]["mode"] == "stopped"
+            assert changed.json()["config"]["rewards"]["window"] == 5
+            shown = await http.post("/v1/bandits/shop/decisions", json={"arms": ["b", "a"]})
+            assert (shown.json()["arm"], shown.json()["mode"]) == ("b", "stopped")
+            assert (await http.delete("/v1/bandits/shop")).status_code == 204
+            assert (await http.get("/v1/bandits/shop")).status_code == 404
+            assert not (tmp_path / "bandits" / "shop").exists()
+
+    run(manage())
+
+
+def test_vectors_and_registered_arms(tmp_path: Path) -> None:
+    """Plain vectors, one vector for all arms, and arms that requests need not repeat."""
+
+    async def ask() -> None:
+        async with client(tmp_path) as http:
+            features = {"kind": "vectors", "n_features": 2}
+            await http.post("/v1/bandits", json={"name": "v", "features": features})
+            arms = [{"id": "a", "features": [1, 2]}, {"id": "b", "features": [0.5, -1]}]
+            one = await http.post("/v1/bandits/v/decisions", json={"arms": arms, "id": "1"})
+            assert one.status_code == 201
+            shared = {"arms": ["a", "b"], "situation": [1, 2]}
+            assert (await http.post("/v1/bandits/v/decisions", json=shared)).status_code == 201
+            wrong = await http.post(
+                "/v1/bandits/v/decisions", json={"arms": [arms[0], {"id": "b", "features": [1]}]}
+            )
+            assert wrong.json()["error"]["field"] == "arms[1].features"
+            assert (await http.put("/v1/bandits/v/arms", json={"arms": arms})).status_code == 204
+            two = await http.post("/v1/bandits/v/decisions", json={"id": "2"})
+            assert set(two.json()["probabilities"]) == {"a", "b"}
+        async with client(tmp_path) as http:  # they are stored
+            assert (await http.post("/v1/bandits/v/decisions", json={})).status_code == 201
+
+    run(ask())
+
+
+@pytest.mark.filterwarnings("ignore::rolin.errors.OverlapWarning")  # 40 decisions are few
+def test_logs_states_erasure_and_reports(tmp_path: Path) -> None:
+    """Export, import into a second bandit, start a third from a state file, evaluate, diagnose, erase."""
+    fitted = rolin.RoLinTS(n_features=2, seed=1)
+    fitted.update("a", [1.0, 0.0], 1.0)
+    fitted.save(tmp_path / "state.rolin")
+    state = base64.b64encode((tmp_path / "state.rolin").read_bytes()).decode()
+
+    async def work() -> None:
+        async with client(tmp_path / "data") as http:
+            vectors = {"kind": "vectors", "n_features": 2}
+            for name, more in (("one", {}), ("two", {}), ("three", {"state": state})):
+                made = await http.post(
+                    "/v1/bandits", json={"name": name, "features": vectors, **more}
+                )
+                assert made.status_code == 201, made.text
+            assert made.json()["n_arms"] == 1
+            rng = np.random.default_rng(1)
+            for i in range(40):
+                arms = [{"id": k, "features": rng.normal(size=2).tolist()} for k in "abc"]
+                body = {"id": str(i), "arms": arms, "person": f"p{i % 4}"}
+                await http.post("/v1/bandits/one/decisions", json=body)
+                value = float(rng.normal())
+                await http.post(f"/v1/bandits/one/decisions/{i}/reward", json={"value": value})
+            log = await http.get("/v1/bandits/one/log")
+            assert len(pd.read_csv(io.BytesIO(log.content))) == 40
+            parquet = await http.get("/v1/bandits/one/log", params={"format": "parquet"})
+            assert len(pd.read_parquet(io.BytesIO(parquet.content))) == 40
+            imported = await http.post("/v1/bandits/two/log", content=log.content)
+            assert imported.json() == {"decisions": 40}
+            assert (await http.post("/v1/bandits/two/log", content=b"no log")).status_code == 400
+            value = await http.post("/v1/bandits/one/evaluations", json={"policy": "Uniform"})
+            assert value.status_code == 200, value.text
+            assert value.json()["n"] == 40
+            assert (await http.get("/v1/bandits/one/diagnosis")).json()["answer"]
+            assert (await http.post("/v1/bandits/one/snapshots")).json()["version"] > 80
+            gone = await http.post("/v1/bandits/one/erasures", json={"person": "p1"})
+            assert gone.json() == {"decisions": 10}
+            assert (await http.get("/v1/bandits/one/decisions/1")).status_code == 404
+
+    run(work())
+
+
+def test_rewards_that_do_not_fit(tmp_path: Path) -> None:
+    """Early, repeated, different and late ones: answered, recorded, counted, and learned at most once."""
+
+    async def send() -> None:
+        async with client(tmp_path) as http:
+
+            async def reward(id: str, value: float) -> int:
+                found = await http.post(f"{V1}/decisions/{id}/reward", json={"value": value})
+                return found.status_code
+
+            assert [await reward("a", 1.0), await reward("a", 1.0)] == [202, 204]
+            await http.post(f"{V1}/decisions", json=question("a"))
+            (engine,) = http.service.bandits.opened()  # type: ignore[attr-defined]
+            assert engine.bandit.bandit.policy.posterior.count == 1
+            assert [await reward("a", 1.0), await reward("a", 2.0)] == [204, 204]
+            await http.post(f"{V1}/decisions", json=question("b"))
+            engine.bandit.bandit.expire(0.0)
+            assert await reward("b", 1.0) == 204
+            assert engine.bandit.bandit.policy.posterior.count == 1
+            text = (await http.get("/metrics")).text
+            for status, n in (("early", 1), ("repeated", 2), ("conflicting", 1), ("late", 1)):
+                assert f'rolin_rewards_total{{bandit="default",status="{status}"}} {n}' in text
+
+    run(send())
+
+
+def test_rolling_out(tmp_path: Path) -> None:
+    """The share, the baseline and a shadow; all of them survive a restart."""
+
+    async def first() -> None:
+        async with client(tmp_path) as http:
+            assert (await http.put(f"{V1}/shadow", json={"policy": "Greedy"})).status_code == 204
+            await http.patch(V1, json={"settings": {"share": 0.5}})
+            made = [
+                (
+                    await http.post(
+                        f"{V1}/decisions", json=question(person=f"p{i}", baseline="green")
+                    )
+                ).json()
+                for i in range(60)
+            ]
+            outside = [answer for answer in made if answer["outside_share"]]
+            assert 15 < len(outside) < 45  # 4 standard deviations
+            assert {answer["arm"] for answer in outside} == {"green"}
+            wrong = await http.post(f"{V1}/decisions", json=question(baseline="pink"))
+            assert wrong.status_code == 400
+
+    async def again() -> None:
+        async with client(tmp_path) as http:
+            info = (await http.get(V1)).json()
+            assert (info["shadow"], info["settings"]["share"]) == ("Greedy", 0.5)
+            assert (await http.delete(f"{V1}/shadow")).status_code == 204
+            assert (await http.get(V1)).json()["shadow"] is None
+
+    run(first())
+    run(again())
+
+
+def test_windows_end(tmp_path: Path) -> None:
+    """A decision without a reward gets the default when its window ends."""
+
+    async def wait() -> None:
+        async with client(tmp_path) as http:
+            rules = {"window": 0.01, "default": 0.0}
+            await http.patch(V1, json={"rewards": rules})
+            await http.post(f"{V1}/decisions", json=question("a"))
+            await asyncio.sleep(0.05)
+            (engine,) = http.service.bandits.opened()  # type: ignore[attr-defined]
+            assert await engine.expire() == 1
+            assert engine.bandit.bandit.policy.posterior.count == 1
+
+    run(wait())
+
+
+def test_when_the_journal_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """503, or the baseline if the service is told so; afterwards it goes on."""
+
+    async def fail(fallback: str) -> httpx.Response:
+        async with client(tmp_path / fallback, fallback=fallback) as http:
+            await http.get(V1)
+            (engine,) = http.service.bandits.opened()  # type: ignore[attr-defined]
+            with monkeypatch.context() as patched:
+
+                def full(*_: Any, **__: Any) -> int:
+                    raise rolin.errors.JournalError("the disk is full")
+
+                patched.setattr(engine.bandit.bandit.journal, "append", full)
+                found = await http.post(f"{V1}/decisions", json=question("a"))
+            after = await http.post(f"{V1}/decisions", json=question("a"))
+            assert (after.status_code, after.json()["recorded"]) == (201, True)
+            return found
+
+    refused = run(fail("error"))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "unavailable")
+    assert "Retry-After" in refused.headers
+    shown = run(fail("baseline"))
+    assert (shown.status_code, shown.json()["arm"], shown.json()["recorded"]) == (201, "red", False)
+
+
+def test_odd_ids_in_paths(tmp_path: Path) -> None:
+    """Slashes, spaces and other characters arrive percent-encoded."""
+
+    async def ask() -> None:
+        async with client(tmp_path) as http:
+            for id in ("ev/1 ü", "a%2Fb", "reward", "x/reward", "?#"):
+                made = await http.post(f"{V1}/decisions", json=question(id))
+                assert made.json()["id"] == id
+                path = httpx.URL("http://service").copy_with(
+                    raw_path=f"{V1}/decisions/{_quoted(id)}/reward".encode()
+                )
+                assert (await http.post(path, json={"value": 1})).status_code == 204
+
+    def _quoted(id: str) -> str:
+        from urllib.parse import quote
+
+        return quote(id, safe="")
+
+    run(ask())
+
+
+def test_the_demo_learns(tmp_path: Path) -> None:
+    """After a thousand visitors, the policy does better than its control group (k = 3 standard errors)."""
+
+    async def visit() -> list[str]:
+        async with client(tmp_path) as http:
+            return await visit_for_ever(http.service.bandits, visitors=1000)  # type: ignore[attr-defined]
+
+    lines = run(visit())
+    assert len(lines) == 4
+    assert "1000 visitors" in lines[-1]
+
+
+def test_openapi_describes_what_answers(tmp_path: Path) -> None:
+    """Every endpoint is there, and the page for people too."""
+
+    async def read() -> None:
+        async with client(tmp_path) as http:
+            found = (await http.get("/openapi.json")).json()
+            assert found["openapi"] == "3.1.0"
+            n = sum(len(operations) for operations in found["paths"].values())
+            assert n == len(ENDPOINTS)
+            page = (await http.get("/docs")).text
+            for endpoint in ENDPOINTS:
+                assert endpoint.summary in page
+            metrics = (await http.get("/metrics")).text
+            assert 'rolin_requests_total{method="GET"' in metrics or "# TYPE" in metrics
+
+    run(read())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -464,15 +465,17 @@ def test_odd_ids_in_paths(tmp_path: Path) -> None:
 
 
 def test_the_demo_learns(tmp_path: Path) -> None:
-    """After a thousand visitors, the policy does better than its control group (k = 3 standard errors)."""
+    """Within a thousand visitors, which take half a minute, most of what can be gained over chance is gained."""
 
     async def visit() -> list[str]:
         async with client(tmp_path) as http:
-            return await visit_for_ever(http.service.bandits, visitors=1000)  # type: ignore[attr-defined]
+            return await visit_for_ever(http.service.bandits, visitors=1500)  # type: ignore[attr-defined]
 
     lines = run(visit())
-    assert len(lines) == 4
-    assert "1000 visitors" in lines[-1]
+    assert len(lines) == 6
+    numbers = re.findall(r"(\d+)%", lines[-1])
+    policy, chance, best = map(int, numbers)
+    assert policy - chance > 0.5 * (best - chance)
 
 
 def test_openapi_describes_what_answers(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The named bandits of a service: one folder each, opened when they are first needed."""
+"""The named bandits of a service: one folder each."""
 
 from __future__ import annotations
 

@@ -287,13 +287,18 @@ class Engine:
         return await asyncio.to_thread(work)
 
     async def export(self, kind: str) -> AsyncIterator[bytes]:
-        """Yield the log of all decisions as a file of a kind: csv or parquet."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"log.{kind}"
-            await asyncio.to_thread(self.bandit.bandit.export_log, path)
-            with path.open("rb") as file:
+        """Return the log of all decisions, in parts of a file of a kind: csv or parquet."""
+        folder = tempfile.TemporaryDirectory()
+        path = Path(folder.name) / f"log.{kind}"
+        # Before the first part is sent, so that a failure is answered as such.
+        await asyncio.to_thread(self.bandit.bandit.export_log, path)
+
+        async def parts() -> AsyncIterator[bytes]:
+            with folder, path.open("rb") as file:
                 while part := await asyncio.to_thread(file.read, 1 << 20):
                     yield part
+
+        return parts()
 
     async def import_log(self, data: bytes, kind: str) -> int:
         """Learn from a log of past decisions; return how many were new."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -180,8 +180,7 @@ async def _export(call: Call) -> Reply:
     kind = call.query.get("format", "csv")
     if kind not in _MEDIA:
         raise Refusal(400, f"format={kind!r}, expected csv or parquet", field="format")
-    content: AsyncIterator[bytes] = engine.export(kind)
-    return Reply(200, content, _MEDIA[kind])
+    return Reply(200, await engine.export(kind), _MEDIA[kind])
 
 
 _MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}

@@ -56,6 +56,11 @@ class Service:
         await self.bandits.apply(read_bandits(Path(self.settings.data) / "bandits.toml"))
         if not self.bandits.names():
             await self.bandits.create(schema.NewBandit(name=DEFAULT))
+        for name in self.bandits.names():  # windows end also where nobody asks
+            try:
+                await self.bandits.get(name)
+            except RolinError as error:
+                _log.error("bandit %s cannot be opened: %s", name, error)
         await asyncio.to_thread(_warm_up)
         # Objects that live as long as the service are no longer looked at when garbage is collected. A request makes
         # hundreds of objects but no cycles, so with the usual thresholds a tenth of the time went into looking for them.

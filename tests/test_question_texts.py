@@ -43,7 +43,7 @@ def ask(bandit: Bandit, text: str, given: str | None, **options: Any) -> LoggedD
     rows, situation = parsed(text)
     question = Question(rows, NAMES[: len(rows)], situation, options.pop("id", None), None, given)
     request = decide_request(
-        [question], options.get("top_k"), options.get("exclude", ()), active=True
+        [question], options.get("top_k"), options.get("exclude", ()), active=True, baseline=None
     )
     return bandit._writer.submit(request)[0]
 

@@ -178,13 +178,18 @@ def test_the_command_names_a_missing_extra(
 
 
 @pytest.mark.parametrize(
-    "how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+    ("how", "n_jobs"),
+    [
+        (signal.SIGINT, "1"),
+        pytest.param(signal.SIGINT, "2", marks=pytest.mark.slow),
+        pytest.param(signal.SIGKILL, "2", marks=pytest.mark.slow),
+    ],
 )
-def test_an_interrupted_command_resumes(tmp_path: Path, how: signal.Signals) -> None:
+def test_an_interrupted_command_resumes(tmp_path: Path, how: signal.Signals, n_jobs: str) -> None:
     """After Ctrl-C or a kill, the same command completes with the same numbers."""
     command = [
         sys.executable, "-c", "from rolin.cli import main; main()", "reproduce", "synthetic",
-        "--runs", "12", "--rounds", "150", "--n-jobs", "2", "--out",
+        "--runs", "12", "--rounds", "150", "--n-jobs", n_jobs, "--out",
     ]  # fmt: skip
     stopped = subprocess.Popen(
         [*command, tmp_path / "stopped"], start_new_session=True, stdout=subprocess.PIPE,

@@ -65,9 +65,11 @@ def with_checked_ids(questions: Sequence[Question]) -> list[Question]:
     for i, question in enumerate(questions):
         if question.id is not None:
             try:
-                checked[i] = question._replace(id=text_of("id", question.id))
+                id = text_of("id", question.id)
             except RolinError as error:
                 raise located(error, i, questions) from error
+            if id is not question.id:  # it was a subclass of str
+                checked[i] = question._replace(id=id)
     return checked
 
 

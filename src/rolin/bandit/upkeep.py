@@ -131,7 +131,9 @@ class Upkeep:
     def _models_with_scales_due(self) -> list[Adaptive]:
         """Return the models of the policy and the shadow whose scales are due."""
         state = self._state
-        models = [adaptive_of(p) for p in (state.policy, state.shadow) if p is not None]
+        models = [adaptive_of(state.policy)]
+        if state.shadow is not None:
+            models.append(adaptive_of(state.shadow))
         return [m for m in models if m is not None and m.is_due and learns(state.settings)]
 
     def _is_snapshot_due(self) -> bool:

@@ -165,18 +165,23 @@ class Writer:
 
     def _planned(self, batch: Sequence[Queued[Request]]) -> list[_Planned]:
         pending = Pending(self._state)
-        with suppress(JournalError):  # a damaged decision: the request that needs it gets the error
-            pending.fetch(id for queued in batch for id in ids_of(queued.work))
+        alone = len(batch) == 1
+        ids = [id for queued in batch for id in ids_of(queued.work)]
+        if len(ids) > 1:
+            with suppress(JournalError):  # a damaged one: the request that needs it gets the error
+                pending.fetch(ids)
         planned: list[_Planned] = []
         for queued in batch:
             try:
-                found = plan(queued.work, pending.nested(), self._decider)
+                layer = pending if alone else pending.nested()
+                found = plan(queued.work, layer, self._decider)
             except Exception as error:  # also of a policy or a transformer that is not ours
                 planned.append(_Planned(queued, Plan([]), error))
             else:
                 planned.append(_Planned(queued, found))
-                for event in found.events:
-                    pending.add(event)
+                if not alone:
+                    for event in found.events:
+                        pending.add(event)
         return planned
 
     def _until_up_to_date(self, attempt: Callable[[], Answer], *, in_turn: bool = True) -> Answer:

@@ -230,6 +230,10 @@ def test_bandits_come_and_go(tmp_path: Path) -> None:
                 ({"features": {"kind": "other"}}, "features.kind"),
                 ({"features": {"kind": "vectors"}}, "features"),
                 ({"features": {"kind": "map", "arm": {"x": {"kind": "?"}}}}, "features.arm.x"),
+                ({"features": {"kind": "map", "arm": {"x": {"kind": []}}}}, "features.arm.x"),
+                ({"features": {"kind": "map", "situation": "x"}}, "features.situation"),
+                ({"features": {"kind": "vectors", "n_features": 5001}}, "features"),
+                ({"features": {"kind": "hashed", "size": 100_000}}, "features"),
             ]:
                 refused = await http.post("/v1/bandits", json={"name": "new", **wrong})
                 assert (refused.status_code, refused.json()["error"].get("field")) == (400, field)
@@ -303,10 +307,15 @@ def test_logs_states_erasure_and_reports(tmp_path: Path) -> None:
             assert len(pd.read_parquet(io.BytesIO(parquet.content))) == 40
             imported = await http.post("/v1/bandits/two/log", content=log.content)
             assert imported.json() == {"decisions": 40}
-            assert (await http.post("/v1/bandits/two/log", content=b"no log")).status_code == 400
+            wrong = await http.post("/v1/bandits/two/log", content=b"no log")
+            assert wrong.status_code == 400
+            assert wrong.json()["error"]["message"].startswith("the log")  # and no path of a file
             value = await http.post("/v1/bandits/one/evaluations", json={"policy": "Uniform"})
             assert value.status_code == 200, value.text
             assert value.json()["n"] == 40
+            for options in ({"n_features": 3}, {"x": 1}, {"arm_std": "x"}):
+                wrong = await http.post("/v1/bandits/one/evaluations", json={"options": options})
+                assert wrong.status_code == 400, wrong.text
             assert (await http.get("/v1/bandits/one/diagnosis")).json()["answer"]
             assert (await http.post("/v1/bandits/one/snapshots")).json()["version"] > 80
             gone = await http.post("/v1/bandits/one/erasures", json={"person": "p1"})

@@ -22,9 +22,8 @@ from rolin.journal.folding import state_bytes
 from support.attacks import TIMES
 from support.server import V1, Connection, Server, connected, question, served, value_of
 
-pytestmark = (
-    pytest.mark.compiled
-)  # the process uses compiled kernels, whose results differ in the last bit
+# The process uses compiled kernels, whose results differ in the last bit.
+pytestmark = pytest.mark.compiled
 
 LOST = (OSError, EOFError)
 """What a client sees of a server that was killed."""

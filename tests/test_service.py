@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import time
 from pathlib import Path
 from typing import Any
 
@@ -366,6 +367,37 @@ def test_when_the_journal_cannot_be_written(
     assert "Retry-After" in refused.headers
     shown = run(fail("baseline"))
     assert (shown.status_code, shown.json()["arm"], shown.json()["recorded"]) == (201, "red", False)
+
+
+def test_a_slow_start_of_a_bandit_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening goes on when the requests that wait for it give up; what a killed process left is removed."""
+    run(_create(tmp_path))
+    for left in (".new-x", ".deleted-x"):
+        (tmp_path / "bandits" / left / "bandit").mkdir(parents=True)
+    opened = []
+
+    def slowly(*arguments: Any, **options: Any) -> rolin.Bandit[Any]:
+        opened.append(time.sleep(0.5))
+        return rolin.Bandit(*arguments, **options)
+
+    monkeypatch.setattr("rolin.service.bandits.Bandit", slowly)
+
+    async def ask() -> None:
+        async with client(tmp_path, request_timeout=0.2) as http:
+            assert (await http.get("/v1/bandits")).json() == {"bandits": ["default"]}
+            assert {path.name for path in (tmp_path / "bandits").iterdir()} == {"default"}
+            calls = (http.post(f"{V1}/decisions", json=question("a")) for _ in range(3))
+            assert {r.status_code for r in await asyncio.gather(*calls)} == {503}
+            await asyncio.sleep(0.6)
+            assert (await http.post(f"{V1}/decisions", json=question("a"))).status_code == 201
+            assert len(opened) == 1
+
+    run(ask())
+
+
+async def _create(folder: Path) -> None:
+    async with client(folder):
+        pass
 
 
 def test_odd_ids_in_paths(tmp_path: Path) -> None:

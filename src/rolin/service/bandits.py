@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rolin._support.files import write_bytes
+from rolin._support.files import sync_folder, write_bytes
 from rolin.bandit import AsyncBandit, Bandit
 from rolin.errors import StateFileError
 from rolin.journal import SQLiteJournal
@@ -123,6 +123,7 @@ class Bandits:
                 if settings := given.settings.given():
                     bandit.change_settings(**settings)
             os.rename(whole, folder)
+            sync_folder(self._folder)  # or a power failure could take the bandit away
 
     def _open(self, name: str) -> Engine:
         folder = self._folder / name
@@ -148,6 +149,7 @@ class Bandits:
         # Renamed first, so that a half-deleted bandit is never opened.
         with tempfile.TemporaryDirectory(dir=self._folder, prefix=".deleted-") as gone:
             os.rename(self._folder / name, Path(gone) / name)
+            sync_folder(self._folder)
             shutil.rmtree(Path(gone) / name)
 
 

@@ -350,15 +350,14 @@ def test_places_that_are_not_there(tmp_path: Path) -> None:
         open_journal(7)  # type: ignore[arg-type]
 
 
-def test_a_locked_file_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_file_says_so(tmp_path: Path) -> None:
     """Nothing is written; when the lock is gone, everything works."""
-    monkeypatch.setattr("rolin.journal.sqlite_file._WAIT", 0.1)
     path = tmp_path / "j.db"
-    with SQLiteJournal(path) as journal:
+    with SQLiteJournal(path, lock_timeout=0.1) as journal:
         journal.begin(b"origin", "digest")
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(JournalError, match="locked by another process"):
+        with pytest.raises(JournalError, match=r"locked by another process, also after 0\.1 s"):
             journal.append([decided("x")], after=0)
         assert journal.header() == Header(0, 0, "digest")  # readers do not wait
         other.execute("ROLLBACK")
@@ -401,10 +400,9 @@ def test_an_interruption_leaves_no_transaction(tmp_path: Path) -> None:
         assert journal.append([decided("x")], after=0) == 1
 
 
-def test_erasing_while_somebody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_erasing_while_somebody_reads(tmp_path: Path) -> None:
     """The bytes may still be in the log beside the file, and that is said; later they are gone."""
-    monkeypatch.setattr("rolin.journal.sqlite_file._WAIT", 0.1)
-    with SQLiteJournal(tmp_path / "j.db") as journal:
+    with SQLiteJournal(tmp_path / "j.db", lock_timeout=0.1) as journal:
         journal.begin(b"origin", "digest")
         journal.append([decided("x", person="somebody-in-person")], after=0)
         reader = sqlite3.connect(tmp_path / "j.db", isolation_level=None)

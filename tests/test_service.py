@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,10 @@ def test_bandits_come_and_go(tmp_path: Path) -> None:
                 ({"features": {"kind": "other"}}, "features.kind"),
                 ({"features": {"kind": "vectors"}}, "features"),
                 ({"features": {"kind": "map", "arm": {"x": {"kind": "?"}}}}, "features.arm.x"),
+                ({"features": {"kind": "map", "arm": {"x": {"kind": []}}}}, "features.arm.x"),
+                ({"features": {"kind": "map", "situation": "x"}}, "features.situation"),
+                ({"features": {"kind": "vectors", "n_features": 5001}}, "features"),
+                ({"features": {"kind": "hashed", "size": 100_000}}, "features"),
             ]:
                 refused = await http.post("/v1/bandits", json={"name": "new", **wrong})
                 assert (refused.status_code, refused.json()["error"].get("field")) == (400, field)
@@ -329,10 +334,15 @@ def test_logs_states_erasure_and_reports(tmp_path: Path) -> None:
             assert len(pd.read_parquet(io.BytesIO(parquet.content))) == 40
             imported = await http.post("/v1/bandits/two/log", content=log.content)
             assert imported.json() == {"decisions": 40}
-            assert (await http.post("/v1/bandits/two/log", content=b"no log")).status_code == 400
+            wrong = await http.post("/v1/bandits/two/log", content=b"no log")
+            assert wrong.status_code == 400
+            assert wrong.json()["error"]["message"].startswith("the log")  # and no path of a file
             value = await http.post("/v1/bandits/one/evaluations", json={"policy": "Uniform"})
             assert value.status_code == 200, value.text
             assert value.json()["n"] == 40
+            for options in ({"n_features": 3}, {"x": 1}, {"arm_std": "x"}):
+                wrong = await http.post("/v1/bandits/one/evaluations", json={"options": options})
+                assert wrong.status_code == 400, wrong.text
             assert (await http.get("/v1/bandits/one/diagnosis")).json()["answer"]
             assert (await http.post("/v1/bandits/one/snapshots")).json()["version"] > 80
             gone = await http.post("/v1/bandits/one/erasures", json={"person": "p1"})
@@ -441,6 +451,37 @@ def test_when_the_journal_cannot_be_written(
     assert "Retry-After" in refused.headers
     shown = run(fail("baseline"))
     assert (shown.status_code, shown.json()["arm"], shown.json()["recorded"]) == (201, "red", False)
+
+
+def test_a_slow_start_of_a_bandit_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening goes on when the requests that wait for it give up; what a killed process left is removed."""
+    run(_create(tmp_path))
+    for left in (".new-x", ".deleted-x"):
+        (tmp_path / "bandits" / left / "bandit").mkdir(parents=True)
+    opened = []
+
+    def slowly(*arguments: Any, **options: Any) -> rolin.Bandit[Any]:
+        opened.append(time.sleep(0.5))
+        return rolin.Bandit(*arguments, **options)
+
+    monkeypatch.setattr("rolin.service.bandits.Bandit", slowly)
+
+    async def ask() -> None:
+        async with client(tmp_path, request_timeout=0.2) as http:
+            assert (await http.get("/v1/bandits")).json() == {"bandits": ["default"]}
+            assert {path.name for path in (tmp_path / "bandits").iterdir()} == {"default"}
+            calls = (http.post(f"{V1}/decisions", json=question("a")) for _ in range(3))
+            assert {r.status_code for r in await asyncio.gather(*calls)} == {503}
+            await asyncio.sleep(0.6)
+            assert (await http.post(f"{V1}/decisions", json=question("a"))).status_code == 201
+            assert len(opened) == 1
+
+    run(ask())
+
+
+async def _create(folder: Path) -> None:
+    async with client(folder):
+        pass
 
 
 def test_odd_ids_in_paths(tmp_path: Path) -> None:

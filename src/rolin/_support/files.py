@@ -26,6 +26,7 @@ __all__ = [
     "open_file",
     "read_limited",
     "replace_file",
+    "sync_folder",
     "write_bytes",
     "write_figure",
 ]
@@ -189,8 +190,13 @@ def replace_file(path: str | PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # a folder that cannot be written to holds no temporary file
             temporary.unlink(missing_ok=True)
-    if os.name == "posix":  # the new directory entry must reach the disk too
-        folder = os.open(target.parent, os.O_RDONLY)
+    sync_folder(target.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Have the names in a folder reach the disk, after a file was created or renamed."""
+    if os.name == "posix":
+        folder = os.open(path, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:

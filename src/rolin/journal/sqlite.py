@@ -17,7 +17,7 @@ from itertools import islice
 from os import PathLike
 from typing import Any
 
-from rolin._support.checks import flag_of
+from rolin._support.checks import finite_number_of, flag_of
 from rolin.errors import JournalError
 from rolin.features import BaseFeatureMap
 from rolin.journal import schema
@@ -87,15 +87,27 @@ class SQLiteJournal(Journal):
     verify
         Check the tables and indexes of a file of at most 64 MB, which takes up to 0.3 s, and reject a damaged one.
         Events are checked in any case when they are read.
+    lock_timeout
+        Seconds to wait for another process that has locked the file.
     """
 
     durable = True
 
     def __init__(
-        self, path: str | PathLike[str], *, readonly: bool = False, verify: bool = True
+        self,
+        path: str | PathLike[str],
+        *,
+        readonly: bool = False,
+        verify: bool = True,
+        lock_timeout: float = 10.0,
     ) -> None:
         self._maps = _Maps(self)
-        self._file = SQLiteFile(path, readonly=readonly, verify=flag_of("verify", verify))
+        self._file = SQLiteFile(
+            path,
+            readonly=readonly,
+            verify=flag_of("verify", verify),
+            lock_timeout=finite_number_of("lock_timeout", lock_timeout),
+        )
         self.path = self._file.path
         self._columns = schema.columns_of(self._file.format)
         self._last_unchecked: int | None = None

@@ -21,7 +21,7 @@ from rolin.journal import schema
 
 __all__ = ["SQLiteFile"]
 
-_WAIT = 10.0  # seconds to wait for another process's lock
+_WAIT = 10.0  # seconds to wait for other threads before a fork
 _STEP = 0.001  # seconds between two attempts
 _LOG_STEP = 0.01  # seconds between attempts to turn on write-ahead logging
 _LARGE_LOG = 256 << 20  # bytes of the write-ahead log that are worth a warning
@@ -31,8 +31,8 @@ _SMALL = 64 << 20  # bytes of a file that is checked when it is opened, which ta
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 _REASONS = {
-    sqlite3.SQLITE_BUSY: f"it is locked by another process, also after {_WAIT:g} s",
-    sqlite3.SQLITE_LOCKED: f"it is locked by another process, also after {_WAIT:g} s",
+    sqlite3.SQLITE_BUSY: "it is locked by another process, also after {wait:g} s",
+    sqlite3.SQLITE_LOCKED: "it is locked by another process, also after {wait:g} s",
     sqlite3.SQLITE_READONLY: "it is read-only",
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_IOERR: "the disk cannot be read or written, or is full",
@@ -63,9 +63,19 @@ class SQLiteFile:
         Open an existing file for reading only, without locking it.
     verify
         Whether to check the tables and indexes of a file of at most 64 MB.
+    lock_timeout
+        Seconds to wait for another process that has locked the file.
     """
 
-    def __init__(self, path: str | PathLike[str], *, readonly: bool, verify: bool = True) -> None:
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        readonly: bool,
+        verify: bool = True,
+        lock_timeout: float = 10.0,
+    ) -> None:
+        self._lock_timeout = lock_timeout
         self.readonly = flag_of("readonly", readonly)
         self.path = _checked_path(path, readonly=self.readonly)
         self._log = self.path.with_name(self.path.name + "-wal")
@@ -149,7 +159,7 @@ class SQLiteFile:
             self._immutable = self._identity()
         connection = sqlite3.connect(
             f"file:{quote(os.fsencode(self.path.absolute()))}?mode={mode}",
-            uri=True, isolation_level=None, check_same_thread=False, timeout=_WAIT,
+            uri=True, isolation_level=None, check_same_thread=False, timeout=self._lock_timeout,
         )  # fmt: skip
         try:
             connection.execute("PRAGMA synchronous = FULL")
@@ -166,7 +176,7 @@ class SQLiteFile:
         db = self.writer
         version = self._version()
         if version is None:
-            _use_log(db)
+            _use_log(db, self._lock_timeout)
         if version == schema.FORMAT or (version is not None and self.readonly):
             return version
         with self.transaction(db):
@@ -224,7 +234,7 @@ class SQLiteFile:
             yield
         except sqlite3.Error as error:
             raise JournalError(
-                f"journal {self.path}: {_reason(error)}; nothing was written by this call"
+                f"journal {self.path}: {_reason(error, self._lock_timeout)}; nothing was written by this call"
             ) from error
         except UnicodeDecodeError as error:  # SQLite quotes a damaged text in its message
             raise JournalError(f"journal {self.path}: it is damaged: {error}") from error
@@ -233,7 +243,7 @@ class SQLiteFile:
     def transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
         """Commit what the block does, or nothing of it."""
         try:
-            _begin(connection)
+            _begin(connection, self._lock_timeout)
             yield
             connection.execute("COMMIT")
         except BaseException:
@@ -401,35 +411,35 @@ def _primary_code(error: sqlite3.Error) -> int | None:
     return None if code is None else code & 0xFF  # without the extended part
 
 
-def _reason(error: sqlite3.Error) -> str:
+def _reason(error: sqlite3.Error, wait: float) -> str:
     """Return why a call failed."""
     code = _primary_code(error)
     if code is None and isinstance(error, sqlite3.ProgrammingError):
         return "it was closed"
-    reason = _REASONS.get(code or 0, str(error))
+    reason = _REASONS[code].format(wait=wait) if code in _REASONS else str(error)
     return f"{reason} ({error})" if code in _DAMAGED else reason
 
 
-def _begin(db: sqlite3.Connection) -> None:
+def _begin(db: sqlite3.Connection, wait: float) -> None:
     """Begin to write; wait for other processes.
 
     SQLite itself waits in ever longer steps, so that a process which has waited long would lose against newcomers.
     """
     db.execute("PRAGMA busy_timeout = 0")
     try:
-        _retry_while_locked(db, "BEGIN IMMEDIATE", _STEP)
+        _retry_while_locked(db, "BEGIN IMMEDIATE", _STEP, wait)
     finally:
-        db.execute(f"PRAGMA busy_timeout = {int(1000 * _WAIT)}")
+        db.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
 
 
-def _use_log(db: sqlite3.Connection) -> None:
+def _use_log(db: sqlite3.Connection, wait: float) -> None:
     """Turn on write-ahead logging; wait for other processes that do the same, which SQLite does not."""
-    _retry_while_locked(db, "PRAGMA journal_mode = WAL", _LOG_STEP)
+    _retry_while_locked(db, "PRAGMA journal_mode = WAL", _LOG_STEP, wait)
 
 
-def _retry_while_locked(db: sqlite3.Connection, statement: str, step: float) -> None:
+def _retry_while_locked(db: sqlite3.Connection, statement: str, step: float, wait: float) -> None:
     """Execute a statement; while another process holds a lock, try again after `step` seconds."""
-    give_up = monotonic() + _WAIT
+    give_up = monotonic() + wait
     while True:
         try:
             db.execute(statement)

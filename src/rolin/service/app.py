@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -62,6 +62,7 @@ def create_app(settings: Settings, keys: Keys, *, demo: bool = False) -> Starlet
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False  # a path with a slash too many is none of ours
     app.state.service = service
     return app
 
@@ -93,7 +94,7 @@ def _endpoint(
                 )
             body: Any = None
             if endpoint.body is not None:
-                body = await _read(request, settings.max_body)
+                body = await _read(request, settings.max_body, settings.request_timeout)
                 if decoder is not None:
                     if is_deeper(body, settings.max_depth):
                         raise Refusal(
@@ -130,15 +131,21 @@ def _authorize(keys: Keys, scope: str, header: str | None, rates: RateLimit) -> 
         )
 
 
-async def _read(request: Request, most: int) -> bytes:
-    """Return the body of a request; stop reading when it is too large."""
+async def _read(request: Request, most: int, seconds: float) -> bytes:
+    """Return the body of a request; stop reading when it is too large or too slow."""
     parts: list[bytes] = []
     size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > most:
-            raise Refusal(413, f"the body is larger than {most} bytes")
-        parts.append(part)
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise Refusal(413, f"the body is larger than {most} bytes")
+                parts.append(part)
+    except TimeoutError:
+        raise Refusal(408, f"the body did not arrive within {seconds:g} s") from None
+    except ClientDisconnect:  # nobody reads the answer, but it is counted
+        raise Refusal(400, "the connection ended before the body did") from None
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -161,16 +168,21 @@ def _failed(endpoint: Endpoint, error: Exception) -> Response:
             retry_after=1,
         )
     failure = failure_of(error)
-    if failure.status == 500:
+    if failure.status == 500 or isinstance(error, OSError):
         _log.error("%s %s failed", endpoint.method, endpoint.path, exc_info=error)
     return _failure(failure)
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     """Answer a path or a method that does not exist."""
     assert isinstance(error, HTTPException)
     code = CODES.get(error.status_code, "invalid_request")
-    return _failure(Failure(error.status_code, code, f"{error.detail}".lower()))
+    response = _failure(Failure(error.status_code, code, f"{error.detail}".lower()))
+    if error.status_code == 405:
+        fits = (route for route in request.app.routes if route.path_regex.match(request.url.path))
+        methods = {method for route in fits for method in route.methods}
+        response.headers["Allow"] = ", ".join(sorted(methods))
+    return response
 
 
 def _failure(failure: Failure) -> Response:

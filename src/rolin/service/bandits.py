@@ -10,22 +10,24 @@ import tempfile
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from rolin._support.files import write_bytes
+from rolin._support.files import sync_folder, write_bytes
 from rolin.bandit import AsyncBandit, Bandit
 from rolin.errors import DataError, StateFileError
+from rolin.journal import SQLiteJournal
 from rolin.policies import Policy
 from rolin.policies.registry import load_or_start
 from rolin.service import schema
-from rolin.service.building import feature_map_of, policy_of
+from rolin.service.building import feature_map_of, n_features_of, policy_of
 from rolin.service.engine import Engine, Limits
 from rolin.service.errors import Refusal
 
 __all__ = ["Bandits", "read_bandits"]
 
+Read = TypeVar("Read", bound=msgspec.Struct)
 _NAME = re.compile(schema.NAME_PATTERN)
 
 
@@ -45,6 +47,8 @@ class Bandits:
     def __init__(self, folder: Path, limits: Limits, *, fall_back: bool = False) -> None:
         self._folder = folder / "bandits"
         self._folder.mkdir(parents=True, exist_ok=True)
+        for left in (*self._folder.glob(".new-*"), *self._folder.glob(".deleted-*")):
+            shutil.rmtree(left)  # of a process that was killed
         self._limits, self._fall_back = limits, fall_back
         self._engines: dict[str, Engine] = {}
         self._opening = asyncio.Lock()
@@ -64,6 +68,10 @@ class Bandits:
         engine = self._engines.get(name)
         if engine is not None:
             return engine
+        # A task of its own: if a request gives up, the bandit is opened for the next one.
+        return await asyncio.shield(self._get(name))
+
+    async def _get(self, name: str) -> Engine:
         async with self._opening:
             if name not in self._engines:
                 if not _NAME.match(name) or not (self._folder / name).is_dir():
@@ -118,8 +126,9 @@ class Bandits:
         with tempfile.TemporaryDirectory(dir=self._folder, prefix=".new-") as made:
             whole = Path(made) / "bandit"
             whole.mkdir()
+            d = n_features_of(config, feature_map)
             if given.state is None:
-                policy = policy_of(config, feature_map)
+                policy = policy_of(config.policy, config.options, d)
             else:
                 policy = _policy_in(given.state, Path(made) / "state")
             write_bytes(whole / "config.json", msgspec.json.encode(config))
@@ -128,24 +137,33 @@ class Bandits:
                 if settings := given.settings.given():
                     bandit.change_settings(**settings)
             os.rename(whole, folder)
+            sync_folder(self._folder)  # or a power failure could take the bandit away
 
     def _open(self, name: str) -> Engine:
         folder = self._folder / name
-        try:
-            config = msgspec.json.decode(
-                (folder / "config.json").read_bytes(), type=schema.BanditConfig
-            )
-        except (OSError, msgspec.DecodeError) as error:
-            raise Refusal(503, f"bandit {name!r} cannot be opened: config.json: {error}") from error
-        bandit: Bandit[Any] = Bandit(journal=folder / "journal.db", background=True)
+        config = _read(folder / "config.json", schema.BanditConfig)
+        arms = None
+        if (registered := folder / "arms.json").exists():
+            arms = _read(registered, schema.ArmList).arms
+        if not (folder / "journal.db").exists():  # opening it would create an empty one
+            raise Refusal(503, f"bandit {name!r} cannot be opened: there is no journal.db")
+        journal = SQLiteJournal(folder / "journal.db", lock_timeout=self._limits.lock_timeout)
+        bandit: Bandit[Any] = Bandit(journal=journal, background=True)
         return Engine(
-            name, folder, config, AsyncBandit(bandit), self._limits, fall_back=self._fall_back
+            name,
+            folder,
+            config,
+            AsyncBandit(bandit),
+            self._limits,
+            arms=arms,
+            fall_back=self._fall_back,
         )
 
     def _delete(self, name: str) -> None:
         # Renamed first, so that a half-deleted bandit is never opened.
         with tempfile.TemporaryDirectory(dir=self._folder, prefix=".deleted-") as gone:
             os.rename(self._folder / name, Path(gone) / name)
+            sync_folder(self._folder)
             shutil.rmtree(Path(gone) / name)
 
 
@@ -172,6 +190,16 @@ def read_bandits(path: Path) -> list[schema.NewBandit]:
         TypeError,
     ) as error:
         raise DataError(f"{path}: {error}, expected one table per bandit") from error
+
+
+def _read(path: Path, kind: type[Read]) -> Read:
+    """Return the content of a file of a bandit."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError) as error:
+        raise Refusal(
+            503, f"bandit {path.parent.name!r} cannot be opened: {path.name}: {error}"
+        ) from error
 
 
 def _policy_in(state: bytes, path: Path) -> Policy[Any]:

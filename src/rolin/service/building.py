@@ -12,7 +12,9 @@ from rolin.policies import Policy, find
 from rolin.service.errors import Refusal
 from rolin.service.schema import BanditConfig
 
-__all__ = ["feature_map_of", "policy_of"]
+__all__ = ["feature_map_of", "n_features_of", "policy_of"]
+
+_MAX_FEATURES = 5000  # a model has a matrix of as many rows and columns: 200 MB
 
 
 def feature_map_of(given: dict[str, Any]) -> BaseFeatureMap | None:
@@ -33,10 +35,7 @@ def feature_map_of(given: dict[str, Any]) -> BaseFeatureMap | None:
             return HashedFeatures(**options)
         if kind == "map":
             for side in ("situation", "arm"):
-                options[side] = {
-                    name: _field(f"features.{side}.{name}", field)
-                    for name, field in dict(options.get(side) or {}).items()
-                }
+                options[side] = _fields(f"features.{side}", options.get(side) or {})
             return FeatureMap(**options)
         if kind == "vectors":
             _n_features_of(given)
@@ -50,8 +49,14 @@ def feature_map_of(given: dict[str, Any]) -> BaseFeatureMap | None:
     )
 
 
+def _fields(where: str, given: Any) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise Refusal(400, f"it is {given!r}, expected an object of fields", field=where)
+    return {name: _field(f"{where}.{name}", field) for name, field in given.items()}
+
+
 def _field(where: str, given: Any) -> Any:
-    if not isinstance(given, dict) or given.get("kind") not in KINDS:
+    if not isinstance(given, dict) or given.get("kind") not in list(KINDS):
         raise Refusal(
             400,
             f"it is {given!r}, expected an object with a kind: {', '.join(KINDS)}",
@@ -65,7 +70,7 @@ def _field(where: str, given: Any) -> Any:
 
 def _n_features_of(given: dict[str, Any]) -> int:
     d = given.get("n_features")
-    if type(d) is not int or not 0 <= d <= 100_000 or set(given) != {"kind", "n_features"}:
+    if type(d) is not int or d < 0 or set(given) != {"kind", "n_features"}:
         raise Refusal(
             400,
             'vectors need their number of features, expected {"kind": "vectors", "n_features": 10}',
@@ -74,26 +79,33 @@ def _n_features_of(given: dict[str, Any]) -> int:
     return d
 
 
-def policy_of(config: BanditConfig, feature_map: BaseFeatureMap | None) -> Policy[Any]:
-    """Return the policy of a new bandit."""
+def n_features_of(config: BanditConfig, feature_map: BaseFeatureMap | None) -> int:
+    """Return the number of features of a new bandit."""
+    d = _n_features_of(config.features) if feature_map is None else feature_map.n_features
+    if d > _MAX_FEATURES:
+        raise Refusal(
+            400, f"there are {d} features, expected at most {_MAX_FEATURES}", field="features"
+        )
+    return d
+
+
+def policy_of(name: str, options: dict[str, Any], n_features: int) -> Policy[Any]:
+    """Return a new policy by its name."""
     kinds: dict[str, Any] = dict(find())
-    if config.policy not in kinds:
+    if name not in kinds:
         raise Refusal(
             400,
-            f"there is no policy {config.policy!r}, expected one of {', '.join(sorted(kinds))}",
+            f"there is no policy {name!r}, expected one of {', '.join(sorted(kinds))}",
             field="policy",
         )
-    d = _n_features_of(config.features) if feature_map is None else feature_map.n_features
-    if "n_features" in config.options:
+    if "n_features" in options:
         raise Refusal(
             400,
             "n_features follows from the features, expected no such option",
             field="options.n_features",
         )
     try:
-        policy: Policy[Any] = kinds[config.policy](n_features=d, **config.options)
-    except TypeError as error:  # an option that does not exist
-        raise Refusal(400, str(error), field="options") from error
-    except InputError as error:
+        policy: Policy[Any] = kinds[name](n_features=n_features, **options)
+    except (TypeError, InputError) as error:  # an option that does not exist, or its value
         raise Refusal(400, str(error), field="options") from error
     return policy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Sequence
@@ -19,7 +20,7 @@ from rolin._support.files import write_bytes
 from rolin.bandit import AsyncBandit, RewardStatus
 from rolin.bandit.question import Question
 from rolin.bandit.requests import decide_request
-from rolin.errors import JournalError
+from rolin.errors import DataError, JournalError
 from rolin.journal import LoggedDecision
 from rolin.policies import Policy
 from rolin.service import schema
@@ -38,6 +39,9 @@ class Limits(msgspec.Struct, frozen=True):
     """Arms of a decision."""
     max_batch: int = 1000
     """Decisions or rewards of a batch."""
+    lock_timeout: float = 2.5
+    """Seconds to wait for another process that locks a journal. A request may wait twice: behind those that are being
+    written, and to be written."""
 
 
 class Engine:
@@ -55,6 +59,8 @@ class Engine:
         The bandit.
     limits
         How much one request may hold.
+    arms
+        Arms that requests need not repeat.
     fall_back
         Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
     """
@@ -67,14 +73,15 @@ class Engine:
         bandit: AsyncBandit[Any],
         limits: Limits,
         *,
+        arms: list[str | schema.Arm] | None = None,
         fall_back: bool,
     ) -> None:
         self.name, self.folder, self.config, self.bandit = name, folder, config, bandit
         self.limits, self._fall_back = limits, fall_back
-        self.arms: list[str | schema.Arm] | None = None
+        self.arms = arms
         """Arms that requests need not repeat."""
-        if (stored := folder / "arms.json").exists():
-            self.arms = msgspec.json.decode(stored.read_bytes(), type=schema.ArmList).arms
+        self.problem: str | None = None
+        """Why the last write failed; `None` if it succeeded."""
 
     # -- decisions -----------------------------------------------------------------------------
 
@@ -100,7 +107,7 @@ class Engine:
             asked = decide_request(
                 [question], request.top_k, request.exclude, request.active, request.baseline
             )
-            (made,) = await self.bandit.submit(asked)
+            (made,) = await self._written(self.bandit.submit(asked))
         except JournalError:
             if not self._fall_back:
                 raise
@@ -164,7 +171,7 @@ class Engine:
 
     async def activate(self, id: str) -> None:
         """Say that a decision made in advance is in use."""
-        await self.bandit.activate(id)
+        await self._written(self.bandit.activate(id))
 
     async def activate_batch(self, batch: schema.ActivationBatch) -> schema.BatchAnswer:
         """Activate several decisions."""
@@ -184,8 +191,10 @@ class Engine:
             raise Refusal(
                 400, "the first reward counts, expected no id: only sums need one", field="id"
             )
-        return await self.bandit.record_reward(
-            id, request.value, arm=request.arm, weight=request.weight, reward_id=request.id
+        return await self._written(
+            self.bandit.record_reward(
+                id, request.value, arm=request.arm, weight=request.weight, reward_id=request.id
+            )
         )
 
     async def reward_batch(self, batch: schema.RewardBatch) -> schema.BatchAnswer:
@@ -260,8 +269,8 @@ class Engine:
         await asyncio.to_thread(self.bandit.bandit.stop_shadow)
 
     def _new_policy(self, request: schema.PolicyChoice) -> Policy[Any]:
-        config = schema.BanditConfig(request.policy, request.options, self.config.features)
-        return policy_of(config, self.bandit.bandit.feature_map)
+        d = self.bandit.bandit.policy.n_features
+        return policy_of(request.policy, request.options, d)
 
     async def explain(self, id: str, arm: str | None, against: str | None) -> dict[str, Any]:
         """Explain the score of an arm."""
@@ -307,7 +316,10 @@ class Engine:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / f"log.{kind}"
                 path.write_bytes(data)
-                return self.bandit.bandit.import_log(path)
+                try:
+                    return self.bandit.bandit.import_log(path)
+                except DataError as error:  # which names a file that the caller does not know
+                    raise Refusal(400, str(error).replace(str(path), "the log")) from error
 
         return await asyncio.to_thread(work)
 
@@ -322,11 +334,22 @@ class Engine:
 
     async def snapshot(self) -> int:
         """Store a snapshot; return its version."""
-        return await asyncio.to_thread(self.bandit.bandit.snapshot)
+        return await self._written(asyncio.to_thread(self.bandit.bandit.snapshot))
+
+    async def _written(self, call: Awaitable[Result]) -> Result:
+        """Return the result of a call that writes; note whether the journal can be written."""
+        try:
+            result = await call
+        except JournalError as error:
+            self.problem = str(error).replace(f"{self.folder}{os.sep}", "")
+            raise
+        self.problem = None
+        return result
 
     def close(self) -> None:
         """Close the journal."""
         self.bandit.bandit.close()
+        self.bandit.bandit.journal.close()
 
     def _check_batch(self, name: str, items: Sequence[Any]) -> None:
         if len(items) > self.limits.max_batch:

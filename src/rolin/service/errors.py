@@ -27,6 +27,7 @@ CODES = {
     403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
+    408: "request_timeout",
     409: "conflict",
     413: "too_large",
     415: "unsupported_media_type",
@@ -107,6 +108,9 @@ def failure_of(error: Exception) -> Failure:
                 message = "the body is not valid UTF-8"
             retry_after = 1 if status == 503 else None
             return Failure(status, CODES[status], message, field, retry_after)
+    if isinstance(error, OSError):
+        why = error.strerror or type(error).__name__  # without the path
+        return Failure(503, CODES[503], f"the data folder cannot be used: {why}", None, 1)
     # What happened is in the log of the service: the message may hold what a caller must not see.
     return Failure(500, CODES[500], "the service failed; its log says why")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cache
 from typing import Any
 
@@ -41,6 +42,7 @@ _REASONS = {
     403: "The key does not allow it.",
     404: "There is no such bandit or decision.",
     405: "The path has other methods.",
+    408: "The body took too long to arrive.",
     409: "The id or name is in use with other content.",
     413: "The request is too large.",
     422: "The policy of the bandit cannot do this.",
@@ -102,10 +104,9 @@ def _operation(endpoint: Endpoint, path: str) -> dict[str, Any]:
         operation["security"] = [{"key": []}]
         operation["description"] = f"The key needs the scope `{endpoint.scope}`."
     if endpoint.body is not None:
-        kind = "application/octet-stream" if endpoint.body is bytes else "application/json"
         operation["requestBody"] = {
             "required": True,
-            "content": {kind: {"schema": _schema(endpoint.body)}},
+            "content": _content(endpoint.body, ["application/octet-stream"]),
         }
     for status, reason in _REASONS.items():
         if status in _possible(endpoint, in_path):
@@ -119,11 +120,13 @@ def _operation(endpoint: Endpoint, path: str) -> dict[str, Any]:
 def _success(endpoint: Endpoint) -> dict[str, Any]:
     found: dict[str, Any] = {"description": "It is done."}
     if endpoint.answer is not None:
-        kind = {bytes: "application/octet-stream", str: "text/plain"}.get(
-            endpoint.answer, "application/json"
-        )
-        found["content"] = {kind: {"schema": _schema(endpoint.answer)}}
+        found["content"] = _content(endpoint.answer, endpoint.media)
     return found
+
+
+def _content(kind: Any, files: Collection[str]) -> dict[str, Any]:
+    media = files if kind is bytes else ["text/plain" if kind is str else "application/json"]
+    return {each: {"schema": _schema(kind)} for each in media}
 
 
 def _schema(kind: Any) -> dict[str, Any]:
@@ -139,7 +142,7 @@ def _possible(endpoint: Endpoint, in_path: list[str]) -> set[int]:
     if endpoint.scope is not None:
         possible |= {401, 403, 429}
     if endpoint.body is not None or endpoint.query:
-        possible |= {400, 413}
+        possible |= {400, 408, 413}
     if in_path:
         possible |= {400, 404, 422}
     if endpoint.method in ("POST", "PUT", "PATCH"):

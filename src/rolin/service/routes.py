@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -56,6 +56,8 @@ class Endpoint(NamedTuple):
     """The status of success."""
     query: Mapping[str, str] = {}
     """Parameters behind the path, with their meaning."""
+    media: Collection[str] = ()
+    """Media types of a file that answers."""
     slow: bool = False
     """Whether it may take longer than other requests."""
 
@@ -211,9 +213,10 @@ async def _live(call: Call) -> Reply:
 
 
 async def _ready(call: Call) -> Reply:
-    if call.service.not_ready is not None:
-        raise Refusal(503, f"not ready: {call.service.not_ready}", retry_after=1)
-    return Reply(200, {"status": "ok"})
+    problem = call.service.problem
+    if not call.service.is_ready:
+        raise Refusal(503, f"not ready: {problem}", retry_after=1)
+    return Reply(200, {"status": "ok"} if problem is None else {"status": problem})
 
 
 async def _metrics(call: Call) -> Reply:
@@ -277,7 +280,7 @@ ENDPOINTS = [
     ),
     Endpoint(
         "GET", f"{_BANDIT}/log", "read", _export, "Export all decisions with their rewards", None, bytes, 200,
-        {"format": "csv or parquet"}, slow=True,
+        {"format": "csv or parquet"}, _MEDIA.values(), slow=True,
     ),
     Endpoint(
         "POST", f"{_BANDIT}/log", "admin", _import, "Learn from a log of past decisions", bytes, dict[str, Any], 200,

@@ -44,16 +44,15 @@ class Service:
         self.settings, self.keys, self._demo = settings, keys, demo
         self.metrics = Metrics()
         self.bandits: Bandits
-        self.not_ready: str | None = "it is starting"
-        """Why it cannot answer at present; `None` if it can."""
+        self._phase: str | None = "it is starting"  # `None` between start and stop
         self._tasks: list[asyncio.Task[Any]] = []
 
     async def start(self) -> None:
         """Open the data folder, create the first bandit, and compile what decisions need."""
-        limits = Limits(self.settings.max_arms, self.settings.max_batch)
-        fall_back = self.settings.fallback == "baseline"
-        self.bandits = Bandits(Path(self.settings.data), limits, fall_back=fall_back)
-        await self.bandits.apply(read_bandits(Path(self.settings.data) / "bandits.toml"))
+        settings = self.settings
+        limits = Limits(settings.max_arms, settings.max_batch, settings.request_timeout / 4)
+        self.bandits = Bandits(Path(settings.data), limits, fall_back=self._falls_back)
+        await self.bandits.apply(read_bandits(Path(settings.data) / "bandits.toml"))
         if not self.bandits.names():
             await self.bandits.create(schema.NewBandit(name=DEFAULT))
         for name in self.bandits.names():  # windows end also where nobody asks
@@ -70,11 +69,28 @@ class Service:
         self._tasks = [asyncio.create_task(self._expire_for_ever())]
         if self._demo:
             self._tasks.append(asyncio.create_task(visit_for_ever(self.bandits)))
-        self.not_ready = None
+        self._phase = None
+
+    @property
+    def _falls_back(self) -> bool:
+        return self.settings.fallback == "baseline"
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong at present; `None` if all is well."""
+        if self._phase is not None:
+            return self._phase
+        problems = (f"bandit {e.name}: {e.problem}" for e in self.bandits.opened() if e.problem)
+        return next(problems, None)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can answer requests."""
+        return self._phase is None and (self._falls_back or self.problem is None)
 
     async def stop(self) -> None:
         """End what runs in the background, and close all journals."""
-        self.not_ready = "it is stopping"
+        self._phase = "it is stopping"
         for task in self._tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -85,10 +101,13 @@ class Service:
         while True:
             await asyncio.sleep(_EXPIRE_EVERY)
             for engine in self.bandits.opened():
-                await self._expire(engine)
+                await self.look_after(engine)
 
-    async def _expire(self, engine: Engine) -> None:
+    async def look_after(self, engine: Engine) -> None:
+        """Close decisions whose window has ended; if the journal could not be written, see whether it can be again."""
         try:
+            if engine.problem is not None:
+                await engine.snapshot()
             self.metrics.expired(engine.name, await engine.expire())
         except RolinError as error:  # such as a full disk: tried again later
             _log.warning("bandit %s: %s", engine.name, error)

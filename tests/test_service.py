@@ -464,12 +464,12 @@ def test_a_slow_start_of_a_bandit_ends(tmp_path: Path, monkeypatch: pytest.Monke
         opened.append(time.sleep(0.5))
         return rolin.Bandit(*arguments, **options)
 
-    monkeypatch.setattr("rolin.service.bandits.Bandit", slowly)
-
     async def ask() -> None:
         async with client(tmp_path, request_timeout=0.2) as http:
             assert (await http.get("/v1/bandits")).json() == {"bandits": ["default"]}
             assert {path.name for path in (tmp_path / "bandits").iterdir()} == {"default"}
+            await http.service.bandits.close()  # type: ignore[attr-defined]
+            monkeypatch.setattr("rolin.service.bandits.Bandit", slowly)
             calls = (http.post(f"{V1}/decisions", json=question("a")) for _ in range(3))
             assert {r.status_code for r in await asyncio.gather(*calls)} == {503}
             await asyncio.sleep(0.6)

@@ -19,6 +19,8 @@ from rolin.journal import check_journal
 from support.server import V1, Answer, Server, connected, question, served, value_of
 from support.service import client
 
+pytestmark = pytest.mark.service  # a real process serves
+
 DEFAULT = Path("bandits") / "default" / "journal.db"
 
 

@@ -145,3 +145,14 @@ def test_the_log_is_written_back_while_events_are_appended(tmp_path: Path) -> No
             largest = max(largest, log.stat().st_size)
         assert (4 << 20) < largest < (64 << 20)
         assert len(bandit.journal.find(map(str, range(300)))) == 300
+
+
+def test_a_closed_journal_is_not_opened_again(tmp_path: Path) -> None:
+    """Not even by a checkpoint that was about to begin: the file may have been deleted."""
+    journal = SQLiteJournal(tmp_path / "j.db")
+    journal.defer_upkeep()
+    journal.close()
+    (tmp_path / "j.db").unlink()
+    with pytest.raises(JournalError, match="it was closed"):
+        journal.do_upkeep()
+    assert not (tmp_path / "j.db").exists()

@@ -35,7 +35,7 @@ class AsyncBandit(Generic[P]):
 
     A thread writes them, many in one transaction, so that the event loop never waits for the disk. The calls have the
     same arguments, promises and errors as those of [`Bandit`][rolin.Bandit]. A call that is cancelled before the thread
-    takes it leaves nothing behind; one that is cancelled later is recorded.
+    takes it leaves nothing behind; one that is cancelled later may be recorded.
 
     Parameters
     ----------

@@ -145,3 +145,132 @@ def test_the_log_is_written_back_while_events_are_appended(tmp_path: Path) -> No
             largest = max(largest, log.stat().st_size)
         assert (4 << 20) < largest < (64 << 20)
         assert len(bandit.journal.find(map(str, range(300)))) == 300
+
+
+def test_a_closed_journal_is_not_opened_again(tmp_path: Path) -> None:
+    """Not even by a checkpoint that was about to begin: the file may have been deleted."""
+    journal = SQLiteJournal(tmp_path / "j.db")
+    journal.defer_upkeep()
+    journal.close()
+    (tmp_path / "j.db").unlink()
+    with pytest.raises(JournalError, match="it was closed"):
+        journal.do_upkeep()
+    assert not (tmp_path / "j.db").exists()
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_an_estimate_survives_events_of_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, background: bool
+) -> None:
+    """They are folded first, and then it is recorded."""
+    run = EstimationTask.run
+
+    def disturbed(task: EstimationTask) -> Any:
+        other.decide(QUESTION)
+        return run(task)
+
+    policy = rolin.RoLinTS(n_features=2, seed=1)
+    path = tmp_path / "j.db"
+    with (
+        Bandit(policy, journal=path, background=background) as bandit,
+        Bandit(journal=path) as other,
+    ):
+        monkeypatch.setattr(EstimationTask, "run", disturbed)
+        monkeypatch.setattr(other._writer.upkeep, "after_write", lambda: None)
+        play(bandit, 10)
+        bandit._writer.upkeep.wait()
+        assert learned(bandit)
+        assert bandit.policy.scales == learned(bandit)[-1].scales
+        state = state_bytes(bandit.policy)
+    with SQLiteJournal(path) as journal:
+        assert state_bytes(load_policy(journal, from_start=True).policy) == state
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_an_unexpected_error_does_not_fail_the_call(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    background: bool,
+) -> None:
+    """It is logged, other work is still done, and a hundred events later it is tried again."""
+    tries: list[int] = []
+
+    def singular(task: EstimationTask) -> Any:
+        tries.append(bandit.version)
+        raise np.linalg.LinAlgError("singular")
+
+    monkeypatch.setattr(EstimationTask, "run", singular)
+    policy = rolin.RoLinTS(n_features=2, seed=1)
+    with Bandit(
+        policy, journal=tmp_path / "j.db", background=background, snapshot_every=1
+    ) as bandit:
+        for t in range(80):
+            play(bandit, 1, start=t)
+            bandit._writer.upkeep.wait()
+        assert len(tries) == 2
+        assert tries[1] >= tries[0] + 100
+        assert max(bandit.journal.snapshot_versions()) >= tries[1]
+    assert [record.name for record in caplog.records] == ["rolin", "rolin"]
+    assert "singular" in caplog.text
+
+
+def test_a_thread_that_cannot_start_does_not_fail_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The decision is recorded and answered, and closing does not wait for the thread."""
+
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    policy = rolin.RoLinTS(n_features=2, seed=1)
+    with Bandit(policy, journal=tmp_path / "j.db", background=True, snapshot_every=1) as bandit:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        assert bandit.decide(QUESTION, id="visit-1").id == "visit-1"
+        monkeypatch.undo()
+        assert "can't start new thread" in caplog.text
+        play(bandit, 60, start=2)
+        bandit._writer.upkeep.wait()
+        assert max(bandit.journal.snapshot_versions()) > 100
+
+
+def test_an_interrupt_of_upkeep_reaches_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not taken for a failure."""
+
+    def interrupted(task: EstimationTask) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EstimationTask, "run", interrupted)
+    with Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=tmp_path / "j.db") as bandit:
+        with pytest.raises(KeyboardInterrupt):
+            play(bandit, 10)
+        monkeypatch.undo()
+        play(bandit, 10, start=10)
+        assert learned(bandit)
+
+
+def test_a_log_that_was_deferred_once_is_still_written_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by a bandit that does nothing in the background."""
+    monkeypatch.setattr("rolin.journal.sqlite_file._LOG", 1 << 16)
+    policy = rolin.RoLinTS(n_features=2, noise_std=1.0, arm_std=1.0, coef_std=1.0, seed=1)
+    with SQLiteJournal(tmp_path / "j.db") as journal:
+        Bandit(policy, journal=journal, background=True).close()
+        bandit = Bandit(journal=journal)
+        sizes = []
+        for t in range(50):
+            bandit.decide(QUESTION, id=str(t))
+            sizes.append((tmp_path / "j.db-wal").stat().st_size)
+        assert (1 << 16) < max(sizes) < (1 << 18)  # all of them together need 1 MB
+
+
+def test_a_snapshot_that_ends_late_is_not_taken_for_the_latest(tmp_path: Path) -> None:
+    """Two may be stored at once."""
+    policy = rolin.RoLinTS(n_features=2, seed=1)
+    with Bandit(policy, journal=tmp_path / "j.db") as bandit:
+        bandit._state.note_snapshot(7)
+        bandit._state.note_snapshot(5)
+        assert bandit._state.snapshot_version == 7

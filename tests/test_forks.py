@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 
 import rolin
 from rolin.errors import JournalError
+from rolin.journal.sqlite_file import SQLiteFile
 
 # A thread decides all the time, so that locks are held at the moment of most forks. Each child makes some calls, all of
 # which must end; an alarm kills one that hangs.
@@ -175,3 +178,30 @@ def test_a_fork_in_a_transaction_is_noticed(tmp_path: Path) -> None:
         bandit.decide(np.eye(2), id="after")
     with rolin.Bandit(journal=path) as again:
         assert again.journal.decision("after") is not None
+
+
+def test_a_fork_waits_for_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs on a connection of its own, which a child must not inherit."""
+    monkeypatch.setattr("rolin.journal.sqlite_file._WAIT", 0.05)
+    file = SQLiteFile(tmp_path / "j.db", readonly=False)
+    running, go_on = threading.Event(), threading.Event()
+    connect = file._connect
+
+    def slow() -> sqlite3.Connection:
+        running.set()
+        assert go_on.wait(10.0)
+        return connect()
+
+    monkeypatch.setattr(file, "_connect", slow)
+    thread = threading.Thread(target=file.checkpoint_in_background)
+    thread.start()
+    assert running.wait(10.0)
+    file.before_fork()
+    assert not file._is_quiet
+    file.after_fork(in_child=False)
+    go_on.set()
+    thread.join()
+    file.before_fork()
+    assert file._is_quiet
+    file.after_fork(in_child=False)
+    file.close()

@@ -189,7 +189,7 @@ class BanditState(Generic[P]):
     def note_snapshot(self, version: int) -> None:
         """Note that a snapshot of the state after event `version` was stored."""
         with self.lock:
-            self.snapshot_version = version
+            self.snapshot_version = max(self.snapshot_version, version)
 
     def note_removal(self, last: int) -> None:
         """Note that decisions were removed, which took the number `last` and stored a snapshot."""

@@ -7,9 +7,10 @@ call that made something due does it, so that the same calls always lead to the 
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from typing import Any
 
 from rolin._support.process import forget_locks_after_fork
@@ -25,6 +26,9 @@ from rolin.policies import Policy
 
 __all__ = ["Upkeep"]
 
+_RETRY = 100  # events after which something that has failed unexpectedly is tried again
+_log = logging.getLogger("rolin")
+
 
 class Upkeep:
     """Does what is due, at once or in the background.
@@ -35,6 +39,8 @@ class Upkeep:
         The state; it knows its journal.
     writing
         Held while something is written.
+    until_up_to_date
+        Calls a function that appends to the journal; after events of other processes, reads them and calls it again.
     clock
         Returns the time.
     snapshot_every
@@ -47,14 +53,17 @@ class Upkeep:
         self,
         state: BanditState[Any],
         writing: Callable[[], AbstractContextManager[object]],
+        until_up_to_date: Callable[[Callable[[], Any]], Any],
         clock: Callable[[], float],
         snapshot_every: int | None,
         *,
         in_background: bool,
     ) -> None:
         self._state, self._writing, self._clock = state, writing, clock
+        self._until_up_to_date = until_up_to_date
         self._snapshot_every = snapshot_every
-        self.in_background = in_background
+        self._in_background = in_background
+        self._retry_at = 0  # version before which nothing is tried
         self.new_locks()
         forget_locks_after_fork(self)
         if in_background:
@@ -66,23 +75,25 @@ class Upkeep:
         self._thread: threading.Thread | None = None
 
     def after_write(self) -> None:
-        """Do what is due, or have it done; a failure is retried after the next write."""
-        if not self._is_due():
-            return
-        if not self.in_background:
-            self._run_once()
-            return
-        with self._starting:
-            if self._thread is None:
-                # Not a daemon: the interpreter waits for it, so it never ends in the middle of a write.
-                thread = threading.Thread(target=self._run, name="rolin-upkeep")
-                thread.start()
-                self._thread = thread
+        """Do what is due, or have it done; never fail, because the request of the caller has been recorded."""
+        try:
+            if not self._is_due():
+                return
+            if not self._in_background:
+                self._run_once()
+                return
+            with self._starting:
+                if self._thread is None or not self._thread.is_alive():
+                    # Not a daemon: the interpreter waits for it, so it never ends in the middle of a write.
+                    self._thread = threading.Thread(target=self._run, name="rolin-upkeep")
+                    self._thread.start()
+        except Exception:
+            self._note_failure()
 
     def wait(self) -> None:
         """Wait until the thread has ended."""
         thread = self._thread
-        if thread is not None:
+        if thread is not None and thread.is_alive():
             thread.join()
 
     def snapshot(self) -> int:
@@ -97,36 +108,58 @@ class Upkeep:
         return version
 
     def _run(self) -> None:
-        try:
-            while True:
-                done = self._run_once()
-                with self._starting:
-                    if not done or not self._is_due():
-                        self._thread = None
-                        return
-        except BaseException:
-            self._thread = None  # the next write starts another one
-            raise
+        while True:
+            done = self._run_once()
+            with self._starting:
+                if not done or not self._is_due():
+                    self._thread = None
+                    return
 
     def _run_once(self) -> bool:
-        """Do what is due; return whether nothing failed."""
-        with suppress(JournalError, OutOfDate):
-            for model in self._models_with_scales_due():
-                reached("scales due")
-                self._learn_scales(model)
-            if self._is_snapshot_due():
-                self.snapshot()
-            if self.in_background and self._state.journal.is_upkeep_due:
-                self._state.journal.do_upkeep()
-            return True
-        return False
+        """Do what is due; return whether nothing failed.
+
+        One that fails does not keep the others from being done.
+        """
+        tasks = (self._learn_scales_if_due, self._snapshot_if_due, self._write_back_if_due)
+        succeeded = [self._succeeds(task) for task in tasks]
+        return all(succeeded)
+
+    def _succeeds(self, task: Callable[[], None]) -> bool:
+        try:
+            task()
+        except (JournalError, OutOfDate):  # such as a full disk: try again after the next write
+            return False
+        except Exception:
+            self._note_failure()
+            return False
+        return True
+
+    def _note_failure(self) -> None:
+        """Log an unexpected error, and wait for more events, so that not every write fails again."""
+        self._retry_at = self._state.version + _RETRY
+        _log.exception(
+            "upkeep of a bandit failed, and is tried again after %d events; nothing is lost", _RETRY
+        )
 
     def _is_due(self) -> bool:
-        return (
+        return self._state.version >= self._retry_at and (
             bool(self._models_with_scales_due())
             or self._is_snapshot_due()
-            or (self.in_background and self._state.journal.is_upkeep_due)
+            or self._state.journal.is_upkeep_due
         )
+
+    def _learn_scales_if_due(self) -> None:
+        for model in self._models_with_scales_due():
+            reached("scales due")
+            self._learn_scales(model)
+
+    def _snapshot_if_due(self) -> None:
+        if self._is_snapshot_due():
+            self.snapshot()
+
+    def _write_back_if_due(self) -> None:
+        if self._state.journal.is_upkeep_due:
+            self._state.journal.do_upkeep()
 
     def _models_with_scales_due(self) -> list[Adaptive]:
         """Return the models of the policy and the shadow whose scales are due."""
@@ -150,12 +183,20 @@ class Upkeep:
         with state.lock:
             task, d = model.estimation_task(roughly=True), model.n_features
         scales = task.run()
-        with self._writing():
+
+        def attempt() -> tuple[ScalesLearned, int] | None:
             # Meanwhile the state may have been loaded again, or got more features, or scales of another process.
             due = any(model is each for each in self._models_with_scales_due())
-            if due and model.n_features == d:
-                event = ScalesLearned(self._clock(), scales, model is not adaptive_of(state.policy))
-                state.fold([event], state.journal.append([event], after=state.version))
+            if not due or model.n_features != d:
+                return None
+            event = ScalesLearned(self._clock(), scales, model is not adaptive_of(state.policy))
+            return event, state.journal.append([event], after=state.version)
+
+        with self._writing():
+            written = self._until_up_to_date(attempt)
+            if written is not None:
+                event, last = written
+                state.fold([event], last)
 
 
 def _copy_of(policy: Policy[Any]) -> state_file.State:

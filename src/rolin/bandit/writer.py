@@ -61,7 +61,12 @@ class Writer:
         self._state, self._decider, self._clock = state, decider, clock
         self._commits: GroupCommit[Request] = GroupCommit(self._write)
         self.upkeep = Upkeep(
-            state, self._exclusively, clock, snapshot_every, in_background=in_background
+            state,
+            self._exclusively,
+            self._until_up_to_date,
+            clock,
+            snapshot_every,
+            in_background=in_background,
         )
         """Learns scales and stores snapshots when they are due."""
         self._process = os.getpid()

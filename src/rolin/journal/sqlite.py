@@ -142,16 +142,18 @@ class SQLiteJournal(Journal):
                 for event in group:
                     seq, row = seq + 1, row_of(event)
                     rows.append((seq, *row, schema.event_checksum(seq, row)))
-                _insert(db, f"INSERT INTO events (seq, {self._columns}) VALUES", _ROW, rows)
-                _insert(db, "INSERT INTO waiting VALUES", "(?, ?, ?)", [
+                _execute_for_rows(
+                    db, f"INSERT INTO events (seq, {self._columns}) VALUES", _ROW, rows
+                )
+                _execute_for_rows(db, "INSERT INTO waiting VALUES", "(?, ?, ?)", [
                     (id, rank, time)
                     for event in group for time, id, rank in waiting_since(event)
                 ])  # fmt: skip
                 # Not `(decision, place) IN (VALUES …)`, for which SQLite reads the whole table.
-                _insert(db, "DELETE FROM waiting WHERE", "decision = ? AND place = ?", [
+                _execute_for_rows(db, "DELETE FROM waiting WHERE", "decision = ? AND place = ?", [
                     ended for event in group if (ended := ended_by(event)) is not None
                 ], between=" OR ")  # fmt: skip
-                _insert(db, "DELETE FROM waiting WHERE place < 0 AND decision IN (", "?", [
+                _execute_for_rows(db, "DELETE FROM waiting WHERE place < 0 AND decision IN (", "?", [
                     (event.id,) for event in group if isinstance(event, LoggedDecision)
                 ], end=")")  # fmt: skip
             _update_header(db, header._replace(last=seq))
@@ -488,7 +490,7 @@ def _update_header(db: sqlite3.Connection, header: StoredHeader) -> None:
     )
 
 
-def _insert(
+def _execute_for_rows(
     db: sqlite3.Connection,
     statement: str,
     row: str,

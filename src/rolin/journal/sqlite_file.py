@@ -84,6 +84,7 @@ class SQLiteFile:
         self._large_log = _LARGE_LOG
         self._log_size = 0  # after the last commit
         self._checkpoint_at: int | None = None  # `None` if SQLite does it by itself
+        self._closed = False
         self.new_locks()
         with self._errors():
             before = self._on_disk()
@@ -120,6 +121,7 @@ class SQLiteFile:
 
     def new_locks(self) -> None:
         """Make new locks; those of before a fork may be held by threads that do not exist."""
+        self.checkpointing = threading.Lock()  # taken before the others, if several are needed
         self.writing, self.reading = threading.RLock(), threading.Lock()
 
     # SQLite keeps locks and memory maps of a file in its process. A child inherits them as they are, but not the locks of
@@ -128,9 +130,9 @@ class SQLiteFile:
     # connections that it has inherited. This leaves the parent alone, because locks belong to a process.
 
     def before_fork(self) -> None:
-        """Wait until no thread uses the connections, for at most 20 seconds."""
+        """Wait until no thread uses the connections, for at most 30 seconds."""
         self._held, self._is_quiet = [], False
-        for lock in (self.writing, self.reading):
+        for lock in (self.checkpointing, self.writing, self.reading):
             if not lock.acquire(timeout=_WAIT):
                 return
             self._held.append(lock)
@@ -153,6 +155,8 @@ class SQLiteFile:
     # -- opening -----------------------------------------------------------------------------
 
     def _connect(self) -> sqlite3.Connection:
+        if self._closed:
+            raise sqlite3.ProgrammingError("the file was closed")  # as its connections do
         mode = "ro" if self.readonly else "rwc"
         if self.readonly and not os.access(self.path.parent, os.W_OK) and not _size(self._log):
             mode = "ro&immutable=1"  # otherwise even a reader creates files beside it
@@ -326,7 +330,7 @@ class SQLiteFile:
     def checkpoint(self) -> bool:
         """Write the whole log back to the file; return whether it was possible."""
         self._check_process()
-        with self.writing, suppress(sqlite3.Error):
+        with self.checkpointing, self.writing, suppress(sqlite3.Error):
             busy, *_ = self.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not busy
         return False
@@ -350,7 +354,7 @@ class SQLiteFile:
     def checkpoint_in_background(self) -> None:
         """Write back the log on a connection of its own, while others write."""
         self._check_process()
-        with self._errors(), closing(self._connect()) as db:
+        with self.checkpointing, self._errors(), closing(self._connect()) as db:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)")
             if self._log_size > _MAX_LOG:
                 # While others write, the log never ends, so it cannot start again. Now little is left to write back, but
@@ -363,7 +367,8 @@ class SQLiteFile:
     def close(self) -> None:
         """Close the connections; a process that has not opened them leaves them alone."""
         if os.getpid() == self._process:
-            with self.writing, self.reading:
+            with self.checkpointing, self.writing, self.reading:
+                self._closed = True
                 self.reader.close()
                 self.writer.close()
 

@@ -170,3 +170,24 @@ def test_several_processes_and_a_restart(tmp_path: Path) -> None:
         assert state_bytes(again.policy) == learned(made, math.fsum([0.1, 0.2, 0.3]))
     assert state_bytes(load_policy(path, from_start=True)[0]) == state_bytes(again.policy)
     assert check_journal(path).is_whole
+
+
+def test_many_rewards_of_one_decision_need_bounded_memory(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A decision with many rewards is read from the journal instead; the sum is the same."""
+    monkeypatch.setattr("rolin.bandit.recent._MAX_BYTES", 10_000)
+    bandit = Bandit(rolin.RoLinTS(n_features=1, seed=1), journal=journal, clock=Clock())
+    recent = bandit._state._recent
+    for id in ("before", "many", "after"):
+        bandit.decide({"a": [1.0]}, id=id)
+    for i in range(100):
+        bandit.reward("many", 1.0, reward_id=str(i))
+        assert recent._bytes <= 10_000
+    assert recent.get("many") is None
+    bandit.reward("after", 2.0)
+    assert recent._bytes == sum(each.bytes for each in recent._by_id.values())
+    bandit.expire(0.0)
+    (learned,) = journal.outcomes("many").values()
+    assert learned.value == 100.0
+    assert bandit.policy.posterior.count == 2

@@ -281,3 +281,38 @@ def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
     bandit.reward(id, 1.0)
     assert state_bytes(load_policy(journal, from_start=True)[0]) == state_bytes(bandit.policy)
     bandit.close()
+
+
+def test_decisions_do_not_wait_for_a_diagnosis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It works on a copy, so it sees the state of the moment when it began."""
+    running, go_on = threading.Event(), threading.Event()
+    bandit = rolin.Bandit(rolin.RoLinTS(n_features=2, seed=1))
+    diagnose = rolin.RoLinTS.diagnose
+    counts: list[int] = []
+
+    def slow(self: rolin.RoLinTS, **options: Any) -> Any:
+        running.set()
+        assert go_on.wait(10.0)
+        counts.append(self.posterior.count)
+        return diagnose(self, **options)
+
+    def reward(id: str, value: float) -> None:
+        bandit.decide({"a": [1.0, 0.0], "b": [0.0, 1.0]}, id=id)
+        bandit.reward(id, value)
+
+    for t in range(8):
+        reward(str(t), float(t % 3))
+    monkeypatch.setattr(rolin.RoLinTS, "diagnose", slow)
+    thread = threading.Thread(target=bandit.diagnose)
+    thread.start()
+    assert running.wait(10.0)
+    deciding = threading.Thread(target=reward, args=("8", 1.0))
+    deciding.start()
+    deciding.join(5.0)
+    proceeded = not deciding.is_alive()
+    go_on.set()
+    thread.join()
+    deciding.join()
+    assert proceeded
+    assert counts == [8]
+    assert bandit.policy.posterior.count == 9

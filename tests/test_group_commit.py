@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 
 import rolin
 from rolin import AsyncBandit, Bandit
+from rolin.bandit.async_bandit import _Results
+from rolin.bandit.requests import Activate, Request
 from rolin.errors import DecisionConflict, InputError, JournalError, RewardConflict, UnknownDecision
 from rolin.journal import Journal
 from rolin.journal.group_commit import GroupCommit, Queued
@@ -168,3 +171,131 @@ def test_many_decisions_are_found_at_once(journal: Journal) -> None:
         assert [event.value for event in following] == [float(id)] * (int(id) % 2)  # type: ignore[union-attr]
         assert [type(event) for event in following] == [type(e) for e in journal.following(id)]
     assert journal.find([]) == {}
+
+
+def test_calls_cancelled_before_they_are_taken_are_not_written(journal: Journal) -> None:
+    """Nobody waits for them; the others of their batch are written."""
+    bandit = AsyncBandit(Bandit(policy(), journal=journal))
+
+    async def some() -> list[Any]:
+        with bandit.bandit._writer._exclusively():  # so that nothing is taken
+            calls = [asyncio.ensure_future(bandit.decide(QUESTION, id=str(i))) for i in range(20)]
+            await asyncio.sleep(0.01)
+            for call in calls[::2]:
+                call.cancel()
+            await asyncio.sleep(0.01)
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    asyncio.run(some())
+    assert set(journal.find(map(str, range(20)))) == {str(i) for i in range(1, 20, 2)}
+
+    async def all_of_them() -> None:
+        with bandit.bandit._writer._exclusively():
+            call = asyncio.ensure_future(bandit.decide(QUESTION, id="none"))
+            await asyncio.sleep(0.01)
+            call.cancel()
+            await asyncio.sleep(0.01)
+        await bandit.decide(QUESTION, id="last")
+
+    version = bandit.bandit.version
+    asyncio.run(all_of_them())
+    assert bandit.bandit.version == version + 1
+
+
+def test_a_request_without_a_thread_to_write_it_is_withdrawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its caller gets the error, so nobody may write it later; others still write by themselves."""
+    written: list[int] = []
+
+    def write(batch: list[Queued[int]]) -> None:
+        for queued in batch:
+            written.append(queued.work)
+            queued.settle(queued.work)
+
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    commits: GroupCommit[int] = GroupCommit(write)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(RuntimeError, match="can't start"):
+        commits.enqueue(Queued(1))
+    assert commits.submit(2) == 2
+    assert written == [2]
+
+
+def test_an_interrupt_while_a_batch_is_taken_loses_no_request() -> None:
+    """All of them are told, once, and none is written later."""
+
+    class Interrupted(deque[Any]):
+        """Its second removal is interrupted."""
+
+        calls = 0
+
+        def remove(self, value: Any) -> None:
+            self.calls += 1
+            if self.calls == 2:
+                raise KeyboardInterrupt
+            super().remove(value)
+
+    commits: GroupCommit[int] = GroupCommit(lambda batch: pytest.fail("it was written"))
+    told: list[int] = []
+    commits._queue = queue = Interrupted(
+        Queued(i, lambda queued: told.append(queued.work)) for i in range(3)
+    )
+    with pytest.raises(KeyboardInterrupt), commits.lock:
+        commits._lead()
+    assert told == [0, 1, 2]
+    assert not queue
+
+
+def test_an_interrupt_while_results_are_brought_to_the_loop_delays_no_later_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next result brings the others along."""
+
+    async def both() -> list[Any]:
+        loop = asyncio.get_running_loop()
+        results = _Results(loop)
+        futures = [loop.create_future() for _ in range(2)]
+        done: list[Queued[Request]] = [Queued(Activate("x", 0.0)) for _ in futures]
+        for i, queued in enumerate(done):
+            queued.settle(i)
+
+        def interrupted(*args: Any) -> Any:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "call_soon_threadsafe", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                results._note(futures[0], done[0])
+        results._note(futures[1], done[1])
+        return await asyncio.wait_for(asyncio.gather(*futures), 10.0)
+
+    assert asyncio.run(both()) == [0, 1]
+
+
+def test_rewards_do_not_block_the_event_loop() -> None:
+    """Even while a thread computes with the state."""
+    bandit = AsyncBandit(Bandit(policy()))
+    bandit.bandit.decide(QUESTION, id="visit-1")
+    held, go_on = threading.Event(), threading.Event()
+    went_on: list[bool] = []
+
+    def hold() -> None:
+        with bandit.bandit._state.lock:
+            held.set()
+            went_on.append(go_on.wait(2.0))
+
+    async def two() -> None:
+        calls = asyncio.gather(bandit.reward("visit-1", 1.0), bandit.record_reward("visit-1", 1.0))
+        await asyncio.sleep(0.01)
+        go_on.set()
+        await calls
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(10.0)
+    asyncio.run(two())
+    thread.join()
+    assert went_on == [True]

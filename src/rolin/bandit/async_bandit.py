@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Generic, SupportsFloat, TypeVar
 
@@ -37,7 +36,8 @@ class AsyncBandit(Generic[P]):
     """Decisions and rewards of a bandit as coroutines.
 
     A thread writes them, many in one transaction, so that the event loop never waits for the disk. The calls have the
-    same arguments, promises and errors as those of [`Bandit`][rolin.Bandit].
+    same arguments, promises and errors as those of [`Bandit`][rolin.Bandit]. A call that is cancelled before the thread
+    takes it leaves nothing behind; one that is cancelled later is recorded.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class AsyncBandit(Generic[P]):
         reward_id
             As for `Bandit.reward`.
         """
-        checked = reward_from(self.bandit.policy, id, value, arm, weight, reward_id)
+        checked = reward_from(self.bandit._state.policy, id, value, arm, weight, reward_id)
         await self.submit(RecordRewards([checked], self.bandit._now()))
 
     async def record_reward(
@@ -205,16 +205,24 @@ class _Results:
     def of(self, bandit: Bandit[Any], request: Request) -> asyncio.Future[Any]:
         """Return the future answer to a request."""
         future: asyncio.Future[Any] = self.loop.create_future()
-        bandit._writer.enqueue(Queued(request, lambda queued: self._note(future, queued)))
+        bandit._writer.enqueue(
+            Queued(request, lambda queued: self._note(future, queued), future.cancelled)
+        )
         return future
 
     def _note(self, future: asyncio.Future[Any], queued: Queued[Request]) -> None:
         """Note a result; called by the writing thread."""
         self._settled.append((future, queued))
         if not self._is_scheduled:
-            self._is_scheduled = True
-            with suppress(RuntimeError):  # the loop was closed, so nobody waits
+            try:
+                # Set it first: `_deliver`, which resets it, may run before the next call returns.
+                self._is_scheduled = True
                 self.loop.call_soon_threadsafe(self._deliver)
+            except RuntimeError:  # the loop was closed, so nobody waits
+                self._is_scheduled = False
+            except BaseException:  # an interrupt: the next result schedules it
+                self._is_scheduled = False
+                raise
 
     def _deliver(self) -> None:
         self._is_scheduled = False  # first, so that no later result is left behind

@@ -7,6 +7,7 @@ journal alone, or from a snapshot and the events after it.
 
 from __future__ import annotations
 
+import copy
 import math
 import secrets
 import time
@@ -860,10 +861,9 @@ class Bandit(Generic[P]):
             policy, _ = self._state.current()
             if not hasattr(policy, "diagnose"):
                 raise Unsupported(f"{type(policy).__name__} has no moments to diagnose")
-            found: Diagnosis = policy.diagnose(
-                feature_names=feature_names, contexts=contexts, arms=arms
-            )
-            return found
+            own = copy.deepcopy(policy)  # a diagnosis may take seconds, for which nobody waits
+        found: Diagnosis = own.diagnose(feature_names=feature_names, contexts=contexts, arms=arms)
+        return found
 
     def explain(
         self,

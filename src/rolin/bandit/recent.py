@@ -13,6 +13,7 @@ __all__ = ["RecentDecision", "RecentDecisions"]
 _MAX_CONTEXTS = 1 << 24  # bytes of encoded raw features
 _MAX_BYTES = 1 << 26  # of everything else
 _OVERHEAD = 1000  # bytes of one decision's objects, roughly
+_FOLLOWING = 200  # bytes of what happened to it, each time, roughly
 
 
 class RecentDecision(NamedTuple):
@@ -73,6 +74,10 @@ class RecentDecisions:
         recent = self._by_id.get(event.id)
         if recent is not None:
             recent.found.following.append(event)
+            self._by_id[event.id] = recent._replace(bytes=recent.bytes + _FOLLOWING)
+            self._bytes += _FOLLOWING
+            while self._bytes > _MAX_BYTES:  # may drop this one too, if many things happen to it
+                self._drop(next(iter(self._by_id)))
 
     def get(self, id: str) -> RecentDecision | None:
         """Return the decision with this id, if it is remembered."""

@@ -37,12 +37,19 @@ class Queued(Generic[Work]):
         The request.
     notify
         Called once with this object when it has its result, by the thread that wrote it.
+    is_cancelled
+        Returns whether nobody waits any more; then it is not written, and gets no result.
     """
 
-    __slots__ = ("_notify", "answer", "done", "error", "work")
+    __slots__ = ("_notify", "answer", "done", "error", "is_cancelled", "work")
 
-    def __init__(self, work: Work, notify: Callable[[Queued[Work]], None] | None = None) -> None:
-        self.work, self._notify = work, notify
+    def __init__(
+        self,
+        work: Work,
+        notify: Callable[[Queued[Work]], None] | None = None,
+        is_cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.work, self._notify, self.is_cancelled = work, notify, is_cancelled
         self.done = False
         self.answer: Any = None
         self.error: BaseException | None = None
@@ -63,7 +70,7 @@ class Queued(Generic[Work]):
 
 
 class GroupCommit(Generic[Work]):
-    """Let one thread write for all that wait.
+    """Write the requests of all waiting callers in one transaction.
 
     Parameters
     ----------
@@ -117,17 +124,24 @@ class GroupCommit(Generic[Work]):
         Parameters
         ----------
         queued
-            The request; it is told when it is written.
+            The request; its `notify` is called when it is written.
         """
         self._queue.append(queued)
-        with self._starting:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._serve, name="rolin-writer", daemon=True
-                )
-                self._thread.start()
+        try:
+            self._start()
+        except BaseException:  # the system may have too many threads
+            self._withdraw(queued)
+            raise
         with suppress(RuntimeError):  # it was called already
             self._bell.release()
+
+    def _start(self) -> None:
+        """Start the thread, unless it runs."""
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():
+                thread = threading.Thread(target=self._serve, name="rolin-writer", daemon=True)
+                thread.start()
+                self._thread = thread  # only now: while there is none, callers write by themselves
 
     def _write_unless_done(self, queued: Queued[Work]) -> None:
         """Write everything that is queued, unless another thread has written this request meanwhile."""
@@ -167,12 +181,16 @@ class GroupCommit(Generic[Work]):
         batch: list[Queued[Work]] = []
         self._busy = True
         try:
-            while self._queue:
-                batch.append(self._queue.popleft())
+            batch = list(self._queue.copy())
+            for queued in batch:  # after all of them are known, so that an interruption loses none
+                self._withdraw(queued)
             self._last_size = len(batch)
-            self._write(batch)
+            batch = [queued for queued in batch if not queued.is_cancelled()]
+            if batch:
+                self._write(batch)
         except BaseException as error:
             for queued in batch:
+                self._withdraw(queued)
                 if not queued.done:
                     queued.settle(error=_for_others(error))
             raise

@@ -413,3 +413,34 @@ def test_the_journals_find_early_rewards(journal: Journal) -> None:
     assert found.decision is not None
     assert found.following == journal.following("a") == []
     assert [tuple(one) for one in journal.waiting(9.0, 9)] == [(2.0, "a", 0)]
+
+
+def test_rewards_after_the_window_are_late(bandit: Bandit) -> None:
+    """Also if nobody has called `expire`: the arm is closed first, with its sum or the default reward."""
+    clock = bandit._clock
+    first = bandit.decide(QUESTION, id="first")
+    bandit.decide(QUESTION, id="parts")
+    bandit.record_reward("parts", 2.0, reward_id="one", window=10.0)
+    clock.now += 10.0  # type: ignore[attr-defined]
+    options: dict[str, Any] = {"window": timedelta(seconds=10.0), "default_reward": 0.5}
+    assert bandit.record_reward("first", 1.0, **options) == "late"
+    assert bandit.record_reward("first", 1.0, **options) == "repeated"
+    assert bandit.record_reward("parts", 1.0, reward_id="two", **options) == "late"
+    assert bandit.record_reward("parts", 2.0, reward_id="one", **options) == "repeated"
+    parts = bandit.journal.decision("parts")
+    assert parts is not None
+    assert state_bytes(bandit.policy) == learned((first, 0, 0.5), (parts, 0, 2.0))
+    in_time = bandit.decide(QUESTION, id="in time")
+    clock.now += 9.9  # type: ignore[attr-defined]
+    assert bandit.record_reward(in_time.id, 1.0, **options) == "learned"
+    with pytest.raises(InputError, match="window=-1"):
+        bandit.record_reward(in_time.id, 1.0, window=-1.0)
+
+
+def test_rewards_that_do_not_count_are_recorded_a_hundred_times(bandit: Bandit) -> None:
+    """Then they are answered in the same way, and the journal does not grow."""
+    bandit.decide(QUESTION, id="visit")
+    bandit.record_reward("visit", 0.0)
+    for i in range(1, 110):
+        assert bandit.record_reward("visit", float(i)) == "conflicting"
+    assert len(ignored(bandit, "visit")) == 100

@@ -21,6 +21,7 @@ from rolin import Bandit, FeatureMap, offline
 from rolin.errors import ArmError, InputError, ParameterError
 from rolin.features import Category, HashedFeatures, Number, SklearnFeatureMap, Tags
 from rolin.journal import Journal
+from rolin.journal.events import Outcome
 from rolin.journal.folding import state_bytes
 from support.raw_features import FEATURES, MORE, D, play, question
 
@@ -298,6 +299,24 @@ def test_a_decision_is_encoded_once(
     assert row == decision.offered_contexts.tolist()
     assert calls == 1
     bandit.close()
+
+
+def test_a_reward_holds_one_context(tmp_path: Path) -> None:
+    """Not the contexts of all arms that were offered, which it would keep in memory after they are released."""
+    policy = rolin.RoLinTS(n_features=D, seed=7)
+    with Bandit(policy, feature_map=FEATURES, journal=tmp_path / "j.db") as bandit:
+        arms, situation = question(np.random.default_rng(1))
+        decision = bandit.decide(arms, situation=situation)
+        bandit.reward(decision.id, 1.0)
+        recent = bandit._state.recent(decision.id)
+        assert recent is not None
+        (outcome,) = recent.following
+        assert isinstance(outcome, Outcome)
+        assert outcome.context.base is None
+        assert (outcome.context == decision.offered_contexts[decision.chosen[0]]).all()
+        assert decision.raw is not None
+        decision.raw.release(decision.chosen)
+        assert decision.raw.context(decision.chosen[0]) is outcome.context  # and only once
 
 
 def test_old_decisions_leave_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,6 +95,9 @@ def test_one_bad_request_does_not_fail_its_neighbours(tmp_path: Path) -> None:
                 json={"decisions": [question("a"), bad, question("b"), question("a")]},
             )
             results = batch.json()["results"]
+            misspelt = [question("c"), {"armz": []}, {"decision": 5}]
+            found = await http.post(f"{V1}/decisions/batch", json={"decisions": misspelt})
+            assert [r["status"] for r in found.json()["results"]] == [201, 400, 400]
             assert [r.get("id") for r in results] == ["a", None, "b", "a"]
             assert results[0] == results[3]
             assert results[1]["status"] == 400
@@ -105,7 +108,10 @@ def test_one_bad_request_does_not_fail_its_neighbours(tmp_path: Path) -> None:
             assert [r.status_code for r in found] == [400 if i % 3 else 201 for i in range(30)]
             items = [{"decision": "a", "value": 1.0}, {"decision": "nobody", "value": 1.0}]
             rewards = await http.post(f"{V1}/rewards", json={"rewards": items})
-            assert rewards.json()["results"] == [{"status": "learned"}, {"status": "early"}]
+            assert rewards.json()["results"] == [
+                {"status": 204, "became": "learned"},
+                {"status": 202, "became": "early"},
+            ]
 
     run(mixed())
 
@@ -513,7 +519,7 @@ def test_the_demo_learns(tmp_path: Path) -> None:
             return await visit_for_ever(http.service.bandits, visitors=1500)  # type: ignore[attr-defined]
 
     lines = run(visit())
-    assert len(lines) == 6
+    assert len(lines) == 9
     numbers = re.findall(r"(\d+)%", lines[-1])
     policy, chance, best = map(int, numbers)
     assert policy - chance > 0.5 * (best - chance)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rolin import Bandit
 from rolin.journal import SQLiteJournal, check_journal, load_policy
 from rolin.journal.events import LoggedDecision, Outcome
 from rolin.journal.folding import state_bytes
@@ -143,10 +145,9 @@ def test_killed_under_load(tmp_path: Path, rng: np.random.Generator, kills: int)
     "step",
     [
         "inserted",
-        "folded",
         *(
             pytest.param(step, marks=pytest.mark.slow)
-            for step in ("planned", "committed", "scales due", "state inserted")
+            for step in ("planned", "committed", "folded", "scales due", "state inserted")
         ),
     ],
 )
@@ -207,3 +208,51 @@ def test_the_same_request_over_many_connections(tmp_path: Path) -> None:
 async def _snapshot(port: int) -> int:
     async with connected(port) as connection:
         return int((await connection.call("POST", f"{V1}/snapshots")).json()["version"])
+
+
+@pytest.mark.slow
+def test_a_long_journal_starts_fast(tmp_path: Path, rng: np.random.Generator) -> None:
+    """100 000 events, then SIGKILL: the first answer comes as soon as without them, give or take what is not in a snapshot.
+
+    `benchmarks/service_start.py` measures a million.
+    """
+    path = tmp_path / "bandits" / "default" / "journal.db"
+    empty = _seconds_to_decide(tmp_path, "first")
+    _write(path, 109_999, rng)
+    with SQLiteJournal(path, readonly=True) as journal:
+        snapshot, header = journal.latest_snapshot(), journal.header()
+        assert snapshot is not None
+        assert header is not None
+        assert header.last - snapshot.version < 20_000  # what has to be folded
+    long = _seconds_to_decide(tmp_path, "second")
+    print(
+        f"first decision of an empty journal after {empty:.1f} s, of a long one after {long:.1f} s"
+    )
+    assert long < empty + 5.0
+
+
+def _seconds_to_decide(data: Path, id: str) -> float:
+    """Start a service, ask it, and kill it; return the time from the start to the answer."""
+
+    async def ask(port: int) -> None:
+        async with connected(port) as connection:
+            made = await connection.call("POST", f"{V1}/decisions", question(id))
+            assert made.status == 201, made
+
+    begin = time.perf_counter()
+    with served(data) as server:
+        asyncio.run(ask(server.port))
+        return time.perf_counter() - begin
+
+
+def _write(path: Path, events: int, rng: np.random.Generator) -> None:
+    """Append decisions and their rewards, many at a time."""
+    with Bandit(journal=path, background=True) as bandit:
+        while bandit.version < events:
+            asked = [question(f"{bandit.version}-{i}") for i in range(500)]
+            made = bandit.decide_many(
+                [{arm["id"]: arm["features"] for arm in each["arms"]} for each in asked],
+                situations=[each["situation"] for each in asked],
+                ids=[each["id"] for each in asked],
+            )
+            bandit.reward_many({each.id: float(rng.random()) for each in made})

@@ -13,6 +13,7 @@
     ├── MergeError (ValueError)             two policies or moments cannot be combined
     ├── StateFileError                      a file is not a state that this version can read
     ├── JournalError                        a journal cannot be read or written, or belongs to another policy
+    │   └── NotLearned                      it was recorded, but the policy could not learn from it
     ├── DataError                           external data are missing or malformed
     ├── EngineError                         a cluster cannot be reached, or its workers keep dying
     ├── MissingExtra (ImportError)          an optional dependency is not installed
@@ -38,6 +39,7 @@ __all__ = [
     "MergeError",
     "MissingExtra",
     "NotFiniteError",
+    "NotLearned",
     "OverlapWarning",
     "ParameterError",
     "RewardConflict",
@@ -103,6 +105,10 @@ class StateFileError(RolinError):
 
 class JournalError(RolinError):
     """A journal cannot be read or written, or belongs to another policy; nothing was written."""
+
+
+class NotLearned(JournalError):
+    """A reward or a change was recorded, but the policy could not learn from it, and never will."""
 
 
 class DataError(RolinError):

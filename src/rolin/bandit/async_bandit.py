@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any, Generic, SupportsFloat, TypeVar
 
 from numpy.typing import ArrayLike
@@ -19,6 +20,7 @@ from rolin.bandit.requests import (
     RewardStatus,
     decide_request,
     reward_from,
+    window_from,
 )
 from rolin.bandit.validation import id_of
 from rolin.journal.events import LoggedDecision
@@ -136,6 +138,8 @@ class AsyncBandit(Generic[P]):
         arm: Name | None = None,
         weight: SupportsFloat = 1.0,
         reward_id: str | None = None,
+        window: float | timedelta | None = None,
+        default_reward: SupportsFloat | None = None,
     ) -> RewardStatus:
         """Record a reward that may come too early, too late or twice, and return what became of it.
 
@@ -151,9 +155,17 @@ class AsyncBandit(Generic[P]):
             As for `Bandit.record_reward`.
         reward_id
             As for `Bandit.record_reward`.
+        window
+            As for `Bandit.record_reward`.
+        default_reward
+            As for `Bandit.record_reward`.
         """
-        checked = reward_from(self.bandit._state.policy, id, value, arm, weight, reward_id)
-        found = await self.submit(RecordRewards([checked], self.bandit._now(), lenient=True))
+        policy, now = self.bandit._state.policy, self.bandit._now()
+        checked = reward_from(policy, id, value, arm, weight, reward_id)
+        closing = None
+        if window is not None:
+            closing = window_from(policy, "window", window, default_reward, now)
+        found = await self.submit(RecordRewards([checked], now, lenient=True, window=closing))
         status: RewardStatus = found[0]
         return status
 

@@ -61,6 +61,7 @@ from rolin.bandit.requests import (
     StopShadow,
     decide_request,
     reward_from,
+    window_from,
 )
 from rolin.bandit.state import BanditState
 from rolin.bandit.validation import (
@@ -68,8 +69,6 @@ from rolin.bandit.validation import (
     check_past,
     erase_before,
     id_of,
-    reward_of,
-    seconds_of,
     settings_of,
 )
 from rolin.bandit.writer import Writer
@@ -496,6 +495,8 @@ class Bandit(Generic[P]):
         arm: Name | None = None,
         weight: SupportsFloat = 1.0,
         reward_id: str | None = None,
+        window: float | timedelta | None = None,
+        default_reward: SupportsFloat | None = None,
     ) -> RewardStatus:
         """Record a reward that may come too early, too late or twice, and return what became of it.
 
@@ -522,10 +523,19 @@ class Bandit(Generic[P]):
             As for `reward`.
         reward_id
             As for `reward`.
+        window
+            Age of the decision from which on a reward is late, also if `expire` was not called yet; by default any
+            age will do.
+        default_reward
+            The reward to learn if none has arrived in the window, as for `expire`.
         """
-        reward = reward_from(self._state.policy, id, value, arm, weight, reward_id)
+        policy, now = self._state.policy, self._now()
+        reward = reward_from(policy, id, value, arm, weight, reward_id)
+        closing = None
+        if window is not None:
+            closing = window_from(policy, "window", window, default_reward, now)
         statuses: list[RewardStatus] = self._writer.submit(
-            RecordRewards([reward], self._now(), lenient=True)
+            RecordRewards([reward], now, lenient=True, window=closing)
         )
         return statuses[0]
 
@@ -558,19 +568,14 @@ class Bandit(Generic[P]):
         default_reward
             The reward to record if none has arrived; by default nothing is learned then.
         """
-        age = seconds_of("after", after, InputError)
-        value = default_reward
-        if value is not None:
-            value = reward_of("default_reward", value, self.policy)
-        now = self._now()
-        before = math.nextafter(now - age, math.inf)
+        window = window_from(self._state.policy, "after", after, default_reward, self._now())
         expired: int = 0
         last: Waiting | None = None
         while True:
-            last, closed = self._writer.submit(Expire(before, _EXPIRE_AT_ONCE, last, value, now))
+            last, closed = self._writer.submit(Expire(window, _EXPIRE_AT_ONCE, last))
             expired += closed
             if last is None:
-                self._report_unknown(before)
+                self._report_unknown(window.before)
                 return expired
 
     def _report_unknown(self, before: float) -> None:

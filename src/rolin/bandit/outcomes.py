@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from rolin.bandit.modes import learns
 from rolin.bandit.pending import Pending, Plan
-from rolin.bandit.requests import Activate, Expire
+from rolin.bandit.requests import Activate, Expire, Window
 from rolin.errors import DecisionConflict, JournalError, UnknownDecision
 from rolin.journal.events import (
     Activated,
@@ -30,7 +30,15 @@ from rolin.journal.events import (
 )
 from rolin.journal.validation import unknown_message
 
-__all__ = ["Known", "activate", "expire", "known_decision", "open_early", "outcome_of"]
+__all__ = [
+    "Known",
+    "activate",
+    "expire",
+    "known_decision",
+    "last_outcome",
+    "open_early",
+    "outcome_of",
+]
 
 
 class Known:
@@ -108,8 +116,8 @@ def activate(request: Activate, pending: Pending) -> Plan:
 def expire(request: Expire, pending: Pending) -> Plan:
     """Return the outcomes of arms that have waited long enough, and the end of early rewards that have."""
     events: list[Event] = []
-    closed_arms = 0
-    waiting = pending.waiting(request.before, request.limit, request.after)
+    closed_arms, window = 0, request.window
+    waiting = pending.waiting(window.before, request.limit, request.after)
     pending.fetch(id for _, id, _ in waiting)
     for _, id, rank in waiting:
         decision = pending.decision(id)
@@ -119,14 +127,14 @@ def expire(request: Expire, pending: Pending) -> Plan:
             continue
         if decision is None:  # another process has just erased it
             continue
-        if not 0 <= rank < len(decision.chosen) or not decision.time < request.before:
+        if not 0 <= rank < len(decision.chosen) or not decision.time < window.before:
             raise JournalError(
                 f"the journal is damaged: the list of open rewards disagrees with decision {id!r}; run "
                 "`rolin journal check`"
             )
         known = Known(decision, pending.following(id))
         if rank not in known.outcomes:
-            events.append(_last_outcome(pending, known, rank, request))
+            events.append(last_outcome(pending, known, rank, window))
             closed_arms += 1
     return Plan(events, (waiting[-1] if waiting else None, closed_arms))
 
@@ -140,16 +148,16 @@ def _closed_early(pending: Pending, id: str, rank: int) -> list[IgnoredReward]:
     ]  # fmt: skip
 
 
-def _last_outcome(pending: Pending, known: Known, rank: int, request: Expire) -> Outcome:
+def last_outcome(pending: Pending, known: Known, rank: int, window: Window) -> Outcome:
     """Return the outcome of an arm that has waited long enough: its sum, the default reward, or nothing."""
-    decision, time = known.decision, request.time
+    decision, time = known.decision, window.time
     if not known.active:  # nobody has seen it
         return outcome_of(pending, decision, rank, time, None, expired=True)
     if parts := known.parts(rank):
         # The exactly rounded sum, so the order of the parts does not matter.
         total = math.fsum(part.value for part in parts)
         return outcome_of(pending, decision, rank, time, total)
-    return outcome_of(pending, decision, rank, time, request.value, expired=True)
+    return outcome_of(pending, decision, rank, time, window.default, expired=True)
 
 
 def outcome_of(

@@ -24,7 +24,7 @@ class RecentDecision(NamedTuple):
     found: Found
     """The decision, and what has happened to it since."""
     bytes: int
-    """Its memory, without encoded raw features."""
+    """Its memory, without encoded raw features of other arms than those of the ranking."""
 
 
 class RecentDecisions:
@@ -104,11 +104,12 @@ class RecentDecisions:
 
 
 def _size_of(decision: LoggedDecision) -> int:
-    """Return roughly the memory of a decision, without encoded raw features."""
+    """Return roughly the memory of a decision, without encoded raw features of other arms than those of the ranking."""
     size, p, raw = _OVERHEAD, decision.propensities, decision.raw
     if p is not None:
         size += p.nbytes
     if raw is not None:
-        return size + len(raw.to_json())
+        # The contexts of the ranking are retained.
+        return size + len(raw.to_json()) + 8 * raw.feature_map.n_features * len(decision.chosen)
     x = decision.offered_contexts
     return size + (x[0].nbytes if is_repeated(x) else x.nbytes)

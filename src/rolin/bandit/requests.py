@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
 from rolin._support.arms import Name, canonical
 from rolin._support.checks import as_excluded, count_of, flag_of, text_of
 from rolin.bandit.question import Conditions, Question, with_checked_ids
-from rolin.bandit.validation import id_of, reward_of
+from rolin.bandit.validation import id_of, reward_of, seconds_of
 from rolin.errors import InputError
 from rolin.features import BaseFeatureMap
 from rolin.journal.base import Waiting
@@ -34,8 +36,10 @@ __all__ = [
     "RewardStatus",
     "StartShadow",
     "StopShadow",
+    "Window",
     "decide_request",
     "reward_from",
+    "window_from",
 ]
 
 
@@ -83,6 +87,42 @@ class Reward(NamedTuple):
     """The caller's own id; rewards with ids add up."""
 
 
+class Window(NamedTuple):
+    """How long rewards are expected, and what is learned if none came."""
+
+    before: float
+    """Arms that were chosen, and early rewards that arrived, before this time have waited too long."""
+    default: float | None
+    """The default reward; `None` to learn nothing."""
+    time: float
+    """The present time."""
+
+
+def window_from(
+    policy: Policy[Any], name: str, age: float | timedelta, default_reward: object, now: float
+) -> Window:
+    """Return the window of checked arguments.
+
+    Parameters
+    ----------
+    policy
+        The policy that would learn the default reward.
+    name
+        What error messages call the age.
+    age
+        Age of a decision from which on no reward is expected.
+    default_reward
+        The reward to learn if none has arrived; `None` for none.
+    now
+        The present time.
+    """
+    seconds = seconds_of(name, age, InputError)
+    default = (
+        None if default_reward is None else reward_of("default_reward", default_reward, policy)
+    )
+    return Window(math.nextafter(now - seconds, math.inf), default, now)
+
+
 def reward_from(
     policy: Policy[Any],
     id: object,
@@ -111,6 +151,8 @@ class RecordRewards(NamedTuple):
     time: float
     lenient: bool = False
     """Record rewards that are early, late or conflicting without learning from them, instead of raising."""
+    window: Window | None = None
+    """If given, the arms of these rewards are closed first if they have waited too long."""
 
 
 class Activate(NamedTuple):
@@ -123,15 +165,11 @@ class Activate(NamedTuple):
 class Expire(NamedTuple):
     """Close what has waited too long; the answer is the last one looked at and how many arms were closed."""
 
-    before: float
-    """Close arms that were chosen, and early rewards that arrived, before this time."""
+    window: Window
     limit: int
     """Number of arms and early rewards to close in one transaction."""
     after: Waiting | None
     """The last one that was looked at before; `None` to begin with the oldest."""
-    value: float | None
-    """The default reward; `None` to learn nothing."""
-    time: float
 
 
 class ImportDecisions(NamedTuple):

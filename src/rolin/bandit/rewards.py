@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rolin._support.arms import Name, canonical
-from rolin.bandit.outcomes import Known, known_decision, open_early, outcome_of
+from rolin.bandit.outcomes import Known, known_decision, last_outcome, open_early, outcome_of
 from rolin.bandit.pending import Pending, Plan
-from rolin.bandit.requests import RecordRewards, Reward, RewardStatus
+from rolin.bandit.requests import RecordRewards, Reward, RewardStatus, Window
 from rolin.bandit.validation import reward_of
 from rolin.errors import InputError, RewardConflict
 from rolin.journal.events import (
@@ -30,6 +30,8 @@ from rolin.journal.events import (
 from rolin.journal.validation import check_names, conflict_message, rank_of
 
 __all__ = ["join_early", "record_rewards"]
+
+_MAX_IGNORED = 100  # rewards of one decision that are recorded although they do not count
 
 
 class _Judged(NamedTuple):
@@ -53,12 +55,27 @@ def record_rewards(request: RecordRewards, pending: Pending) -> Plan:
     statuses: list[RewardStatus] = []
     record = _recorded if request.lenient else _counted
     for reward in request.rewards:
+        if request.window is not None:
+            events += _closed_first(pending, reward, request.window)
         status, event = record(pending, reward, request.time)
         statuses.append(status)
         if event is not None:
             events.append(event)
             pending.add(event)
     return Plan(events, statuses)
+
+
+def _closed_first(pending: Pending, reward: Reward, window: Window) -> list[Event]:
+    """Return the end of the arm of a reward, if it has waited too long; then the reward is late."""
+    decision = pending.decision(reward.id)
+    if decision is None or not decision.time < window.before:
+        return []
+    known, rank = Known(decision, pending.following(reward.id)), rank_of(decision, reward.arm)
+    if rank in known.outcomes:
+        return []
+    outcome = last_outcome(pending, known, rank, window)
+    pending.add(outcome)
+    return [outcome]
 
 
 def join_early(
@@ -114,6 +131,8 @@ def _recorded_for(pending: Pending, known: Known, reward: Reward, time: float) -
     if not isinstance(judged, _DoesNotCount):
         return judged
     status: RewardStatus = "late" if judged.reason == "late" else "conflicting"
+    if len(known.ignored) >= _MAX_IGNORED:
+        return _Judged(status)
     return _Judged(status, _ignored(known, reward, time, judged.reason))
 
 

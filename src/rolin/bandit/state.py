@@ -15,7 +15,7 @@ from rolin._support.arms import Name, PastArm
 from rolin._support.process import forget_locks_after_fork
 from rolin.bandit.randomization import Randomization
 from rolin.bandit.recent import RecentDecisions
-from rolin.errors import JournalError, RolinError
+from rolin.errors import JournalError, NotLearned, RolinError
 from rolin.features import BaseFeatureMap
 from rolin.journal import Journal
 from rolin.journal.base import Found
@@ -209,7 +209,7 @@ class BanditState(Generic[P]):
                 try:
                     fold(self.policy, event)
                 except RolinError as error:
-                    rejected[i] = JournalError(f"recorded, but not learned from: {error}")
+                    rejected[i] = NotLearned(f"recorded, but not learned from: {error}")
                 if not isinstance(event, _NOTHING_LEARNED):
                     self.shadow = fold_shadow(self.shadow, event)
                     self._changed = first + i

@@ -18,7 +18,9 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="List, create and revoke the API keys of the service.")
 
-Data = Annotated[Path, typer.Option(metavar="DIR", help="Folder of the service's data.")]
+Data = Annotated[
+    Path, typer.Option(metavar="DIR", help="Folder of the service's data.", envvar="ROLIN_DATA")
+]
 _DEFAULT = Settings().data
 
 

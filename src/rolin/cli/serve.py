@@ -103,13 +103,11 @@ def _greeting(settings: Settings, keys: Keys, port: int) -> str:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"{scheme}://{host}:{port}"
     lines = [f"Listening on {url}", f"Data folder: {settings.data.resolve()}"]
-    shown = "$ROLIN_API_KEY"
     if not any(key.allows("admin") for key in keys.list()):
-        shown, _ = keys.create("admin", SCOPES[-1:])
-        lines.append(f"API key, which is not shown again: {shown}")
+        text, _ = keys.create("admin", SCOPES[-1:])
+        lines.append(f"API key, which is not shown again: {text}")
     lines.append(
-        f'Try: curl -H "Authorization: Bearer {shown}" {url}/v1/bandits/default/decisions '
-        """-d '{"arms": ["a", "b"]}'"""
+        f'Try: curl {url}/v1/bandits -H "Authorization: Bearer $KEY", with your key as KEY'
     )
     if scheme == "http" and settings.host not in ("127.0.0.1", "::1", "localhost"):
         lines.append(

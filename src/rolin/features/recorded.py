@@ -151,9 +151,7 @@ class RecordedFeatures:
         contexts = self._contexts
         if contexts is None or self.feature_map.needs_vectors:
             return
-        retained = {k: contexts[k].copy() for k in indices}
-        for context in retained.values():
-            context.flags.writeable = False  # a record is never changed
+        retained = {k: self.context(k) for k in indices}
         # In this order, so that another thread always finds one of the two.
         self._retained, self._contexts = retained, None
 
@@ -165,13 +163,16 @@ class RecordedFeatures:
         k
             Index of the arm.
         """
-        contexts = self._contexts
-        if contexts is not None:
-            row: Floats = contexts[k]
-            return row
         retained = self._retained.get(k)
         if retained is not None:
             return retained
+        contexts = self._contexts
+        if contexts is not None:
+            # A copy, because what holds a part of an array, such as a reward, holds the whole array.
+            row: Floats = contexts[k].copy()
+            row.flags.writeable = False  # a record is never changed
+            self._retained = {**self._retained, k: row}
+            return row
         raw, arm = self._parsed(), self.arms[k]
         found: Floats = self.feature_map.encode([raw["arms"][k]], raw["situation"], [arm])[0]
         return found

@@ -13,7 +13,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from rolin.service.errors import CODES, Failure, Refusal, failure_of
@@ -58,7 +58,11 @@ def create_app(settings: Settings, keys: Keys, *, demo: bool = False) -> Starlet
             Route(each.path, _endpoint(each, service, rates), methods=[each.method])
             for each in ENDPOINTS
         ]
-        + [Route("/openapi.json", _openapi), Route("/docs", _docs)],
+        + [
+            Route("/", lambda _: RedirectResponse("/docs")),
+            Route("/openapi.json", _openapi),
+            Route("/docs", _docs),
+        ],
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
     )
@@ -82,7 +86,7 @@ def _endpoint(
     settings = service.settings
     decoder = None
     if endpoint.body not in (None, bytes):
-        decoder = msgspec.json.Decoder(endpoint.body)
+        decoder = msgspec.json.Decoder(endpoint.decoded_as or endpoint.body)
     limit = None if endpoint.slow else settings.request_timeout
 
     async def answer(request: Request) -> Response:

@@ -21,9 +21,9 @@ from rolin.journal import SQLiteJournal
 from rolin.policies import Policy
 from rolin.policies.registry import load_or_start
 from rolin.service import schema
-from rolin.service.building import feature_map_of, n_features_of, policy_of
+from rolin.service.building import check_rewards, feature_map_of, n_features_of, policy_of
 from rolin.service.engine import Engine, Limits
-from rolin.service.errors import Refusal
+from rolin.service.errors import Refusal, field_of
 
 __all__ = ["Bandits", "read_bandits"]
 
@@ -74,8 +74,7 @@ class Bandits:
     async def _get(self, name: str) -> Engine:
         async with self._opening:
             if name not in self._engines:
-                if not _NAME.match(name) or not (self._folder / name).is_dir():
-                    raise Refusal(404, f"there is no bandit {name!r}")
+                self._check_exists(name)
                 self._engines[name] = await asyncio.to_thread(self._open, name)
             return self._engines[name]
 
@@ -93,19 +92,28 @@ class Bandits:
                 await self.create(wanted)
                 continue
             engine = await self.get(wanted.name)
+            for part, value in wanted.parts().items():
+                if value != (known := getattr(engine.config, part)):
+                    raise DataError(
+                        f"bandit {wanted.name!r} was created with {part} = {known!r}, but bandits.toml has {value!r}: "
+                        "it cannot be changed, so create a bandit with another name"
+                    )
             now = engine.info().settings.given()
             new = {name: v for name, v in wanted.settings.given().items() if now.get(name) != v}
-            rewards = wanted.rewards if wanted.rewards != engine.config.rewards else None
-            await engine.change(schema.BanditChange(schema.Settings(**new), rewards))
+            await engine.change(schema.BanditChange(schema.Settings(**new), wanted.rewards))
 
     async def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""
-        await self.get(name)  # which rejects an unknown name
         async with self._opening:
+            self._check_exists(name)
             engine = self._engines.pop(name, None)
             if engine is not None:
                 await asyncio.to_thread(engine.close)
-                await asyncio.to_thread(self._delete, name)
+            await asyncio.to_thread(self._delete, name)
+
+    def _check_exists(self, name: str) -> None:
+        if not _NAME.match(name) or not (self._folder / name).is_dir():
+            raise Refusal(404, f"there is no bandit {name!r}")
 
     async def close(self) -> None:
         """Close all journals."""
@@ -118,10 +126,8 @@ class Bandits:
         folder = self._folder / given.name
         if folder.exists():
             raise Refusal(409, f"there is a bandit {given.name!r} already", field="name")
-        values = msgspec.structs.asdict(given)
-        config = schema.BanditConfig(
-            **{name: values[name] for name in schema.BanditConfig.__struct_fields__}
-        )
+        rewards = given.rewards.applied_to(schema.RewardRules())
+        config = schema.BanditConfig(**given.parts(), rewards=rewards)
         feature_map = feature_map_of(config.features)
         with tempfile.TemporaryDirectory(dir=self._folder, prefix=".new-") as made:
             whole = Path(made) / "bandit"
@@ -131,6 +137,7 @@ class Bandits:
                 policy = policy_of(config.policy, config.options, d)
             else:
                 policy = _policy_in(given.state, Path(made) / "state")
+            check_rewards(rewards, policy)
             write_bytes(whole / "config.json", msgspec.json.encode(config))
             # The journal begins with the policy and its settings, so that opening it needs neither.
             with Bandit(policy, feature_map=feature_map, journal=whole / "journal.db") as bandit:
@@ -148,7 +155,11 @@ class Bandits:
         if not (folder / "journal.db").exists():  # opening it would create an empty one
             raise Refusal(503, f"bandit {name!r} cannot be opened: there is no journal.db")
         journal = SQLiteJournal(folder / "journal.db", lock_timeout=self._limits.lock_timeout)
-        bandit: Bandit[Any] = Bandit(journal=journal, background=True)
+        try:
+            bandit: Bandit[Any] = Bandit(journal=journal, background=True)
+        except BaseException:
+            journal.close()
+            raise
         return Engine(
             name,
             folder,
@@ -179,17 +190,18 @@ def read_bandits(path: Path) -> list[schema.NewBandit]:
         return []
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        return [
-            msgspec.convert({**table, "name": name}, schema.NewBandit)
-            for name, table in tables.items()
-        ]
-    except (
-        tomllib.TOMLDecodeError,
-        UnicodeDecodeError,
-        msgspec.ValidationError,
-        TypeError,
-    ) as error:
-        raise DataError(f"{path}: {error}, expected one table per bandit") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: {error}") from error
+    declared = []
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise DataError(f"{path}: {name} is {table!r}, expected a table: [{name}]")
+        try:
+            declared.append(msgspec.convert({**table, "name": name}, schema.NewBandit))
+        except msgspec.ValidationError as error:
+            text, field = field_of(str(error))
+            raise DataError(f"{path}: {name}{f'.{field}' if field else ''}: {text}") from error
+    return declared
 
 
 def _read(path: Path, kind: type[Read]) -> Read:
@@ -197,8 +209,9 @@ def _read(path: Path, kind: type[Read]) -> Read:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error  # without the path
         raise Refusal(
-            503, f"bandit {path.parent.name!r} cannot be opened: {path.name}: {error}"
+            503, f"bandit {path.parent.name!r} cannot be opened: {path.name}: {reason}"
         ) from error
 
 

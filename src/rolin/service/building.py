@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
+from rolin.bandit.validation import reward_of, seconds_of
 from rolin.errors import InputError
 from rolin.features import BaseFeatureMap, FeatureMap, HashedFeatures, from_json
 from rolin.features.fields import KINDS, field_from_dict
 from rolin.policies import Policy, find
 from rolin.service.errors import Refusal
-from rolin.service.schema import BanditConfig
+from rolin.service.schema import BanditConfig, RewardRules
 
-__all__ = ["feature_map_of", "n_features_of", "policy_of"]
+__all__ = ["check_rewards", "feature_map_of", "n_features_of", "policy_of"]
 
 _MAX_FEATURES = 5000  # a model has a matrix of as many rows and columns: 200 MB
 
@@ -41,7 +43,7 @@ def feature_map_of(given: dict[str, Any]) -> BaseFeatureMap | None:
             _n_features_of(given)
             return None
     except TypeError as error:  # an option that does not exist
-        raise Refusal(400, f"{error}", field="features") from error
+        raise Refusal(400, _plain(error), field="features") from error
     raise Refusal(
         400,
         f'features has the kind {kind!r}, expected "hashed", "map" or "vectors"',
@@ -107,5 +109,22 @@ def policy_of(name: str, options: dict[str, Any], n_features: int) -> Policy[Any
     try:
         policy: Policy[Any] = kinds[name](n_features=n_features, **options)
     except (TypeError, InputError) as error:  # an option that does not exist, or its value
-        raise Refusal(400, str(error), field="options") from error
+        raise Refusal(400, _plain(error), field="options") from error
     return policy
+
+
+def _plain(error: Exception) -> str:
+    """Return the message of an option that does not exist, without the name of the Python function."""
+    found = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    return f"there is no option {found[1]!r}" if found else str(error)
+
+
+def check_rewards(rules: RewardRules, policy: Policy[Any]) -> None:
+    """Reject a default reward that the policy cannot learn from, and a window that is not a number."""
+    try:
+        if rules.default is not None:
+            reward_of("default", rules.default, policy)
+        if rules.window is not None:
+            seconds_of("window", rules.window, InputError)
+    except InputError as error:
+        raise Refusal(400, str(error), field="rewards") from error

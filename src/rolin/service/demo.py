@@ -18,7 +18,8 @@ __all__ = ["DEMO", "World", "visit_for_ever"]
 DEMO = "demo"
 """The bandit that the visitors use."""
 _PAUSE = 0.02  # seconds between two visitors
-_REPORT = 250  # visitors between two lines of the report
+_REPORT = 250  # visitors between two lines of the report, after the first ones
+_FIRST_REPORTS = (25, 50, 100)
 _log = logging.getLogger("rolin.service")
 
 
@@ -110,10 +111,10 @@ async def visit_for_ever(bandits: Bandits, *, visitors: int | None = None) -> li
             if not answer.control:
                 shown.append(rates[answer.arm])
                 others.append((float(np.mean(list(rates.values()))), max(rates.values())))
-        if n % _REPORT == 0 and shown:
+        if (n % _REPORT == 0 or n in _FIRST_REPORTS) and shown:
             chance, best = np.mean(others, axis=0)
             lines.append(
-                f"demo: {n} visitors; of the last {_REPORT}, {np.mean(shown):.0%} read the article that the policy shows "
+                f"demo: {n} visitors; of the latest, {np.mean(shown):.0%} read the article that the policy shows "
                 f"(by chance {chance:.0%}, at best {best:.0%})"
             )
             _log.info(lines[-1])

@@ -20,16 +20,18 @@ from rolin._support.files import write_bytes
 from rolin.bandit import AsyncBandit, RewardStatus
 from rolin.bandit.question import Question
 from rolin.bandit.requests import decide_request
-from rolin.errors import DataError, JournalError
+from rolin.errors import DataError, JournalError, NotLearned
 from rolin.journal import LoggedDecision
 from rolin.policies import Policy
 from rolin.service import schema
-from rolin.service.building import policy_of
+from rolin.service.building import check_rewards, policy_of
 from rolin.service.errors import Failure, Refusal, failure_of
 
 __all__ = ["Engine", "Limits"]
 
 Result = TypeVar("Result")
+_decision_decoder = msgspec.json.Decoder(schema.DecisionRequest)
+_reward_decoder = msgspec.json.Decoder(schema.RewardItem)
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -80,6 +82,8 @@ class Engine:
         self.limits, self._fall_back = limits, fall_back
         self.arms = arms
         """Arms that requests need not repeat."""
+        self._n_features = bandit.bandit.policy.n_features
+        self._changing = asyncio.Lock()
         self.problem: str | None = None
         """Why the last write failed; `None` if it succeeded."""
 
@@ -136,7 +140,7 @@ class Engine:
         self, names: Sequence[str], features: Sequence[schema.Features], situation: schema.Features
     ) -> Any:
         """Return the vectors of the arms, or one for all of them."""
-        d = self.bandit.bandit.policy.n_features
+        d = self._n_features
         if isinstance(situation, list) and not any(features):
             return np.array(situation, dtype=float)
         if situation is not None:
@@ -157,10 +161,24 @@ class Engine:
                 )
         return np.array([row or [] for row in features], dtype=float).reshape(len(names), d)
 
-    async def decide_batch(self, batch: schema.DecisionBatch) -> schema.BatchAnswer:
+    async def decide_batch(self, batch: schema.RawDecisions) -> schema.BatchAnswer:
         """Decide each of several requests; one that is refused leaves the others alone."""
         self._check_batch("decisions", batch.decisions)
-        return await _each([self.decide(one) for one in batch.decisions])
+        left = (
+            10 * self.limits.max_arms
+        )  # so that registered arms do not make a small request a huge one
+
+        async def one(raw: msgspec.Raw) -> dict[str, Any]:
+            nonlocal left
+            request = _decision_decoder.decode(raw)
+            left -= len((self.arms if request.arms is None else request.arms) or ())
+            if left < 0:
+                raise Refusal(
+                    413, f"the batch has more than {10 * self.limits.max_arms} arms", field="arms"
+                )
+            return {"status": 201, **msgspec.to_builtins(await self.decide(request))}
+
+        return await _each([one(raw) for raw in batch.decisions])
 
     async def decision(self, id: str) -> schema.DecisionAnswer:
         """Return a stored decision."""
@@ -176,7 +194,12 @@ class Engine:
     async def activate_batch(self, batch: schema.ActivationBatch) -> schema.BatchAnswer:
         """Activate several decisions."""
         self._check_batch("decisions", batch.decisions)
-        return await _each([self.activate(id) for id in batch.decisions])
+
+        async def one(id: str) -> dict[str, Any]:
+            await self.activate(id)
+            return {"status": 204}
+
+        return await _each([one(id) for id in batch.decisions])
 
     # -- rewards -------------------------------------------------------------------------------
 
@@ -189,22 +212,32 @@ class Engine:
             )
         if not adds_up and request.id is not None:
             raise Refusal(
-                400, "the first reward counts, expected no id: only sums need one", field="id"
+                400,
+                'this bandit counts the first reward only, expected no id: it belongs to the rule "sum"',
+                field="id",
             )
         return await self._written(
             self.bandit.record_reward(
-                id, request.value, arm=request.arm, weight=request.weight, reward_id=request.id
+                id,
+                request.value,
+                arm=request.arm,
+                weight=request.weight,
+                reward_id=request.id,
+                window=self.config.rewards.window,
+                default_reward=self.config.rewards.default,
             )
         )
 
-    async def reward_batch(self, batch: schema.RewardBatch) -> schema.BatchAnswer:
+    async def reward_batch(self, batch: schema.RawRewards) -> schema.BatchAnswer:
         """Record several rewards; one that is refused leaves the others alone."""
         self._check_batch("rewards", batch.rewards)
 
-        async def one(item: schema.RewardItem) -> dict[str, str]:
-            return {"status": await self.reward(item.decision, item)}
+        async def one(raw: msgspec.Raw) -> dict[str, Any]:
+            item = _reward_decoder.decode(raw)
+            became = await self.reward(item.decision, item)
+            return {"status": 202 if became == "early" else 204, "became": became}
 
-        return await _each([one(item) for item in batch.rewards])
+        return await _each([one(raw) for raw in batch.rewards])
 
     async def expire(self) -> int:
         """Close decisions whose window has ended; return how many arms were closed."""
@@ -224,7 +257,7 @@ class Engine:
             now.mode, now.floor, now.control_share, now.share, now.propensities
         )
         if "exploration" in policy.settings:
-            settings.exploration = now.exploration or policy.settings["exploration"]
+            settings.exploration = policy.settings["exploration"]
         shadow = None if bandit.shadow is None else type(bandit.shadow).__name__
         return schema.BanditInfo(
             self.name,
@@ -238,14 +271,21 @@ class Engine:
 
     async def change(self, change: schema.BanditChange) -> None:
         """Change settings; those that are not given stay as they are."""
-        if settings := change.settings.given():
-            await asyncio.to_thread(self.bandit.bandit.change_settings, **settings)
-        if change.rewards is not None:
-            config = msgspec.structs.replace(self.config, rewards=change.rewards)
-            await asyncio.to_thread(
-                write_bytes, self.folder / "config.json", msgspec.json.encode(config)
-            )
-            self.config = config
+        await asyncio.shield(
+            self._change(change)
+        )  # a caller that gives up leaves nothing half done
+
+    async def _change(self, change: schema.BanditChange) -> None:
+        async with self._changing:
+            rewards = change.rewards.applied_to(self.config.rewards)
+            check_rewards(rewards, self.bandit.bandit.policy)
+            if settings := change.settings.given():
+                await asyncio.to_thread(self.bandit.bandit.change_settings, **settings)
+            if rewards != self.config.rewards:
+                config = msgspec.structs.replace(self.config, rewards=rewards)
+                content = msgspec.json.encode(config)
+                await asyncio.to_thread(write_bytes, self.folder / "config.json", content)
+                self.config = config
 
     async def register(self, given: schema.ArmList) -> None:
         """Register the arms that requests need not repeat."""
@@ -256,8 +296,13 @@ class Engine:
                 field="arms",
             )
         self._question(given.arms, None)  # which rejects features of the wrong kind
-        await asyncio.to_thread(write_bytes, self.folder / "arms.json", msgspec.json.encode(given))
-        self.arms = given.arms
+        await asyncio.shield(self._register(given))
+
+    async def _register(self, given: schema.ArmList) -> None:
+        async with self._changing:
+            content = msgspec.json.encode(given)
+            await asyncio.to_thread(write_bytes, self.folder / "arms.json", content)
+            self.arms = given.arms
 
     async def start_shadow(self, request: schema.PolicyChoice) -> None:
         """Let a second policy learn from the same rewards; it never decides."""
@@ -288,7 +333,8 @@ class Engine:
         policy = self._new_policy(request)
 
         def work() -> dict[str, Any]:
-            log = offline.read(self.bandit.bandit)
+            # Decisions that still wait for a reward say nothing yet.
+            log = offline.read(self.bandit.bandit, missing="drop", first_rank=True)
             report = offline.evaluate(log, policy, label=request.policy)
             found: dict[str, Any] = json.loads(report.to_json())
             return found
@@ -340,6 +386,8 @@ class Engine:
         """Return the result of a call that writes; note whether the journal can be written."""
         try:
             result = await call
+        except NotLearned:  # it was written
+            raise
         except JournalError as error:
             self.problem = str(error).replace(f"{self.folder}{os.sep}", "")
             raise
@@ -377,7 +425,8 @@ def answer_of(decision: LoggedDecision) -> schema.DecisionAnswer:
 
 def _fallback(request: schema.DecisionRequest, names: Sequence[str]) -> schema.DecisionAnswer:
     """Return the baseline, which is not recorded."""
-    offered = [name for name in names if name not in request.exclude]
+    excluded = set(request.exclude)
+    offered = [name for name in names if name not in excluded]
     if request.baseline in offered:
         offered.remove(request.baseline)
         offered.insert(0, request.baseline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import msgspec
@@ -12,6 +13,8 @@ from rolin.errors import (
     InputError,
     JournalError,
     MergeError,
+    MissingExtra,
+    NotLearned,
     RewardConflict,
     RolinError,
     StateFileError,
@@ -43,6 +46,8 @@ _STATUS: list[tuple[type[Exception], int]] = [  # the first that fits
     (DecisionConflict, 409),
     (RewardConflict, 409),
     (Unsupported, 422),
+    (MissingExtra, 422),
+    (NotLearned, 422),
     (InputError, 400),
     (MergeError, 400),
     (DataError, 400),
@@ -104,8 +109,11 @@ def failure_of(error: Exception) -> Failure:
             message, field = str(error), None
             if isinstance(error, msgspec.DecodeError):
                 message, field = field_of(message)
+                message = _plain(message)
             elif isinstance(error, UnicodeError):
                 message = "the body is not valid UTF-8"
+            if isinstance(error, JournalError):
+                message = _without_paths(message)
             retry_after = 1 if status == 503 else None
             return Failure(status, CODES[status], message, field, retry_after)
     if isinstance(error, OSError):
@@ -113,6 +121,22 @@ def failure_of(error: Exception) -> Failure:
         return Failure(503, CODES[503], f"the data folder cannot be used: {why}", None, 1)
     # What happened is in the log of the service: the message may hold what a caller must not see.
     return Failure(500, CODES[500], "the service failed; its log says why")
+
+
+def _plain(message: str) -> str:
+    """Return a message of msgspec in our words."""
+    if found := re.fullmatch(r"Object contains unknown field `(.*)`", message):
+        return f"there is no member {found[1]!r}"
+    if message.startswith("Input data was truncated"):
+        return "the body is empty or ends too early, expected JSON"
+    if "matching regex" in message:
+        return "expected 1 to 64 letters, digits, - and _, beginning with a letter or a digit"
+    return message
+
+
+def _without_paths(message: str) -> str:
+    """Return the message of a journal without its path, which callers must not see."""
+    return re.sub(r"journal \S*?([^/\\]+)[/\\]journal\.db", r"the journal of bandit \1", message)
 
 
 def field_of(message: str) -> tuple[str, str | None]:

@@ -163,7 +163,7 @@ def human_page() -> str:
                 if int(status) < 300
             )
             rows.append(
-                f"<tr><td><code>{method.upper()} {path}</code><td>{operation['summary']}<td>{', '.join(names)}<td>{answers}"
+                f"<tr><td><code>{method.upper()} {path}</code><td>{operation['summary']}<br><small>{operation.get('description', '')}</small><td>{', '.join(names)}<td>{answers}"
             )
     schemas = []
     for name, found in document()["components"]["schemas"].items():

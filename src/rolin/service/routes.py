@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -58,6 +59,8 @@ class Endpoint(NamedTuple):
     """Parameters behind the path, with their meaning."""
     media: Collection[str] = ()
     """Media types of a file that answers."""
+    decoded_as: Any = None
+    """Type that the body is decoded as, if it is not `body`."""
     slow: bool = False
     """Whether it may take longer than other requests."""
 
@@ -85,7 +88,7 @@ async def _decide_batch(call: Call) -> Reply:
     answer = await engine.decide_batch(call.body)
     for result in answer.results:
         if "error" not in result:
-            made = msgspec.convert(result, schema.DecisionAnswer)
+            made = msgspec.convert(result, schema.DecisionAnswer)  # which ignores the status
             call.service.metrics.decision(engine.name, _decided_by(made))
     return Reply(200, answer)
 
@@ -123,7 +126,8 @@ async def _reward_batch(call: Call) -> Reply:
     engine = await call.engine()
     answer = await engine.reward_batch(call.body)
     for result in answer.results:
-        call.service.metrics.reward(engine.name, str(result.get("status")))
+        if "became" in result:
+            call.service.metrics.reward(engine.name, result["became"])
     return Reply(200, answer)
 
 
@@ -136,17 +140,17 @@ async def _list(call: Call) -> Reply:
 
 async def _create(call: Call) -> Reply:
     engine = await call.service.bandits.create(call.body)
-    return Reply(201, engine.info())
+    return Reply(201, await asyncio.to_thread(engine.info))
 
 
 async def _read(call: Call) -> Reply:
-    return Reply(200, (await call.engine()).info())
+    return Reply(200, await asyncio.to_thread((await call.engine()).info))
 
 
 async def _change(call: Call) -> Reply:
     engine = await call.engine()
     await engine.change(call.body)
-    return Reply(200, engine.info())
+    return Reply(200, await asyncio.to_thread(engine.info))
 
 
 async def _delete(call: Call) -> Reply:
@@ -167,6 +171,10 @@ async def _start_shadow(call: Call) -> Reply:
 async def _stop_shadow(call: Call) -> Reply:
     await (await call.engine()).stop_shadow()
     return Reply(204)
+
+
+async def _registered(call: Call) -> Reply:
+    return Reply(200, schema.ArmList((await call.engine()).arms or []))
 
 
 async def _diagnose(call: Call) -> Reply:
@@ -229,7 +237,7 @@ _ONE = _BANDIT + "/decisions/{id:path}"  # an id may contain slashes
 ENDPOINTS = [
     Endpoint(
         "POST", f"{_BANDIT}/decisions/batch", "decide", _decide_batch, "Make several decisions",
-        schema.DecisionBatch, schema.BatchAnswer,
+        schema.DecisionBatch, schema.BatchAnswer, decoded_as=schema.RawDecisions,
     ),
     Endpoint(
         "POST", f"{_BANDIT}/decisions", "decide", _decide, "Choose an arm",
@@ -237,7 +245,7 @@ ENDPOINTS = [
     ),
     Endpoint(
         "POST", f"{_BANDIT}/rewards", "reward", _reward_batch, "Report several rewards",
-        schema.RewardBatch, schema.BatchAnswer,
+        schema.RewardBatch, schema.BatchAnswer, decoded_as=schema.RawRewards,
     ),
     Endpoint(
         "POST", f"{_BANDIT}/activations", "decide", _activate_batch, "Activate several decisions",
@@ -264,6 +272,7 @@ ENDPOINTS = [
         "PATCH", _BANDIT, "admin", _change, "Change settings", schema.BanditChange, schema.BanditInfo
     ),
     Endpoint("DELETE", _BANDIT, "admin", _delete, "Delete a bandit and its journal", None, None, 204, slow=True),
+    Endpoint("GET", f"{_BANDIT}/arms", "read", _registered, "Read the registered arms", None, schema.ArmList),
     Endpoint("PUT", f"{_BANDIT}/arms", "admin", _register, "Register arms", schema.ArmList, None, 204),
     Endpoint(
         "PUT", f"{_BANDIT}/shadow", "admin", _start_shadow, "Let a second policy learn from the same rewards",

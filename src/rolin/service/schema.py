@@ -29,7 +29,10 @@ __all__ = [
     "ErasureAnswer",
     "NewBandit",
     "PolicyChoice",
+    "RawDecisions",
+    "RawRewards",
     "RewardBatch",
+    "RewardChange",
     "RewardItem",
     "RewardRequest",
     "RewardRules",
@@ -103,8 +106,14 @@ class DecisionBatch(Struct, forbid_unknown_fields=True):
     decisions: list[DecisionRequest]
 
 
+class RawDecisions(Struct, forbid_unknown_fields=True):
+    """A `DecisionBatch` whose items are not decoded yet, so that a wrong one does not fail the others."""
+
+    decisions: list[msgspec.Raw]
+
+
 class BatchAnswer(Struct):
-    """The answers to a batch, in its order: what a single request would answer, or an error."""
+    """The answers to a batch, in its order: the status and the answer of a single request, or its error."""
 
     results: list[dict[str, Any]]
 
@@ -135,6 +144,12 @@ class RewardBatch(Struct, forbid_unknown_fields=True):
     rewards: list[RewardItem]
 
 
+class RawRewards(Struct, forbid_unknown_fields=True):
+    """A `RewardBatch` whose items are not decoded yet."""
+
+    rewards: list[msgspec.Raw]
+
+
 class ActivationBatch(Struct, forbid_unknown_fields=True):
     """Several decisions to activate."""
 
@@ -150,6 +165,27 @@ class RewardRules(Struct, forbid_unknown_fields=True):
     """Seconds after which no reward is expected; `null` to wait for ever."""
     default: float | None = None
     """The reward of a decision that got none in its window; `null` to learn nothing from it."""
+
+
+class RewardChange(Struct, forbid_unknown_fields=True):
+    """What becomes of rewards from now on; members that are not given stay as they are."""
+
+    rule: Literal["first", "sum"] | UnsetType = UNSET
+    """As in `RewardRules`."""
+    window: Annotated[float, Meta(gt=0)] | UnsetType | None = UNSET
+    """As in `RewardRules`."""
+    default: float | UnsetType | None = UNSET
+    """As in `RewardRules`."""
+
+    def applied_to(self, rules: RewardRules) -> RewardRules:
+        """Return the rules after the change."""
+        return msgspec.structs.replace(rules, **_given(self))
+
+
+def _given(struct: Struct) -> dict[str, Any]:
+    """Return the members that were given, by name."""
+    members = msgspec.structs.asdict(struct)
+    return {name: value for name, value in members.items() if value is not UNSET}
 
 
 class BanditConfig(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -170,8 +206,8 @@ class Settings(Struct, forbid_unknown_fields=True):
 
     mode: Mode | UnsetType = UNSET
     """`online`; `apprentice`: the baseline is shown, and the policy learns; `stopped`: the baseline, nothing learned."""
-    floor: Share | UnsetType = UNSET
-    """Least probability of every arm."""
+    floor: Annotated[float, Meta(ge=0, le=0.5)] | UnsetType = UNSET
+    """Least probability of every arm; with n arms at most 1/n."""
     control_share: Share | UnsetType = UNSET
     """Share of people for whom arms are drawn at random."""
     share: Share | UnsetType = UNSET
@@ -183,28 +219,35 @@ class Settings(Struct, forbid_unknown_fields=True):
 
     def given(self) -> dict[str, Any]:
         """Return the settings that were given, by name."""
-        return {
-            name: value
-            for name, value in msgspec.structs.asdict(self).items()
-            if value is not UNSET
-        }
+        return _given(self)
 
 
-class NewBandit(BanditConfig, forbid_unknown_fields=True, kw_only=True):
-    """A bandit to create."""
+class NewBandit(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A bandit to create; what is not given has the default of `BanditConfig`."""
 
     name: Name
+    policy: str | UnsetType = UNSET
+    """As in `BanditConfig`."""
+    options: dict[str, Any] | UnsetType = UNSET
+    """As in `BanditConfig`."""
+    features: dict[str, Any] | UnsetType = UNSET
+    """As in `BanditConfig`."""
+    rewards: RewardChange = msgspec.field(default_factory=RewardChange)
     settings: Settings = msgspec.field(default_factory=Settings)
     state: bytes | None = None
     """A state file, such as `rolin fit` writes, in Base64: the bandit starts with what it has learned."""
+
+    def parts(self) -> dict[str, Any]:
+        """Return what the bandit is to be made of, as far as it was given."""
+        given = _given(self)
+        return {name: given[name] for name in ("policy", "options", "features") if name in given}
 
 
 class BanditChange(Struct, forbid_unknown_fields=True):
     """What to change; the rest stays as it is."""
 
     settings: Settings = msgspec.field(default_factory=Settings)
-    rewards: RewardRules | None = None
-    """What becomes of rewards from now on."""
+    rewards: RewardChange = msgspec.field(default_factory=RewardChange)
 
 
 class BanditInfo(Struct):

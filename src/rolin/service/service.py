@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import rolin
 from rolin.errors import RolinError
+from rolin.features import Boolean, Category, Number
 from rolin.service import schema
 from rolin.service.bandits import Bandits, read_bandits
 from rolin.service.demo import visit_for_ever
@@ -44,6 +44,7 @@ class Service:
         self.settings, self.keys, self._demo = settings, keys, demo
         self.metrics = Metrics()
         self.bandits: Bandits
+        self._declared = read_bandits(Path(settings.data) / "bandits.toml")
         self._phase: str | None = "it is starting"  # `None` between start and stop
         self._tasks: list[asyncio.Task[Any]] = []
 
@@ -52,7 +53,7 @@ class Service:
         settings = self.settings
         limits = Limits(settings.max_arms, settings.max_batch, settings.request_timeout / 4)
         self.bandits = Bandits(Path(settings.data), limits, fall_back=self._falls_back)
-        await self.bandits.apply(read_bandits(Path(settings.data) / "bandits.toml"))
+        await self.bandits.apply(self._declared)
         if not self.bandits.names():
             await self.bandits.create(schema.NewBandit(name=DEFAULT))
         for name in self.bandits.names():  # windows end also where nobody asks
@@ -93,8 +94,7 @@ class Service:
         self._phase = "it is stopping"
         for task in self._tasks:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.bandits.close()
 
     async def _expire_for_ever(self) -> None:
@@ -111,14 +111,24 @@ class Service:
             self.metrics.expired(engine.name, await engine.expire())
         except RolinError as error:  # such as a full disk: tried again later
             _log.warning("bandit %s: %s", engine.name, error)
+        except Exception:  # the windows of other bandits end all the same
+            _log.exception("bandit %s", engine.name)
 
 
 def _warm_up() -> None:
-    """Decide and learn once, because kernels are compiled or loaded when they are first called."""
-    features = rolin.features.HashedFeatures(8)
-    policy = rolin.RoLinTS(n_features=features.n_features, seed=0)
-    with rolin.Bandit(policy, feature_map=features) as bandit:
-        arms: dict[str, dict[str, Any]] = {"a": {"x": 1.0}, "b": {"y": "z"}}
-        for i in range(25):  # so that scales are learned, too
-            decision = bandit.decide(arms, situation={"hour": i})
-            bandit.reward(decision.id, float(i % 3))
+    """Decide and learn with every kind of features, because kernels are compiled or loaded when they are first called."""
+    rows: dict[str, dict[str, Any]] = {
+        "a": {"x": 1.0, "c": "u", "b": True},
+        "b": {"x": 0.5, "c": "v", "b": False},
+    }
+    fields = {"x": Number(), "c": Category(["u", "v", "w"]), "b": Boolean()}
+    declared = rolin.FeatureMap(fields, fields)  # more than 20 features
+    for features in (declared, rolin.features.HashedFeatures(), None):
+        policy = rolin.RoLinTS(n_features=2 if features is None else features.n_features, seed=0)
+        with rolin.Bandit(policy, feature_map=features) as bandit:
+            for i in range(25):  # so that scales are learned, too
+                if features is None:
+                    decision = bandit.decide({"a": [1.0, float(i)], "b": [0.5, 1.0]}, top_k=2)
+                else:
+                    decision = bandit.decide(rows, situation={"x": float(i), "c": "u"})
+                bandit.reward(decision.id, float(i % 3))

@@ -59,16 +59,16 @@ class Settings:
     # A question with 50 arms of 7 fields has 5 KB: a full batch of them fits, and so do 10 000 such arms.
     max_body: int = _declared(8 << 20, "Largest body of a request, in bytes.", least=1024)
     max_depth: int = _declared(
-        32, "Most objects and lists inside each other in a body.", least=4, most=500
+        32, "Deepest nesting of objects and lists in a body.", least=4, most=500
     )
-    max_arms: int = _declared(10_000, "Most arms of a decision.", least=1)
-    max_batch: int = _declared(1000, "Most items of a batch.", least=1)
+    max_arms: int = _declared(10_000, "Largest number of arms of a decision.", least=1)
+    max_batch: int = _declared(1000, "Largest number of items of a batch.", least=1)
     rate: float = _declared(0.0, "Requests per second that a key may send. 0 is no limit.")
     burst: int = _declared(
         100, "Requests that a key may send at once before `rate` limits it.", least=1
     )
     request_timeout: float = _declared(
-        10.0, "Seconds until a request that was not answered gets status 503.", least=0.001
+        10.0, "Seconds after which an unanswered request gets status 503.", least=0.001
     )
     drain_timeout: int = _declared(
         10, "Seconds that open requests have to finish after SIGTERM or Ctrl-C."

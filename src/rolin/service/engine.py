@@ -164,9 +164,8 @@ class Engine:
     async def decide_batch(self, batch: schema.RawDecisions) -> schema.BatchAnswer:
         """Decide each of several requests; one that is refused leaves the others alone."""
         self._check_batch("decisions", batch.decisions)
-        left = (
-            10 * self.limits.max_arms
-        )  # so that registered arms do not make a small request a huge one
+        # So that registered arms do not make a small request a huge one.
+        left = 10 * self.limits.max_arms
 
         async def one(raw: msgspec.Raw) -> dict[str, Any]:
             nonlocal left
@@ -271,9 +270,8 @@ class Engine:
 
     async def change(self, change: schema.BanditChange) -> None:
         """Change settings; those that are not given stay as they are."""
-        await asyncio.shield(
-            self._change(change)
-        )  # a caller that gives up leaves nothing half done
+        # A caller that gives up leaves nothing half done.
+        await asyncio.shield(self._change(change))
 
     async def _change(self, change: schema.BanditChange) -> None:
         async with self._changing:

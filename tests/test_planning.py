@@ -23,7 +23,7 @@ def played(rng: np.random.Generator, n: int = 60, **options: Any) -> rolin.RoLin
     return policy
 
 
-@pytest.mark.parametrize("intercept_std", [None, 2.0])
+@pytest.mark.parametrize("intercept_std", [2.0, pytest.param(None, marks=pytest.mark.slow)])
 def test_problems_are_joint_draws_of_the_posterior(
     intercept_std: float | None, rng: np.random.Generator
 ) -> None:

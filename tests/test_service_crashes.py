@@ -25,7 +25,7 @@ from support.attacks import TIMES
 from support.server import V1, Connection, Server, connected, question, served, value_of
 
 # The process uses compiled kernels, whose results differ in the last bit.
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.service]  # it kills real processes
 
 LOST = (OSError, EOFError)
 """What a client sees of a server that was killed."""

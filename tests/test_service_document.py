@@ -35,6 +35,9 @@ CHECKS = schemathesis.checks.CHECKS.get_by_names(
 )
 
 
+pytestmark = pytest.mark.service  # many requests
+
+
 class Served:
     """A service on an event loop in a thread, for tests that are not coroutines."""
 

@@ -10,12 +10,13 @@ BENCH := .benchmarks-venv
 
 ENGINES := .engines-venv
 
-.PHONY: help demo test test-slow test-service test-engines coverage check format docs bench bench-hot-path bench-service bakeoff accuracy clean
+.PHONY: help demo test test-slow test-service test-service-slow test-engines coverage check format docs bench bench-hot-path bench-service bakeoff accuracy clean
 
 help:
 	@echo "make demo      Figure 1 of the paper with few runs: a table, a figure, the claims (about a minute, after the installation)"
 	@echo "make test      lint, types, layers and tests (a few minutes)"
 	@echo "make test-slow only the slow tests, with more repetitions for sharper statistical bounds (about 5 minutes)"
+	@echo "make test-service-slow  the same with more kills, more steps and more requests (10 minutes)"
 	@echo "make test-service  kill, starve and attack a real service (a few minutes)"
 	@echo "make coverage  which lines the tests run, with the kernels interpreted (tens of minutes)"
 	@echo "make test-engines  the same work on real Dask, Ray and Spark on this machine (installs them, and Java if there is none)"
@@ -60,7 +61,10 @@ test-slow: $(DEV)
 	$(PYTEST) -m "slow and not service"
 
 test-service: $(DEV)
-	$(PYTEST) -m service
+	$(PYTEST) -m "service and not slow"
+
+test-service-slow: $(DEV)
+	$(PYTEST) -m "service and slow"
 
 # Coverage sees only Python, so the kernels are interpreted. What a test does after two seconds is skipped (see
 # tests/conftest.py). Compiled kernels do not warn of numbers that overflow, which they check for.

@@ -760,7 +760,9 @@ class Bandit(Generic[P]):
 
     def snapshot(self) -> int:
         """Store a snapshot, so that opening the journal is fast; return its version."""
-        return self._writer.upkeep.snapshot()
+        version = self._writer.upkeep.snapshot()
+        self._writer.upkeep.after_write()  # the log of the journal has grown
+        return version
 
     def erase(
         self,

@@ -19,8 +19,8 @@ from rolin.bandit.requests import (
     Request,
     RewardStatus,
     decide_request,
+    lenient_reward_request,
     reward_from,
-    window_from,
 )
 from rolin.bandit.validation import id_of
 from rolin.journal.events import LoggedDecision
@@ -162,10 +162,9 @@ class AsyncBandit(Generic[P]):
         """
         policy, now = self.bandit._state.policy, self.bandit._now()
         checked = reward_from(policy, id, value, arm, weight, reward_id)
-        closing = None
-        if window is not None:
-            closing = window_from(policy, "window", window, default_reward, now)
-        found = await self.submit(RecordRewards([checked], now, lenient=True, window=closing))
+        found = await self.submit(
+            lenient_reward_request(policy, now, checked, window, default_reward)
+        )
         status: RewardStatus = found[0]
         return status
 

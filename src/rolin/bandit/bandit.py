@@ -60,6 +60,7 @@ from rolin.bandit.requests import (
     StartShadow,
     StopShadow,
     decide_request,
+    lenient_reward_request,
     reward_from,
     window_from,
 )
@@ -531,11 +532,8 @@ class Bandit(Generic[P]):
         """
         policy, now = self._state.policy, self._now()
         reward = reward_from(policy, id, value, arm, weight, reward_id)
-        closing = None
-        if window is not None:
-            closing = window_from(policy, "window", window, default_reward, now)
         statuses: list[RewardStatus] = self._writer.submit(
-            RecordRewards([reward], now, lenient=True, window=closing)
+            lenient_reward_request(policy, now, reward, window, default_reward)
         )
         return statuses[0]
 

@@ -38,6 +38,7 @@ __all__ = [
     "StopShadow",
     "Window",
     "decide_request",
+    "lenient_reward_request",
     "reward_from",
     "window_from",
 ]
@@ -153,6 +154,34 @@ class RecordRewards(NamedTuple):
     """Record rewards that are early, late or conflicting without learning from them, instead of raising."""
     window: Window | None = None
     """If given, the arms of these rewards are closed first if they have waited too long."""
+
+
+def lenient_reward_request(
+    policy: Policy[Any],
+    now: float,
+    reward: Reward,
+    window: float | timedelta | None,
+    default_reward: object,
+) -> RecordRewards:
+    """Return the request for a reward that may come too early, too late or twice.
+
+    Parameters
+    ----------
+    policy
+        The policy that would learn the default reward.
+    now
+        The present time.
+    reward
+        The reward.
+    window
+        Age of the decision from which on the reward is late; `None` for any age.
+    default_reward
+        The reward to learn if none has arrived in the window; `None` for none.
+    """
+    closing = None
+    if window is not None:
+        closing = window_from(policy, "window", window, default_reward, now)
+    return RecordRewards([reward], now, lenient=True, window=closing)
 
 
 class Activate(NamedTuple):

@@ -1,8 +1,8 @@
 """Write the requests of many callers in one transaction.
 
 A caller that finds nobody at work writes its request itself, together with all others that are queued. Requests that
-arrive meanwhile form the next batch, which a thread writes: it ends when nothing has been queued for a second. There is no
-timer: a single caller is not delayed, and many callers commit as often as the disk allows.
+arrive meanwhile form the next batch, which a thread writes: it ends when nothing has been queued for a second. A single
+caller is not delayed. The thread waits up to 0.2 ms for as many requests as the last batch had.
 """
 
 from __future__ import annotations

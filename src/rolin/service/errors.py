@@ -33,7 +33,6 @@ CODES = {
     408: "request_timeout",
     409: "conflict",
     413: "too_large",
-    415: "unsupported_media_type",
     422: "unsupported",
     429: "too_many_requests",
     500: "internal_error",

@@ -10,10 +10,9 @@ from typing import Any
 import msgspec
 
 import rolin
-from rolin.service.errors import CODES
 from rolin.service.routes import ENDPOINTS, Endpoint
 
-__all__ = ["ERROR", "document", "human_page"]
+__all__ = ["Error", "document", "human_page"]
 
 
 class ErrorDetail(msgspec.Struct):
@@ -33,15 +32,12 @@ class Error(msgspec.Struct):
     error: ErrorDetail
 
 
-ERROR = Error
-"""The JSON of every error."""
 _REF = "#/components/schemas/{name}"
 _REASONS = {
     400: "The request is invalid; nothing was changed.",
     401: "There is no valid key.",
     403: "The key does not allow it.",
     404: "There is no such bandit or decision.",
-    405: "The path has other methods.",
     408: "The body took too long to arrive.",
     409: "The id or name is in use with other content.",
     413: "The request is too large.",
@@ -55,7 +51,7 @@ _REASONS = {
 def document() -> dict[str, Any]:
     """Return the document."""
     types = [t for e in ENDPOINTS for t in (e.body, e.answer) if _is_struct(t)]
-    _, components = msgspec.json.schema_components([*types, ERROR], ref_template=_REF)
+    _, components = msgspec.json.schema_components([*types, Error], ref_template=_REF)
     paths: dict[str, Any] = {}
     for endpoint in ENDPOINTS:
         path = re.sub(r"{(\w+):path}", r"{\1}", endpoint.path)
@@ -112,7 +108,7 @@ def _operation(endpoint: Endpoint, path: str) -> dict[str, Any]:
         if status in _possible(endpoint, in_path):
             operation["responses"][str(status)] = {
                 "description": reason,
-                "content": {"application/json": {"schema": _schema(ERROR)}},
+                "content": {"application/json": {"schema": _schema(Error)}},
             }
     return operation
 
@@ -147,7 +143,7 @@ def _possible(endpoint: Endpoint, in_path: list[str]) -> set[int]:
         possible |= {400, 404, 422}
     if endpoint.method in ("POST", "PUT", "PATCH"):
         possible |= {409}
-    return possible & CODES.keys()
+    return possible
 
 
 def human_page() -> str:

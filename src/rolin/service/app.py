@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
@@ -20,6 +20,7 @@ from rolin.service.errors import CODES, Failure, Refusal, failure_of
 from rolin.service.keys import Keys
 from rolin.service.limits import RateLimit, is_deeper
 from rolin.service.openapi import document, human_page
+from rolin.service.personalizer.routes import PERSONALIZER
 from rolin.service.routes import ENDPOINTS, Call, Endpoint, Reply
 from rolin.service.service import Service
 from rolin.service.settings import Settings
@@ -56,7 +57,7 @@ def create_app(settings: Settings, keys: Keys, *, demo: bool = False) -> Starlet
     app = Starlette(
         routes=[
             Route(each.path, _endpoint(each, service, rates), methods=[each.method])
-            for each in ENDPOINTS
+            for each in [*ENDPOINTS, *PERSONALIZER]
         ]
         + [
             Route("/", lambda _: RedirectResponse("/docs")),
@@ -93,9 +94,7 @@ def _endpoint(
         start = perf_counter()
         try:
             if endpoint.scope is not None:
-                _authorize(
-                    service.keys, endpoint.scope, request.headers.get("authorization"), rates
-                )
+                _authorize(service.keys, endpoint, request.headers, rates)
             body: Any = None
             if endpoint.body is not None:
                 body = await _read(request, settings.max_body, settings.request_timeout)
@@ -105,7 +104,7 @@ def _endpoint(
                             400, f"the body is nested deeper than {settings.max_depth} levels"
                         )
                     body = decoder.decode(body)
-            call = Call(service, request.path_params, request.query_params, body)
+            call = Call(service, request.path_params, request.query_params, request.headers, body)
             async with asyncio.timeout(limit):
                 reply = await endpoint.handler(call)
             response = _response(reply)
@@ -119,15 +118,18 @@ def _endpoint(
     return answer
 
 
-def _authorize(keys: Keys, scope: str, header: str | None, rates: RateLimit) -> None:
-    key = keys.verify(header)
+def _authorize(
+    keys: Keys, endpoint: Endpoint, headers: Mapping[str, str], rates: RateLimit
+) -> None:
+    text = endpoint.dialect.key_of(headers)
+    key = None if text is None else keys.find(text)
     if key is None:
         raise Refusal(
             401,
-            "the request has no valid key, expected the header Authorization: Bearer <key>",
+            f"the request has no valid key, expected the header {endpoint.dialect.expected_key}",
         )
-    if not key.allows(scope):
-        raise Refusal(403, f"the key {key.name!r} has no scope {scope!r}")
+    if not key.allows(str(endpoint.scope)):
+        raise Refusal(403, f"the key {key.name!r} has no scope {endpoint.scope!r}")
     wait = rates.wait(key.id)
     if wait > 0.0:
         raise Refusal(
@@ -174,14 +176,15 @@ def _failed(endpoint: Endpoint, error: Exception) -> Response:
     failure = failure_of(error)
     if failure.status == 500 or isinstance(error, OSError):
         _log.error("%s %s failed", endpoint.method, endpoint.path, exc_info=error)
-    return _failure(failure)
+    return _failure(failure, endpoint.dialect.error_of(failure))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
     """Answer a path or a method that does not exist."""
     assert isinstance(error, HTTPException)
     code = CODES.get(error.status_code, "invalid_request")
-    response = _failure(Failure(error.status_code, code, f"{error.detail}".lower()))
+    failure = Failure(error.status_code, code, f"{error.detail}".lower())
+    response = _failure(failure, failure.body())
     if error.status_code == 405:
         fits = (route for route in request.app.routes if route.path_regex.match(request.url.path))
         methods = {method for route in fits for method in route.methods}
@@ -189,10 +192,10 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return response
 
 
-def _failure(failure: Failure) -> Response:
+def _failure(failure: Failure, body: dict[str, object]) -> Response:
     headers = {}
     if failure.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if failure.retry_after is not None:
         headers["Retry-After"] = str(failure.retry_after)
-    return Response(_encode(failure.body()), failure.status, headers, media_type="application/json")
+    return Response(_encode(body), failure.status, headers, media_type="application/json")

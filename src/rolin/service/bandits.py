@@ -85,6 +85,21 @@ class Bandits:
             self._engines[given.name] = await asyncio.to_thread(self._open, given.name)
             return self._engines[given.name]
 
+    async def get_or_create(self, given: schema.NewBandit) -> Engine:
+        """Return a bandit by name; create it if there is none."""
+        engine = self._engines.get(given.name)
+        if engine is not None:
+            return engine
+        return await asyncio.shield(self._get_or_create(given))
+
+    async def _get_or_create(self, given: schema.NewBandit) -> Engine:
+        async with self._opening:
+            if given.name not in self._engines:
+                if not (self._folder / given.name).is_dir():
+                    await asyncio.to_thread(self._create, given)
+                self._engines[given.name] = await asyncio.to_thread(self._open, given.name)
+            return self._engines[given.name]
+
     async def apply(self, declared: Sequence[schema.NewBandit]) -> None:
         """Create the bandits of a file that do not exist, and change the settings of those that do."""
         for wanted in declared:

@@ -30,6 +30,7 @@ from rolin.service.errors import Failure, Refusal, failure_of
 __all__ = ["Engine", "Limits"]
 
 Result = TypeVar("Result")
+_LATEST = 50  # events among which some are left, even if others were erased
 _decision_decoder = msgspec.json.Decoder(schema.DecisionRequest)
 _reward_decoder = msgspec.json.Decoder(schema.RewardItem)
 
@@ -179,6 +180,11 @@ class Engine:
 
         return await _each([one(raw) for raw in batch.decisions])
 
+    async def find(self, ids: Sequence[str]) -> dict[str, LoggedDecision]:
+        """Return the stored decisions among some ids."""
+        found = await asyncio.to_thread(self.bandit.bandit.journal.find, ids)
+        return {id: each.decision for id, each in found.items() if each.decision is not None}
+
     async def decision(self, id: str) -> schema.DecisionAnswer:
         """Return a stored decision."""
         found = await asyncio.to_thread(self.bandit.bandit.journal.decision, id)
@@ -267,6 +273,25 @@ class Engine:
             len(policy.arms),
             shadow,
         )
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was decided, learned or changed since it was created with all defaults."""
+        return self.bandit.bandit.version == 0 and self.config == schema.BanditConfig()
+
+    async def times(self) -> tuple[float, float]:
+        """Return when the first event and the last one happened, in seconds since 1970."""
+        bandit = self.bandit.bandit
+
+        def work() -> tuple[float, float]:
+            times = [
+                event.time
+                for after in (0, max(bandit.version - _LATEST, 0))
+                for _, event in bandit.journal.read(after=after, upto=after + _LATEST)
+            ]
+            return (times[0], times[-1]) if times else (bandit.settings.time,) * 2
+
+        return await asyncio.to_thread(work)
 
     async def change(self, change: schema.BanditChange) -> None:
         """Change settings; those that are not given stay as they are."""

@@ -10,10 +10,11 @@ import msgspec
 
 from rolin.service import schema
 from rolin.service.engine import Engine
-from rolin.service.errors import Refusal
+from rolin.service.errors import Failure, Refusal
+from rolin.service.keys import bearer_key
 from rolin.service.service import Service
 
-__all__ = ["ENDPOINTS", "Call", "Endpoint", "Reply"]
+__all__ = ["ENDPOINTS", "Call", "Dialect", "Endpoint", "Reply", "decided_by"]
 
 Scope = Literal["decide", "reward", "read", "admin"]
 
@@ -24,6 +25,8 @@ class Call(NamedTuple):
     service: Service
     path: Mapping[str, str]
     query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """Not sensitive to case."""
     body: Any
     """The decoded body, or its bytes if the endpoint takes a file."""
 
@@ -38,6 +41,20 @@ class Reply(NamedTuple):
     status: int
     content: Any = None
     media_type: str = "application/json"
+
+
+class Dialect(NamedTuple):
+    """How callers send keys, and how errors are answered."""
+
+    key_of: Callable[[Mapping[str, str]], str | None]
+    """Returns the key in the headers of a request."""
+    expected_key: str
+    """The header that holds a key, for messages."""
+    error_of: Callable[[Failure], dict[str, object]]
+    """Returns the JSON of an error."""
+
+
+_NATIVE = Dialect(bearer_key, "Authorization: Bearer <key>", Failure.body)
 
 
 class Endpoint(NamedTuple):
@@ -63,6 +80,7 @@ class Endpoint(NamedTuple):
     """Type that the body is decoded as, if it is not `body`."""
     slow: bool = False
     """Whether it may take longer than other requests."""
+    dialect: Dialect = _NATIVE
 
 
 # -- decisions ---------------------------------------------------------------------------------
@@ -71,11 +89,12 @@ class Endpoint(NamedTuple):
 async def _decide(call: Call) -> Reply:
     engine = await call.engine()
     answer = await engine.decide(call.body)
-    call.service.metrics.decision(engine.name, _decided_by(answer))
+    call.service.metrics.decision(engine.name, decided_by(answer))
     return Reply(201, answer)
 
 
-def _decided_by(answer: schema.DecisionAnswer) -> str:
+def decided_by(answer: schema.DecisionAnswer) -> str:
+    """Return who decided, as the metrics name it."""
     if not answer.recorded:
         return "fallback"
     if answer.control:
@@ -89,7 +108,7 @@ async def _decide_batch(call: Call) -> Reply:
     for result in answer.results:
         if "error" not in result:
             made = msgspec.convert(result, schema.DecisionAnswer)  # which ignores the status
-            call.service.metrics.decision(engine.name, _decided_by(made))
+            call.service.metrics.decision(engine.name, decided_by(made))
     return Reply(200, answer)
 
 

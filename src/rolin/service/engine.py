@@ -277,7 +277,8 @@ class Engine:
     @property
     def is_untouched(self) -> bool:
         """Whether nothing was decided, learned or changed since it was created with all defaults."""
-        return self.bandit.bandit.version == 0 and self.config == schema.BanditConfig()
+        # The first event is the feature map.
+        return self.bandit.bandit.version <= 1 and self.config == schema.BanditConfig()
 
     async def times(self) -> tuple[float, float]:
         """Return when the first event and the last one happened, in seconds since 1970."""

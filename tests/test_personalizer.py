@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -254,9 +255,8 @@ def test_settings_can_be_changed(tmp_path: Path) -> None:
         told = await http.put(path, json=new)
         assert (told.status_code, told.json()) == (200, {**new, "modelExportFrequency": "PT0S"})
         made = (await http.post(f"{V1}/rank", json=question(excludedActions=["a0"]))).json()
-        assert (
-            made["rewardActionId"] == "a1"
-        )  # the first action that is not excluded is the baseline
+        # The first action that is not excluded is the baseline.
+        assert made["rewardActionId"] == "a1"
         assert made["ranking"][:2] == [
             {"id": "a0", "probability": 0.0},
             {"id": "a1", "probability": 1.0},
@@ -353,6 +353,40 @@ def test_features_are_joined() -> None:
     assert plain_features([{"l": [1, 2]}]) == {"l": [1, 2]}
     with pytest.raises(DataError, match="expected objects"):
         plain_features([3])
+
+
+def test_a_log_has_the_features_of_live_requests(tmp_path: Path) -> None:
+    """What Personalizer logged of a question is recorded as the same question asked now, so that both teach the same."""
+    line = {
+        "_label_cost": -1.0, "_label_probability": 0.8, "_label_Action": 2, "_labelIndex": 1,
+        "Timestamp": "2026-01-02T03:04:05.6789000Z", "Version": "1", "EventId": "old", "a": [2, 1], "p": [0.8, 0.2],
+        "c": {
+            "FromUrl": [{"time": "noon", "user": {"age": 3}}, {"user": {"city": "x"}}],
+            "_multi": [
+                {"_tag": "tea", "i": {"constant": 1, "id": "tea"}, "j": [{"hot": True}, {"price": 2}]},
+                {"_tag": "cola", "i": {"constant": 1, "id": "cola"}, "j": [{"hot": False}]},
+            ],
+        },
+        "VWState": {"m": "N/A"},
+    }  # fmt: skip
+
+    async def visit(http: httpx.AsyncClient) -> None:
+        log = "/v1/bandits/default/log?format=dsjson"
+        told = await http.post(log, content=json.dumps(line), headers=HEADERS)
+        assert told.json() == {"decisions": 1}
+        context = line["c"]
+        assert isinstance(context, dict)
+        actions = [{"id": each["_tag"], "features": each["j"]} for each in context["_multi"]]
+        rank = {"actions": actions, "contextFeatures": context["FromUrl"], "eventId": "new"}
+        assert (await http.post(f"{V1}/rank", json=rank)).status_code == 201
+        engine = await http.service.bandits.get("default")  # type: ignore[attr-defined]
+        found = await engine.find(["old", "new"])
+        assert found["old"].offered == found["new"].offered == ("tea", "cola")
+        assert found["old"].raw == found["new"].raw
+        assert (found["old"].offered_contexts == found["new"].offered_contexts).all()
+        assert engine.bandit.bandit.journal.outcomes("old")[0].value == 1.0
+
+    served(tmp_path, visit)
 
 
 @given(st.integers(1, 10**9).map(lambda n: n / 1000))

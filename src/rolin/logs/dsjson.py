@@ -251,15 +251,14 @@ def plain_features(value: Any) -> dict[str, Any]:
 
 
 def _is_plain(part: Any) -> bool:
-    """Return whether an object holds only features that are not objects or lists."""
-    return (
-        isinstance(part, dict)
-        and not any(name.startswith("_") for name in part)
-        and _NESTED.isdisjoint(map(type, part.values()))
-    )
-
-
-_NESTED = {dict, list}
+    """Return whether an object holds only features that are not objects or lists. Every arm of a request is checked."""
+    if not isinstance(part, dict):
+        return False
+    for name, value in part.items():
+        kind = type(value)
+        if kind is dict or kind is list or name[:1] == "_":
+            return False
+    return True
 
 
 def _is_list_of_objects(value: Any) -> bool:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rolin.errors import DataError
 from rolin.logs.dsjson import plain_features
 from rolin.service.errors import Refusal
 from rolin.service.personalizer.schema import (
-    FeatureList,
     MultiSlotRankRequest,
     RankableAction,
     RankedAction,
@@ -24,7 +20,7 @@ def decision_request(rank: RankRequest) -> DecisionRequest:
     """Return what a rank request asks for."""
     return DecisionRequest(
         arms=_arms(rank.actions),
-        situation=_features("contextFeatures", rank.context_features),
+        situation=plain_features(rank.context_features),
         id=rank.event_id,
         exclude=_known(rank.excluded_actions, rank.actions),
         active=not rank.defer_activation,
@@ -32,17 +28,7 @@ def decision_request(rank: RankRequest) -> DecisionRequest:
 
 
 def _arms(actions: list[RankableAction]) -> list[str | Arm]:
-    return [
-        Arm(action.id, _features(f"actions[{k}].features", action.features) or None)
-        for k, action in enumerate(actions)
-    ]
-
-
-def _features(where: str, given: FeatureList) -> dict[str, Any]:
-    try:
-        return plain_features(given)
-    except DataError as error:
-        raise Refusal(400, str(error), field=where) from error
+    return [Arm(action.id, plain_features(action.features) or None) for action in actions]
 
 
 def _known(excluded: list[str] | None, actions: list[RankableAction]) -> list[str]:
@@ -87,20 +73,19 @@ def slot_request(
         Actions that are shown in earlier slots.
     """
     slot = rank.slots[number]
-    where = f"slots[{number}]"
     offered = [action.id for action in rank.actions]
     if slot.baseline_action not in offered:
         raise Refusal(
             400,
             f"it is {slot.baseline_action!r}, expected the id of an action",
-            field=f"{where}.baselineAction",
+            field=f"slots[{number}].baselineAction",
         )
     exclude = [id for id in offered if id in shown or id in (slot.excluded_actions or ())]
     return DecisionRequest(
         arms=_arms(rank.actions),
         situation={
-            **_features("contextFeatures", rank.context_features),
-            "slot": {**_features(f"{where}.features", slot.features), "id": slot.id},
+            **plain_features(rank.context_features),
+            "slot": {**plain_features(slot.features), "id": slot.id},
         },
         id=slot_id(event_id, number),
         exclude=exclude,

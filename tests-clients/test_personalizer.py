@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -115,6 +116,17 @@ def repeated(call: Callable[[], Any]) -> Any:
                 raise
             time.sleep(0.1)
     raise AssertionError("the service does not come back")
+
+
+def test_the_code_of_the_guide_works(tmp_path: Path) -> None:
+    """The guide for users of Personalizer shows a program, which runs."""
+    page = (HERE.parent / "docs" / "how-to" / "personalizer.md").read_text()
+    (code,) = re.findall(r"^```text\n(from azure.*?)^```", page, re.MULTILINE | re.DOTALL)
+    with served(tmp_path) as server:
+        names: dict[str, Any] = {"ENDPOINT": endpoint(server), "KEY": KEY}
+        exec(code, names)
+    assert names["answer"].reward_action_id in {"pasta", "juice"}
+    check_kept(tmp_path, {"visit-1"})
 
 
 def test_python_sees_errors(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,9 @@ from rolin.service.errors import Failure, Refusal, failure_of
 __all__ = ["Engine", "Limits"]
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
+# Items of a batch that are written together: other requests wait for no more than these.
+_TOGETHER = 32
 _LATEST = 50  # events among which some are left, even if others were erased
 _decision_decoder = msgspec.json.Decoder(schema.DecisionRequest)
 _reward_decoder = msgspec.json.Decoder(schema.RewardItem)
@@ -178,7 +181,7 @@ class Engine:
                 )
             return {"status": 201, **msgspec.to_builtins(await self.decide(request))}
 
-        return await _each([one(raw) for raw in batch.decisions])
+        return await _each(one, batch.decisions)
 
     async def find(self, ids: Sequence[str]) -> dict[str, LoggedDecision]:
         """Return the stored decisions among some ids."""
@@ -204,7 +207,7 @@ class Engine:
             await self.activate(id)
             return {"status": 204}
 
-        return await _each([one(id) for id in batch.decisions])
+        return await _each(one, batch.decisions)
 
     # -- rewards -------------------------------------------------------------------------------
 
@@ -242,7 +245,7 @@ class Engine:
             became = await self.reward(item.decision, item)
             return {"status": 202 if became == "early" else 204, "became": became}
 
-        return await _each([one(raw) for raw in batch.rewards])
+        return await _each(one, batch.rewards)
 
     async def expire(self) -> int:
         """Close decisions whose window has ended; return how many arms were closed."""
@@ -468,15 +471,19 @@ def _text_of(rows: list[dict[str, Any]] | None, names: Sequence[str], situation:
     return msgspec.json.encode(given).decode()
 
 
-async def _each(calls: Sequence[Awaitable[Result]]) -> schema.BatchAnswer:
-    """Wait for all calls; the result of each is its answer or its error."""
+async def _each(
+    call: Callable[[Item], Awaitable[dict[str, Any]]], items: Sequence[Item]
+) -> schema.BatchAnswer:
+    """Call a function with each item; the result of each is its answer or its error."""
     results: list[dict[str, Any]] = []
-    for found in await asyncio.gather(*calls, return_exceptions=True):
-        if isinstance(found, Exception):
-            failure: Failure = failure_of(found)
-            results.append({"status": failure.status, **failure.body()})
-        elif isinstance(found, BaseException):
-            raise found
-        else:
-            results.append(msgspec.to_builtins(found) if found is not None else {})
+    for start in range(0, len(items), _TOGETHER):
+        part = items[start : start + _TOGETHER]
+        for found in await asyncio.gather(*map(call, part), return_exceptions=True):
+            if isinstance(found, Exception):
+                failure: Failure = failure_of(found)
+                results.append({"status": failure.status, **failure.body()})
+            elif isinstance(found, BaseException):
+                raise found
+            else:
+                results.append(found)
     return schema.BatchAnswer(results)

@@ -27,6 +27,7 @@ OTHERS: dict[str, tuple[str, str, Any]] = {
     "max_depth": ("5", "5", 5),
     "max_arms": ("7", "7", 7),
     "max_batch": ("8", "8", 8),
+    "metrics_arms": ("9", "9", 9),
     "rate": ("2.5", "2.5", 2.5),
     "burst": ("3", "3", 3),
     "request_timeout": ("1", "1", 1.0),

@@ -180,6 +180,7 @@ def _failed(endpoint: Endpoint, error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     """Answer a path or a method that does not exist."""
     assert isinstance(error, HTTPException)
+    request.app.state.service.metrics.request(request.method, "other", error.status_code, 0.0)
     code = CODES.get(error.status_code, "invalid_request")
     response = _failure(Failure(error.status_code, code, f"{error.detail}".lower()))
     if error.status_code == 405:

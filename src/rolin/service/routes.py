@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Literal, NamedTuple
 
-import msgspec
-
 from rolin.service import schema
 from rolin.service.engine import Engine
 from rolin.service.errors import Refusal
@@ -69,28 +67,11 @@ class Endpoint(NamedTuple):
 
 
 async def _decide(call: Call) -> Reply:
-    engine = await call.engine()
-    answer = await engine.decide(call.body)
-    call.service.metrics.decision(engine.name, _decided_by(answer))
-    return Reply(201, answer)
-
-
-def _decided_by(answer: schema.DecisionAnswer) -> str:
-    if not answer.recorded:
-        return "fallback"
-    if answer.control:
-        return "control"
-    return "baseline" if answer.outside_share or answer.mode != "online" else "policy"
+    return Reply(201, await (await call.engine()).decide(call.body))
 
 
 async def _decide_batch(call: Call) -> Reply:
-    engine = await call.engine()
-    answer = await engine.decide_batch(call.body)
-    for result in answer.results:
-        if "error" not in result:
-            made = msgspec.convert(result, schema.DecisionAnswer)  # which ignores the status
-            call.service.metrics.decision(engine.name, _decided_by(made))
-    return Reply(200, answer)
+    return Reply(200, await (await call.engine()).decide_batch(call.body))
 
 
 async def _decision(call: Call) -> Reply:
@@ -116,19 +97,12 @@ async def _explain(call: Call) -> Reply:
 
 
 async def _reward(call: Call) -> Reply:
-    engine = await call.engine()
-    status = await engine.reward(call.path["id"], call.body)
-    call.service.metrics.reward(engine.name, status)
+    status = await (await call.engine()).reward(call.path["id"], call.body)
     return Reply(202 if status == "early" else 204)
 
 
 async def _reward_batch(call: Call) -> Reply:
-    engine = await call.engine()
-    answer = await engine.reward_batch(call.body)
-    for result in answer.results:
-        if "became" in result:
-            call.service.metrics.reward(engine.name, result["became"])
-    return Reply(200, answer)
+    return Reply(200, await (await call.engine()).reward_batch(call.body))
 
 
 # -- bandits -----------------------------------------------------------------------------------
@@ -228,8 +202,8 @@ async def _ready(call: Call) -> Reply:
 
 
 async def _metrics(call: Call) -> Reply:
-    text = call.service.metrics.text(call.service.bandits.opened())
-    return Reply(200, text.encode(), "text/plain; version=0.0.4")
+    text = await asyncio.to_thread(call.service.metrics_text)
+    return Reply(200, text.encode(errors="replace"), "text/plain; version=0.0.4")
 
 
 _BANDIT = "/v1/bandits/{name}"

@@ -51,7 +51,12 @@ class Service:
     async def start(self) -> None:
         """Open the data folder, create the first bandit, and compile what decisions need."""
         settings = self.settings
-        limits = Limits(settings.max_arms, settings.max_batch, settings.request_timeout / 4)
+        limits = Limits(
+            settings.max_arms,
+            settings.max_batch,
+            settings.request_timeout / 4,
+            settings.metrics_arms,
+        )
         self.bandits = Bandits(Path(settings.data), limits, fall_back=self._falls_back)
         await self.bandits.apply(self._declared)
         if not self.bandits.names():
@@ -89,6 +94,10 @@ class Service:
         """Whether it can answer requests."""
         return self._phase is None and (self._falls_back or self.problem is None)
 
+    def metrics_text(self) -> str:
+        """Return all metrics, for Prometheus."""
+        return self.metrics.text(self.bandits.opened(), (), ready=self.is_ready)
+
     async def stop(self) -> None:
         """End what runs in the background, and close all journals."""
         self._phase = "it is stopping"
@@ -108,7 +117,7 @@ class Service:
         try:
             if engine.problem is not None:
                 await engine.snapshot()
-            self.metrics.expired(engine.name, await engine.expire())
+            await engine.expire()
         except RolinError as error:  # such as a full disk: tried again later
             _log.warning("bandit %s: %s", engine.name, error)
         except Exception:  # the windows of other bandits end all the same

@@ -63,6 +63,9 @@ class Settings:
     )
     max_arms: int = _declared(10_000, "Largest number of arms of a decision.", least=1)
     max_batch: int = _declared(1000, "Largest number of items of a batch.", least=1)
+    metrics_arms: int = _declared(
+        100, "Arms of each bandit that `/metrics` counts by name. The rest are counted as `other`."
+    )
     rate: float = _declared(0.0, "Requests per second that a key may send. 0 is no limit.")
     burst: int = _declared(
         100, "Requests that a key may send at once before `rate` limits it.", least=1

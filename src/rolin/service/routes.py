@@ -195,10 +195,12 @@ async def _live(call: Call) -> Reply:
 
 
 async def _ready(call: Call) -> Reply:
-    problem = call.service.problem
-    if not call.service.is_ready:
-        raise Refusal(503, f"not ready: {problem}", retry_after=1)
-    return Reply(200, {"status": "ok"} if problem is None else {"status": problem})
+    service = call.service
+    if (why := service.unready) is not None:
+        raise Refusal(503, f"not ready: {why}", retry_after=1)
+    if problems := service.problems:
+        return Reply(200, {"status": "degraded", "bandits": problems})
+    return Reply(200, {"status": "ok"})
 
 
 async def _metrics(call: Call) -> Reply:
@@ -275,7 +277,7 @@ ENDPOINTS = [
     ),
     Endpoint("POST", f"{_BANDIT}/snapshots", "admin", _snapshot, "Store a snapshot", None, schema.SnapshotAnswer),
     Endpoint("GET", "/livez", None, _live, "Whether the process runs", None, dict[str, str]),
-    Endpoint("GET", "/readyz", None, _ready, "Whether it can answer requests", None, dict[str, str]),
+    Endpoint("GET", "/readyz", None, _ready, "Whether it can answer requests", None, dict[str, Any]),
     Endpoint("GET", "/metrics", "read", _metrics, "Counters for Prometheus", None, str),
 ]  # fmt: skip
 """All endpoints; of those that fit a path, the first one answers."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ __all__ = ["DEFAULT", "Service"]
 DEFAULT = "default"
 """The bandit that a new service has."""
 _EXPIRE_EVERY = 5.0  # seconds between two looks for windows that have ended
+_OPEN_EVERY = 6  # such looks, after which bandits that could not be opened are tried again
 _log = logging.getLogger("rolin.service")
 
 
@@ -65,7 +68,9 @@ class Service:
             try:
                 await self.bandits.get(name)
             except RolinError as error:
-                _log.error("bandit %s cannot be opened: %s", name, error)
+                _log.error("bandit %s cannot be opened: %s", name, error, extra={"bandit": name})
+            except Exception:  # the others work
+                _log.exception("bandit %s cannot be opened", name, extra={"bandit": name})
         await asyncio.to_thread(_warm_up)
         # Objects that live as long as the service are no longer looked at when garbage is collected. A request makes
         # hundreds of objects but no cycles, so with the usual thresholds a tenth of the time went into looking for them.
@@ -82,21 +87,33 @@ class Service:
         return self.settings.fallback == "baseline"
 
     @property
-    def problem(self) -> str | None:
-        """What is wrong at present; `None` if all is well."""
+    def problems(self) -> dict[str, str]:
+        """What is wrong with bandits at present, by name."""
         if self._phase is not None:
-            return self._phase
-        problems = (f"bandit {e.name}: {e.problem}" for e in self.bandits.opened() if e.problem)
-        return next(problems, None)
+            return {}
+        failing = {each.name: each.problem for each in self.bandits.opened() if each.problem}
+        return {**self.bandits.broken, **failing}
 
     @property
-    def is_ready(self) -> bool:
-        """Whether it can answer requests."""
-        return self._phase is None and (self._falls_back or self.problem is None)
+    def unready(self) -> str | None:
+        """Why it should get no requests; `None` if it is ready.
+
+        One bandit that fails is no reason as long as another one works: a load balancer would take away the whole
+        instance. If all of them fail, as on a full disk, another instance may do better.
+        """
+        if self._phase is not None:
+            return self._phase
+        opened, problems = self.bandits.opened(), self.problems
+        works = any(self._falls_back or each.problem is None for each in opened)
+        if works or not problems:
+            return None
+        return "; ".join(f"bandit {name}: {problem}" for name, problem in sorted(problems.items()))
 
     def metrics_text(self) -> str:
         """Return all metrics, for Prometheus."""
-        return self.metrics.text(self.bandits.opened(), (), ready=self.is_ready)
+        return self.metrics.text(
+            self.bandits.opened(), list(self.bandits.broken), ready=self.unready is None
+        )
 
     async def stop(self) -> None:
         """End what runs in the background, and close all journals."""
@@ -107,10 +124,18 @@ class Service:
         await self.bandits.close()
 
     async def _expire_for_ever(self) -> None:
-        while True:
+        for n in count(1):
             await asyncio.sleep(_EXPIRE_EVERY)
+            if n % _OPEN_EVERY == 0:
+                await self.open_broken()
             for engine in self.bandits.opened():
                 await self.look_after(engine)
+
+    async def open_broken(self) -> None:
+        """Try again to open bandits that could not be opened: somebody may have restored them."""
+        for name in list(self.bandits.broken):
+            with suppress(Exception):  # it is known and reported already
+                await self.bandits.get(name)
 
     async def look_after(self, engine: Engine) -> None:
         """Close decisions whose window has ended; if the journal could not be written, see whether it can be again."""
@@ -119,9 +144,9 @@ class Service:
                 await engine.snapshot()
             await engine.expire()
         except RolinError as error:  # such as a full disk: tried again later
-            _log.warning("bandit %s: %s", engine.name, error)
+            _log.warning("bandit %s: %s", engine.name, error, extra={"bandit": engine.name})
         except Exception:  # the windows of other bandits end all the same
-            _log.exception("bandit %s", engine.name)
+            _log.exception("bandit %s", engine.name, extra={"bandit": engine.name})
 
 
 def _warm_up() -> None:

@@ -28,6 +28,7 @@ from rolin.service.bandit_metrics import BanditMetrics
 from rolin.service.building import check_rewards, policy_of
 from rolin.service.errors import Failure, Refusal, failure_of
 from rolin.service.exposition import Sample
+from rolin.service.tracing import child_span
 
 __all__ = ["Engine", "Limits"]
 
@@ -391,7 +392,8 @@ class Engine:
     async def _written(self, call: Awaitable[Result]) -> Result:
         """Return the result of a call that writes; note whether the journal can be written."""
         try:
-            result = await call
+            with child_span("write"):  # wait for the writer, decide or learn, and commit
+                result = await call
         except NotLearned:  # it was written
             raise
         except JournalError as error:

@@ -58,12 +58,14 @@ class Metrics:
         self._seconds: dict[str, Histogram] = {}
         self._start = time.time()
 
-    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+    def request(self, method: str, route: str, status: int, seconds: float | None) -> None:
         """Count a request that was answered."""
         if method not in _METHODS:  # anybody can make up others
             method = "other"
         with self._lock:
             self._requests[method, route, status] += 1
+            if seconds is None:
+                return
             found = self._seconds.get(route)
             if found is None:
                 found = self._seconds[route] = Histogram(_BOUNDS)

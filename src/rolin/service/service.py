@@ -18,8 +18,10 @@ from rolin.service.bandits import Bandits, read_bandits
 from rolin.service.demo import visit_for_ever
 from rolin.service.engine import Engine, Limits
 from rolin.service.keys import Keys
+from rolin.service.logs import log_answer
 from rolin.service.metrics import Metrics
 from rolin.service.settings import Settings
+from rolin.service.tracing import Tracing
 
 __all__ = ["DEFAULT", "Service"]
 
@@ -46,6 +48,7 @@ class Service:
     def __init__(self, settings: Settings, keys: Keys, *, demo: bool = False) -> None:
         self.settings, self.keys, self._demo = settings, keys, demo
         self.metrics = Metrics()
+        self.tracing = Tracing() if settings.traces else None
         self.bandits: Bandits
         self._declared = read_bandits(Path(settings.data) / "bandits.toml")
         self._phase: str | None = "it is starting"  # `None` between start and stop
@@ -115,6 +118,32 @@ class Service:
             self.bandits.opened(), list(self.bandits.broken), ready=self.unready is None
         )
 
+    def note_answer(
+        self,
+        method: str,
+        route: str,
+        status: int,
+        seconds: float | None,
+        bandit: str | None = None,
+        decision: str | None = None,
+    ) -> None:
+        """Count a request that was answered, and log it if wanted.
+
+        Parameters
+        ----------
+        method, route
+            What was asked; the route as it is declared, without ids.
+        status
+            The status of the answer.
+        seconds
+            How long it took; `None` if nothing was done.
+        bandit, decision
+            What it was about, if known.
+        """
+        self.metrics.request(method, route, status, seconds)
+        if self.settings.access_log:
+            log_answer(method, route, status, seconds, bandit, decision)
+
     async def stop(self) -> None:
         """End what runs in the background, and close all journals."""
         self._phase = "it is stopping"
@@ -122,6 +151,8 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.bandits.close()
+        if self.tracing is not None:
+            await asyncio.to_thread(self.tracing.close)
 
     async def _expire_for_ever(self) -> None:
         for n in count(1):

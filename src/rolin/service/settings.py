@@ -50,7 +50,14 @@ class Settings:
     log_level: Literal["debug", "info", "warning", "error"] = _declared(
         "info", "Least severe messages to log: `debug`, `info`, `warning` or `error`."
     )
+    log_format: Literal["text", "json"] = _declared(
+        "text", "Format of the log: `text`, or `json` for one object per line."
+    )
     access_log: bool = _declared(False, "Log every request.")
+    traces: bool = _declared(
+        False,
+        "Send traces by OpenTelemetry to `OTEL_EXPORTER_OTLP_ENDPOINT`. Needs the extra `telemetry`.",
+    )
     fallback: Literal["error", "baseline"] = _declared(
         "error",
         "Answer if a decision cannot be stored: `error` is status 503; `baseline` is the first arm, marked as not "

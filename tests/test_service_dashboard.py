@@ -86,6 +86,13 @@ def test_panels_do_not_overlap() -> None:
         assert panel["type"] == "row" or panel["description"]
 
 
+def test_the_page_names_every_alert() -> None:
+    """And no others."""
+    page = (DEPLOY.parent / "docs/how-to/monitoring.md").read_text()
+    names = re.findall(r"- alert: (\w+)", ALERTS)
+    assert re.findall(r"^\| `(Rolin\w+)` \|", page, re.MULTILINE) == names
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_prometheus_accepts_the_alerts() -> None:
     """As its own tool says."""

@@ -62,6 +62,8 @@ def test_legends_name_labels_that_exist() -> None:
         for target in panel.get("targets", []):
             legend = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
             known = {label for m in named(target["expr"]).values() for label in m.labels} | ADDED
+            for labels in re.findall(r"by \(([^)]*)\)", target["expr"]):
+                known &= set(re.split(r"[,\s]+", labels))
             assert legend <= known, target
 
 

@@ -40,7 +40,7 @@ $(READY): pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(DEV): requirements-dev.txt $(READY)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[service]" -r requirements-dev.txt
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[service,telemetry]" -r requirements-dev.txt
 	@touch $@
 
 demo: $(READY)

@@ -72,6 +72,7 @@ from rolin.bandit.validation import (
     id_of,
     settings_of,
 )
+from rolin.bandit.watching import BanditStats, Observer
 from rolin.bandit.writer import Writer
 from rolin.errors import (
     DataError,
@@ -911,6 +912,20 @@ class Bandit(Generic[P]):
     def version(self) -> int:
         """Number of the last event that the state knows."""
         return self._state.version
+
+    def stats(self) -> BanditStats:
+        """Return how much waits to be written or learned, since when, and how large the journal is."""
+        return self._writer.stats()
+
+    def watch(self, observer: Observer) -> None:
+        """Tell an observer of every batch of requests that is written from now on, such as for metrics.
+
+        Parameters
+        ----------
+        observer
+            An object with the method `written`.
+        """
+        self._writer.observers.append(observer)
 
     def close(self) -> None:
         """Wait for what is done in the background, and close the journal, unless it was passed in open."""

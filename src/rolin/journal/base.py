@@ -20,6 +20,7 @@ from rolin.journal.events import (
 
 __all__ = [
     "DamagedSnapshot",
+    "DiskUsage",
     "Header",
     "Journal",
     "OutOfDate",
@@ -121,6 +122,15 @@ class Removed(NamedTuple):
     """Number of decisions removed."""
     last: int
     """Number of the last event: a removal takes a number as well, so that other processes notice it."""
+
+
+class DiskUsage(NamedTuple):
+    """Sizes of the files of a journal, in bytes."""
+
+    journal: int
+    """Of the journal itself."""
+    log: int
+    """Of its write-ahead log, which is written back to the journal from time to time."""
 
 
 class Journal(ABC):
@@ -309,6 +319,10 @@ class Journal(ABC):
 
     def do_upkeep(self) -> None:  # noqa: B027  # the same
         """Do the long work that was deferred; events can be appended meanwhile."""
+
+    def disk_usage(self) -> DiskUsage:
+        """Return the sizes of the files; 0 for a journal in memory."""
+        return DiskUsage(0, 0)
 
     @abstractmethod
     def close(self) -> None:

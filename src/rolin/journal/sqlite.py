@@ -23,6 +23,7 @@ from rolin.features import BaseFeatureMap
 from rolin.journal import schema
 from rolin.journal.base import (
     DamagedSnapshot,
+    DiskUsage,
     Found,
     Header,
     Journal,
@@ -462,6 +463,10 @@ class SQLiteJournal(Journal):
     def do_upkeep(self) -> None:
         """Write back the log."""
         self._file.checkpoint_in_background()
+
+    def disk_usage(self) -> DiskUsage:
+        """Return the sizes of the files."""
+        return self._file.disk_usage()
 
     def close(self) -> None:
         """Close the file."""

@@ -18,6 +18,7 @@ from rolin._support.checks import flag_of
 from rolin._support.process import close_in_child, forget_locks_after_fork
 from rolin.errors import JournalError
 from rolin.journal import schema
+from rolin.journal.base import DiskUsage
 
 __all__ = ["SQLiteFile"]
 
@@ -326,6 +327,10 @@ class SQLiteFile:
                 "file for long, so that it cannot be written back. End that process",
                 stacklevel=2,
             )
+
+    def disk_usage(self) -> DiskUsage:
+        """Return the sizes of the files at the path."""
+        return DiskUsage(_size(self.path), _size(self._log))
 
     def checkpoint(self) -> bool:
         """Write the whole log back to the file; return whether it was possible."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.applications import Starlette
@@ -21,7 +21,9 @@ from rolin.service.keys import Keys
 from rolin.service.limits import RateLimit, is_deeper
 from rolin.service.openapi import document, human_page
 from rolin.service.personalizer.routes import PERSONALIZER
+from rolin.service.personalizer.schema import MultiSlotRankResponse, RankResponse
 from rolin.service.routes import ENDPOINTS, Call, Endpoint, Reply
+from rolin.service.schema import DecisionAnswer, DecisionRequest
 from rolin.service.service import Service
 from rolin.service.settings import Settings
 
@@ -29,6 +31,7 @@ __all__ = ["create_app"]
 
 _log = logging.getLogger("rolin.service")
 _encode = msgspec.json.Encoder().encode
+_NOTHING: AbstractContextManager[Any] = nullcontext()
 
 
 def create_app(settings: Settings, keys: Keys, *, demo: bool = False) -> Starlette:
@@ -60,9 +63,8 @@ def create_app(settings: Settings, keys: Keys, *, demo: bool = False) -> Starlet
             for each in [*ENDPOINTS, *PERSONALIZER]
         ]
         + [
-            Route("/", lambda _: RedirectResponse("/docs")),
-            Route("/openapi.json", _openapi),
-            Route("/docs", _docs),
+            Route(path, _page(path, made, service))
+            for path, made in (("/", _home), ("/openapi.json", _openapi), ("/docs", _docs))
         ],
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
@@ -72,12 +74,51 @@ def create_app(settings: Settings, keys: Keys, *, demo: bool = False) -> Starlet
     return app
 
 
-async def _openapi(_: Request) -> Response:
+def _page(
+    path: str, made: Callable[[], Response], service: Service
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the function that answers with a page."""
+
+    async def answer(request: Request) -> Response:
+        start = perf_counter()
+        response = made()
+        seconds = perf_counter() - start
+        service.note_answer(request.method, path, response.status_code, seconds)
+        return response
+
+    return answer
+
+
+def _home() -> Response:
+    return RedirectResponse("/docs")
+
+
+def _openapi() -> Response:
     return Response(_encode(document()), media_type="application/json")
 
 
-async def _docs(_: Request) -> Response:
+def _docs() -> Response:
     return HTMLResponse(human_page())
+
+
+class _About(NamedTuple):
+    """What a request was about, for logs and traces."""
+
+    bandit: str | None
+    decision: str | None
+    mode: str | None
+
+    @classmethod
+    def of(cls, path: Mapping[str, str], body: Any, content: Any) -> _About:
+        """Return what path, body and answer say; there may be none of the last two."""
+        decision, mode = path.get("id"), None
+        if isinstance(content, DecisionAnswer):
+            decision, mode = content.id, content.mode
+        elif isinstance(content, (RankResponse, MultiSlotRankResponse)):
+            decision = content.event_id
+        elif isinstance(body, DecisionRequest):
+            decision = body.id
+        return cls(path.get("name"), decision, mode)
 
 
 def _endpoint(
@@ -91,11 +132,26 @@ def _endpoint(
     limit = None if endpoint.slow else settings.request_timeout
 
     async def answer(request: Request) -> Response:
-        start = perf_counter()
+        start, tracing = perf_counter(), service.tracing
+        method, route = endpoint.method, endpoint.path
+        traced = _NOTHING if tracing is None else tracing.request(method, route, request.headers)
+        with traced as span:
+            response, about = await answered(request)
+            if tracing is not None:
+                tracing.answered(span, response.status_code, *about)
+            seconds = perf_counter() - start
+            service.note_answer(
+                method, route, response.status_code, seconds, about.bandit, about.decision
+            )
+        return response
+
+    async def answered(request: Request) -> tuple[Response, _About]:
+        path = request.path_params
+        body: Any = None
+        content: Any = None
         try:
             if endpoint.scope is not None:
                 _authorize(service.keys, endpoint, request.headers, rates)
-            body: Any = None
             if endpoint.body is not None:
                 body = await _read(request, settings.max_body, settings.request_timeout)
                 if decoder is not None:
@@ -104,16 +160,14 @@ def _endpoint(
                             400, f"the body is nested deeper than {settings.max_depth} levels"
                         )
                     body = decoder.decode(body)
-            call = Call(service, request.path_params, request.query_params, request.headers, body)
+            call = Call(service, path, request.query_params, request.headers, body)
             async with asyncio.timeout(limit):
                 reply = await endpoint.handler(call)
+            content = reply.content
             response = _response(reply)
         except Exception as error:
-            response = _failed(endpoint, error)
-        service.metrics.request(
-            endpoint.method, endpoint.path, response.status_code, perf_counter() - start
-        )
-        return response
+            response = _failed(endpoint, error, _About.of(path, body, content))
+        return response, _About.of(path, body, content)
 
     return answer
 
@@ -165,7 +219,7 @@ def _response(reply: Reply) -> Response:
     return Response(data, status, media_type=media_type)
 
 
-def _failed(endpoint: Endpoint, error: Exception) -> Response:
+def _failed(endpoint: Endpoint, error: Exception, about: _About) -> Response:
     """Return the answer to a request that failed."""
     if isinstance(error, TimeoutError):
         error = Refusal(
@@ -175,13 +229,15 @@ def _failed(endpoint: Endpoint, error: Exception) -> Response:
         )
     failure = failure_of(error)
     if failure.status == 500 or isinstance(error, OSError):
-        _log.error("%s %s failed", endpoint.method, endpoint.path, exc_info=error)
+        extra = {"bandit": about.bandit, "decision": about.decision, "status": failure.status}
+        _log.error("%s %s failed", endpoint.method, endpoint.path, exc_info=error, extra=extra)
     return _failure(failure, endpoint.dialect.error_of(failure))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
     """Answer a path or a method that does not exist."""
     assert isinstance(error, HTTPException)
+    request.app.state.service.note_answer(request.method, "other", error.status_code, None)
     code = CODES.get(error.status_code, "invalid_request")
     failure = Failure(error.status_code, code, f"{error.detail}".lower())
     response = _failure(failure, failure.body())

@@ -23,7 +23,7 @@ from rolin.policies.registry import load_or_start
 from rolin.service import schema
 from rolin.service.building import check_rewards, feature_map_of, n_features_of, policy_of
 from rolin.service.engine import Engine, Limits
-from rolin.service.errors import Refusal, field_of
+from rolin.service.errors import Refusal, failure_of, field_of
 
 __all__ = ["Bandits", "read_bandits"]
 
@@ -51,6 +51,8 @@ class Bandits:
             shutil.rmtree(left)  # of a process that was killed
         self._limits, self._fall_back = limits, fall_back
         self._engines: dict[str, Engine] = {}
+        self.broken: dict[str, str] = {}
+        """Why bandits could not be opened, by name."""
         self._opening = asyncio.Lock()
 
     def names(self) -> list[str]:
@@ -75,7 +77,12 @@ class Bandits:
         async with self._opening:
             if name not in self._engines:
                 self._check_exists(name)
-                self._engines[name] = await asyncio.to_thread(self._open, name)
+                try:
+                    self._engines[name] = await asyncio.to_thread(self._open, name)
+                except Exception as error:
+                    self.broken[name] = failure_of(error).message
+                    raise
+                self.broken.pop(name, None)
             return self._engines[name]
 
     async def create(self, given: schema.NewBandit) -> Engine:
@@ -122,6 +129,7 @@ class Bandits:
         async with self._opening:
             self._check_exists(name)
             engine = self._engines.pop(name, None)
+            self.broken.pop(name, None)
             if engine is not None:
                 await asyncio.to_thread(engine.close)
             await asyncio.to_thread(self._delete, name)

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,8 +24,11 @@ from rolin.errors import DataError, JournalError, NotLearned
 from rolin.journal import LoggedDecision
 from rolin.policies import Policy
 from rolin.service import schema
+from rolin.service.bandit_metrics import BanditMetrics
 from rolin.service.building import check_rewards, policy_of
 from rolin.service.errors import Failure, Refusal, failure_of
+from rolin.service.exposition import Sample
+from rolin.service.tracing import child_span
 
 __all__ = ["Engine", "Limits"]
 
@@ -48,6 +51,8 @@ class Limits(msgspec.Struct, frozen=True):
     lock_timeout: float = 2.5
     """Seconds to wait for another process that locks a journal. A request may wait twice: behind those that are being
     written, and to be written."""
+    metrics_arms: int = 100
+    """Arms with a label of their own in the metrics."""
 
 
 class Engine:
@@ -88,6 +93,8 @@ class Engine:
         """Arms that requests need not repeat."""
         self._n_features = bandit.bandit.policy.n_features
         self._changing = asyncio.Lock()
+        self._metrics = BanditMetrics(limits.metrics_arms)
+        bandit.bandit.watch(self._metrics)
         self.problem: str | None = None
         """Why the last write failed; `None` if it succeeded."""
 
@@ -119,7 +126,9 @@ class Engine:
         except JournalError:
             if not self._fall_back:
                 raise
-            return _fallback(request, names)
+            shown = _fallback(request, names)
+            self._metrics.fallback(shown.arm)
+            return shown
         return answer_of(made)
 
     def _question(
@@ -412,14 +421,20 @@ class Engine:
     async def _written(self, call: Awaitable[Result]) -> Result:
         """Return the result of a call that writes; note whether the journal can be written."""
         try:
-            result = await call
+            with child_span("write"):  # wait for the writer, decide or learn, and commit
+                result = await call
         except NotLearned:  # it was written
             raise
         except JournalError as error:
+            self._metrics.write_error()
             self.problem = str(error).replace(f"{self.folder}{os.sep}", "")
             raise
         self.problem = None
         return result
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield what is counted of the bandit."""
+        return self._metrics.samples(self.name, self.bandit.bandit, ready=self.problem is None)
 
     def close(self) -> None:
         """Close the journal."""

@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Literal, NamedTuple
 
-import msgspec
-
 from rolin.service import schema
 from rolin.service.engine import Engine
 from rolin.service.errors import Failure, Refusal
 from rolin.service.keys import bearer_key
 from rolin.service.service import Service
 
-__all__ = ["ENDPOINTS", "Call", "Dialect", "Endpoint", "Reply", "decided_by"]
+__all__ = ["ENDPOINTS", "Call", "Dialect", "Endpoint", "Reply"]
 
 Scope = Literal["decide", "reward", "read", "admin"]
 
@@ -87,29 +85,11 @@ class Endpoint(NamedTuple):
 
 
 async def _decide(call: Call) -> Reply:
-    engine = await call.engine()
-    answer = await engine.decide(call.body)
-    call.service.metrics.decision(engine.name, decided_by(answer))
-    return Reply(201, answer)
-
-
-def decided_by(answer: schema.DecisionAnswer) -> str:
-    """Return who decided, as the metrics name it."""
-    if not answer.recorded:
-        return "fallback"
-    if answer.control:
-        return "control"
-    return "baseline" if answer.outside_share or answer.mode != "online" else "policy"
+    return Reply(201, await (await call.engine()).decide(call.body))
 
 
 async def _decide_batch(call: Call) -> Reply:
-    engine = await call.engine()
-    answer = await engine.decide_batch(call.body)
-    for result in answer.results:
-        if "error" not in result:
-            made = msgspec.convert(result, schema.DecisionAnswer)  # which ignores the status
-            call.service.metrics.decision(engine.name, decided_by(made))
-    return Reply(200, answer)
+    return Reply(200, await (await call.engine()).decide_batch(call.body))
 
 
 async def _decision(call: Call) -> Reply:
@@ -135,19 +115,12 @@ async def _explain(call: Call) -> Reply:
 
 
 async def _reward(call: Call) -> Reply:
-    engine = await call.engine()
-    status = await engine.reward(call.path["id"], call.body)
-    call.service.metrics.reward(engine.name, status)
+    status = await (await call.engine()).reward(call.path["id"], call.body)
     return Reply(202 if status == "early" else 204)
 
 
 async def _reward_batch(call: Call) -> Reply:
-    engine = await call.engine()
-    answer = await engine.reward_batch(call.body)
-    for result in answer.results:
-        if "became" in result:
-            call.service.metrics.reward(engine.name, result["became"])
-    return Reply(200, answer)
+    return Reply(200, await (await call.engine()).reward_batch(call.body))
 
 
 # -- bandits -----------------------------------------------------------------------------------
@@ -240,15 +213,17 @@ async def _live(call: Call) -> Reply:
 
 
 async def _ready(call: Call) -> Reply:
-    problem = call.service.problem
-    if not call.service.is_ready:
-        raise Refusal(503, f"not ready: {problem}", retry_after=1)
-    return Reply(200, {"status": "ok"} if problem is None else {"status": problem})
+    service = call.service
+    if (why := service.unready) is not None:
+        raise Refusal(503, f"not ready: {why}", retry_after=1)
+    if problems := service.problems:
+        return Reply(200, {"status": "degraded", "bandits": problems})
+    return Reply(200, {"status": "ok"})
 
 
 async def _metrics(call: Call) -> Reply:
-    text = call.service.metrics.text(call.service.bandits.opened())
-    return Reply(200, text.encode(), "text/plain; version=0.0.4")
+    text = await asyncio.to_thread(call.service.metrics_text)
+    return Reply(200, text.encode(errors="replace"), "text/plain; version=0.0.4")
 
 
 _BANDIT = "/v1/bandits/{name}"
@@ -319,8 +294,8 @@ ENDPOINTS = [
         slow=True,
     ),
     Endpoint("POST", f"{_BANDIT}/snapshots", "admin", _snapshot, "Store a snapshot", None, schema.SnapshotAnswer),
-    Endpoint("GET", "/livez", None, _live, "Whether the process runs", None, dict[str, str]),
-    Endpoint("GET", "/readyz", None, _ready, "Whether it can answer requests", None, dict[str, str]),
+    Endpoint("GET", "/healthz", None, _live, "Whether the process runs", None, dict[str, str]),
+    Endpoint("GET", "/readyz", None, _ready, "Whether it can answer requests", None, dict[str, Any]),
     Endpoint("GET", "/metrics", "read", _metrics, "Counters for Prometheus", None, str),
 ]  # fmt: skip
 """All endpoints; of those that fit a path, the first one answers."""

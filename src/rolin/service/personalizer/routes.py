@@ -28,7 +28,7 @@ from rolin.service.personalizer.ranking import (
     slot_id,
     slot_request,
 )
-from rolin.service.routes import Call, Dialect, Endpoint, Reply, decided_by
+from rolin.service.routes import Call, Dialect, Endpoint, Reply
 from rolin.service.service import DEFAULT
 
 __all__ = ["PERSONALIZER"]
@@ -76,7 +76,6 @@ async def _engine(call: Call) -> Engine:
 async def _rank(call: Call) -> Reply:
     engine, rank = await _engine(call), call.body
     answer = await engine.decide(decision_request(rank))
-    call.service.metrics.decision(engine.name, decided_by(answer))
     return Reply(201, rank_response(rank, answer))
 
 
@@ -91,8 +90,7 @@ async def _give_reward(call: Call, engine: Engine, id: str, value: float) -> Non
     if engine.config.rewards.rule == "sum":
         # Clients repeat a request with the same header, so that it is not added twice. Old ones do not send it.
         reward_id = call.headers.get("x-ms-client-request-id") or secrets.token_hex(16)
-    status = await engine.reward(id, native.RewardRequest(value, id=reward_id))
-    call.service.metrics.reward(engine.name, status)
+    await engine.reward(id, native.RewardRequest(value, id=reward_id))
 
 
 async def _activate(call: Call) -> Reply:
@@ -112,7 +110,6 @@ async def _rank_slots(call: Call) -> Reply:
     slots = []
     for number, slot in enumerate(rank.slots):
         answer = await engine.decide(slot_request(rank, number, event_id, shown))
-        call.service.metrics.decision(engine.name, decided_by(answer))
         shown.add(answer.arm)
         slots.append(schema.SlotResponse(slot.id, answer.arm))
     return Reply(201, schema.MultiSlotRankResponse(slots, event_id))

@@ -9,8 +9,9 @@ DEV := $(VENV)/.dev
 BENCH := .benchmarks-venv
 
 ENGINES := .engines-venv
+NODE := clients/typescript/node_modules
 
-.PHONY: help demo test test-slow test-service test-service-slow test-engines coverage check format docs bench bench-hot-path bench-service bakeoff accuracy clean
+.PHONY: help demo test test-slow test-service test-service-slow test-engines test-clients coverage check format docs bench bench-hot-path bench-service bakeoff accuracy clean
 
 help:
 	@echo "make demo      Figure 1 of the paper with few runs: a table, a figure, the claims (about a minute, after the installation)"
@@ -20,6 +21,7 @@ help:
 	@echo "make test-service  kill, starve and attack a real service (a few minutes)"
 	@echo "make coverage  which lines the tests run, with the kernels interpreted (tens of minutes)"
 	@echo "make test-engines  the same work on real Dask, Ray and Spark on this machine (installs them, and Java if there is none)"
+	@echo "make test-clients  the TypeScript client against a real service (installs Node if there is none)"
 	@echo "make check     lint, types and layers only"
 	@echo "make format    let ruff format and fix what it can"
 	@echo "make docs      write the reference from the docstrings, and build the site into site/"
@@ -39,7 +41,7 @@ $(READY): pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(DEV): requirements-dev.txt $(READY)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[service]" -r requirements-dev.txt
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[client,service]" -r requirements-dev.txt
 	@touch $@
 
 demo: $(READY)
@@ -82,6 +84,16 @@ $(ENGINES)/.ready: pyproject.toml tests-engines/requirements.txt
 test-engines: $(ENGINES)/.ready
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(ENGINES)/bin/pytest tests-engines
 
+# Versions are pinned in package.json, so there is no lock file.
+$(NODE)/.ready: clients/typescript/package.json
+	@command -v npm > /dev/null || (apt-get update -qq && apt-get install -y -qq nodejs npm) || \
+		(echo "make test-clients needs Node 18 or later, with npm" && exit 1)
+	npm install --prefix clients/typescript --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
+
+test-clients: $(DEV) $(NODE)/.ready
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest tests-clients
+
 format: $(DEV)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -113,5 +125,5 @@ accuracy: $(DEV)
 	$(RUN) benchmarks/accuracy.py
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(ENGINES) site out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH) $(ENGINES) $(NODE) clients/typescript/dist site out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -8,7 +8,7 @@ export interface Options {
   /** Address of the service, with the path of a proxy if there is one. */
   url: string;
   /** API key. */
-  key?: string;
+  key?: string | undefined;
   /** Milliseconds that a call may take, with all retries; 5000 by default. */
   timeout?: number;
   /** Milliseconds that one attempt may take; by default all that is left of `timeout`. */

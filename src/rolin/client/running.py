@@ -87,6 +87,8 @@ class Connection(_Address):
         except StopIteration as end:
             result: T = end.value
             return result
+        finally:
+            flow.close()  # if it was interrupted or cancelled
 
     def _take(self, step: Send | Wait) -> Answer | None:
         if isinstance(step, Wait):
@@ -124,6 +126,8 @@ class AsyncConnection(_Address):
         except StopIteration as end:
             result: T = end.value
             return result
+        finally:
+            flow.close()  # if it was interrupted or cancelled
 
     async def _take(self, step: Send | Wait) -> Answer | None:
         if isinstance(step, Wait):

@@ -18,7 +18,7 @@ help:
 	@echo "make test-slow only the slow tests, with more repetitions for sharper statistical bounds (about 5 minutes)"
 	@echo "make test-service-slow  the same with more kills, more steps and more requests (10 minutes)"
 	@echo "make test-service  kill, starve and attack a real service (a few minutes)"
-	@echo "make test-clients  Azure Personalizer's own clients for Python and Node.js against a real service (2 minutes)"
+	@echo "make test-clients  the TypeScript client, and Azure Personalizer's own clients, against a real service (2 minutes)"
 	@echo "make coverage  which lines the tests run, with the kernels interpreted (tens of minutes)"
 	@echo "make test-engines  the same work on real Dask, Ray and Spark on this machine (installs them, and Java if there is none)"
 	@echo "make check     lint, types and layers only"
@@ -40,7 +40,7 @@ $(READY): pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(DEV): requirements-dev.txt $(READY)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[service,telemetry]" -r requirements-dev.txt
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[client,service,telemetry]" -r requirements-dev.txt
 	@touch $@
 
 demo: $(READY)
@@ -83,12 +83,13 @@ $(ENGINES)/.ready: pyproject.toml tests-engines/requirements.txt
 test-engines: $(ENGINES)/.ready
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(ENGINES)/bin/pytest tests-engines
 
-# Clients that others wrote, from their registries; Node.js from Debian's packages if there is none.
-$(VENV)/.clients: tests-clients/requirements.txt tests-clients/package.json $(DEV)
+# Our client for Node.js, and clients that others wrote. Versions are pinned, so there is no lock file.
+$(VENV)/.clients: tests-clients/requirements.txt tests-clients/package.json clients/typescript/package.json $(DEV)
 	@command -v npm > /dev/null || (apt-get update -qq && apt-get install -y -qq nodejs npm) || \
 		(echo "make test-clients needs Node.js 18 or later, with npm" && exit 1)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r tests-clients/requirements.txt
-	cd tests-clients && npm install --no-package-lock --no-audit --no-fund --silent
+	for folder in tests-clients clients/typescript; do \
+		npm install --prefix $$folder --no-package-lock --no-audit --no-fund --loglevel=error || exit 1; done
 	@touch $@
 
 test-clients: $(VENV)/.clients
@@ -125,5 +126,5 @@ accuracy: $(DEV)
 	$(RUN) benchmarks/accuracy.py
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(ENGINES) tests-clients/node_modules site out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH) $(ENGINES) tests-clients/node_modules clients/typescript/node_modules clients/typescript/dist site out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

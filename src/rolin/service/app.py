@@ -20,7 +20,7 @@ from rolin.service.errors import CODES, Failure, Refusal, failure_of
 from rolin.service.keys import Keys
 from rolin.service.limits import RateLimit, is_deeper
 from rolin.service.openapi import document, human_page
-from rolin.service.personalizer.routes import PERSONALIZER
+from rolin.service.personalizer import PERSONALIZER
 from rolin.service.personalizer.schema import MultiSlotRankResponse, RankResponse
 from rolin.service.routes import ENDPOINTS, Call, Endpoint, Reply
 from rolin.service.schema import DecisionAnswer, DecisionRequest

@@ -299,6 +299,11 @@ class Journal(ABC):
             If `after` is not the number of the last event.
         """
 
+    @property
+    def log_size(self) -> int:
+        """Bytes of a log that is not written back yet, such as SQLite's; 0 for a journal that has none."""
+        return 0
+
     def defer_upkeep(self) -> None:  # noqa: B027  # most journals have nothing to defer
         """Do not do long work, such as writing back a log, while events are appended: the caller calls `do_upkeep`."""
 

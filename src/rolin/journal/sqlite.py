@@ -9,15 +9,18 @@ process that has not read the latest events is stopped before it writes.
 from __future__ import annotations
 
 import math
+import os
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from rolin._support.checks import finite_number_of, flag_of
+from rolin._support.progress import Progress
 from rolin.errors import JournalError
 from rolin.features import BaseFeatureMap
 from rolin.journal import schema
@@ -45,6 +48,7 @@ from rolin.journal.events import (
     PermanentEvent,
 )
 from rolin.journal.schema import StoredHeader
+from rolin.journal.sqlite_copy import copy_database
 from rolin.journal.sqlite_file import SQLiteFile
 
 __all__ = ["SQLiteJournal"]
@@ -449,6 +453,31 @@ class SQLiteJournal(Journal):
         if stored != schema.state_checksum(version, state) and version > self._unchecked():
             raise DamagedSnapshot(f"journal {self.path}: snapshot {version} is damaged", version)
         return Snapshot(version, state)
+
+    def copy_to(self, target: str | PathLike[str], *, progress: Progress = False) -> int:
+        """Copy the journal to a new file, and return the number of its events.
+
+        The copy is the journal at one moment. Other threads and processes may write meanwhile, but their log is not
+        written back before the copy ends. An interrupted copy leaves a part of the file.
+
+        Parameters
+        ----------
+        target
+            The file to write; it must not exist.
+        progress
+            `True` shows a bar; a function is called with the number of bytes copied since its last call.
+        """
+        if os.path.lexists(target):
+            raise JournalError(f"{target} exists already, expected the name of a new file")
+        with self._file.frozen() as source:
+            (events,) = source.execute("SELECT count(*) FROM events").fetchone()
+            copy_database(source, Path(target), progress)
+        return int(events)
+
+    @property
+    def log_size(self) -> int:
+        """Bytes of the write-ahead log, which grows while another process reads for long."""
+        return self._file.log_size
 
     def defer_upkeep(self) -> None:
         """Do not write back the log while events are appended."""

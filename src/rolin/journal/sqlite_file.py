@@ -283,6 +283,15 @@ class SQLiteFile:
             except OverflowError as error:  # an integer of more than 64 bits
                 raise JournalError(f"journal {self.path}: {error}") from error
 
+    @contextmanager
+    def frozen(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that sees one state of the file, however long the block takes; others may write meanwhile."""
+        self._check_process()
+        with self._errors(), closing(self._connect()) as db:
+            db.execute("BEGIN")
+            db.execute("SELECT count(*) FROM journal").fetchone()  # the first read fixes the state
+            yield db
+
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise JournalError(
@@ -326,6 +335,11 @@ class SQLiteFile:
                 "file for long, so that it cannot be written back. End that process",
                 stacklevel=2,
             )
+
+    @property
+    def log_size(self) -> int:
+        """Bytes of the write-ahead log."""
+        return _size(self._log)
 
     def checkpoint(self) -> bool:
         """Write the whole log back to the file; return whether it was possible."""

@@ -13,6 +13,7 @@ from rolin.errors import RolinError
 from rolin.features import Boolean, Category, Number
 from rolin.service import schema
 from rolin.service.bandits import Bandits, read_bandits
+from rolin.service.data_folder import mark_folder
 from rolin.service.demo import visit_for_ever
 from rolin.service.engine import Engine, Limits
 from rolin.service.keys import Keys
@@ -44,6 +45,7 @@ class Service:
         self.settings, self.keys, self._demo = settings, keys, demo
         self.metrics = Metrics()
         self.bandits: Bandits
+        mark_folder(settings.data)
         self._declared = read_bandits(Path(settings.data) / "bandits.toml")
         self._phase: str | None = "it is starting"  # `None` between start and stop
         self._tasks: list[asyncio.Task[Any]] = []

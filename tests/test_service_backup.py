@@ -24,7 +24,6 @@ from rolin.journal import SQLiteJournal, check_journal, load_policy
 from rolin.journal.folding import state_bytes
 from rolin.service import backup as module
 from rolin.service.backup import backup, read_manifest, restore
-from rolin.service.data_folder import mark_folder
 from support.server import V1, question
 from support.service import client
 
@@ -279,31 +278,3 @@ def test_commands(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "new") == ["bandits"]
     assert isinstance(run("backup", tmp_path / "kept", "--data", data).exception, RolinError)
     assert msgspec.json.decode((tmp_path / "kept" / "manifest.json").read_bytes())["format"] == 1
-
-
-@in_loop
-async def test_the_version_of_a_folder(tmp_path: Path) -> None:
-    """A folder names the version that wrote it; one of a later format is rejected, and left alone."""
-    path = tmp_path / "version.json"
-    await filled(tmp_path, 1)
-    assert json.loads(path.read_text()) == {"format": 1, "rolin": rolin.__version__}
-    path.unlink()  # as earlier versions left it
-    async with client(tmp_path) as http:
-        assert (await http.get("/v1/bandits")).json() == {"bandits": ["default", "other"]}
-    path.write_text('{"format": 1, "rolin": "0.0.9"}')
-    async with client(tmp_path):
-        assert json.loads(path.read_text())["rolin"] == rolin.__version__
-    for text, why in [
-        (
-            '{"format": 2, "rolin": "3.4"}',
-            r"written by rolin 3\.4 and has format 2.*use rolin 3\.4",
-        ),
-        ('{"format": 2}', "cannot be read: KeyError"),
-        ("[]", "cannot be read: TypeError"),
-        ("{", "cannot be read"),
-    ]:
-        path.write_text(text)
-        for call in (lambda: backup(tmp_path, tmp_path.with_name("kept")), lambda: mark_folder(tmp_path)):  # fmt: skip
-            with pytest.raises(DataError, match=why):
-                call()
-        assert path.read_text() == text

@@ -25,6 +25,7 @@ from rolin.errors import JournalError
 from rolin.features import BaseFeatureMap
 from rolin.journal import schema
 from rolin.journal.base import (
+    LOOK_AHEAD,
     DamagedSnapshot,
     Found,
     Header,
@@ -199,6 +200,8 @@ class SQLiteJournal(Journal):
             finally:
                 db.execute("DROP TABLE temp.gone")
             reached("removed")
+        if what.limit is not None:
+            return removed
         # The write-ahead log still holds the removed rows until it is written back.
         if not self._file.checkpoint():
             raise JournalError(
@@ -214,7 +217,10 @@ class SQLiteJournal(Journal):
         find = "INSERT OR IGNORE INTO gone SELECT decision FROM events WHERE place = ? AND "
         db.executemany(f"{find} decision = ?", [(DECISION, id) for id in what.ids])
         db.executemany(f"{find} person = ?", [(DECISION, person) for person in what.people])
-        if what.before is not None:
+        last_seen = _LAST
+        if what.before is not None and what.limit is not None:
+            last_seen = _find_oldest(db, what.before, what.limit)
+        elif what.before is not None:
             db.execute(f"{find} time < ?", (DECISION, what.before))
         (n,) = db.execute("SELECT count(*) FROM gone").fetchone()
         # Rewards whose decision was never made.
@@ -222,15 +228,19 @@ class SQLiteJournal(Journal):
         before = db.total_changes
         if what.before is not None:
             db.execute(
-                f"DELETE FROM events WHERE decision IS NULL AND NOT {_IS_PERMANENT} AND time < ?",
-                (*PERMANENT_KINDS, what.before),
+                f"DELETE FROM events WHERE decision IS NULL AND NOT {_IS_PERMANENT} AND time < ? AND seq <= ?",
+                (*PERMANENT_KINDS, what.before, last_seen),
             )
             db.execute(
-                "DELETE FROM events WHERE kind IN ('early', 'ignored') AND time < ? AND NOT EXISTS "
-                "(SELECT 1 FROM events AS made WHERE made.decision = events.decision AND made.place = ?)",
-                (what.before, DECISION),
+                "DELETE FROM waiting WHERE place < 0 AND time < ? AND (? OR EXISTS (SELECT 1 FROM events "
+                "WHERE events.decision = waiting.decision AND kind = 'early' AND events.time = waiting.time AND seq <= ?))",
+                (what.before, what.limit is None, last_seen),
             )
-            db.execute("DELETE FROM waiting WHERE place < 0 AND time < ?", (what.before,))
+            db.execute(
+                "DELETE FROM events WHERE kind IN ('early', 'ignored') AND time < ? AND seq <= ? AND NOT EXISTS "
+                "(SELECT 1 FROM events AS made WHERE made.decision = events.decision AND made.place = ?)",
+                (what.before, last_seen, DECISION),
+            )
         db.execute("DELETE FROM events WHERE decision IN (SELECT decision FROM gone)")
         if db.total_changes == before:
             return Removed(0, header.last)
@@ -492,6 +502,10 @@ class SQLiteJournal(Journal):
         """Write back the log."""
         self._file.checkpoint_in_background()
 
+    def wipe_log(self) -> bool:
+        """Write back and empty the log, unless another process is reading; return whether it is empty."""
+        return self._file.wipe_log()
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -500,6 +514,22 @@ class SQLiteJournal(Journal):
         """Close the file of a journal that nobody closed; there is nothing to close if opening failed."""
         with suppress(AttributeError):
             self.close()
+
+
+def _find_oldest(db: sqlite3.Connection, before: float, limit: int) -> int:
+    """Note the first decisions that are older than a time, as many as the limit; return the number of the last one seen.
+
+    No index knows the times, and the table may be huge, so only its beginning is looked at.
+    """
+    seen = db.execute(
+        "SELECT seq, decision, time FROM events WHERE place = ? ORDER BY seq LIMIT ?",
+        (DECISION, limit + LOOK_AHEAD),
+    ).fetchall()
+    old = [(seq, id) for seq, id, time in seen if time < before]
+    db.executemany("INSERT INTO gone VALUES (?)", [(id,) for _, id in old[:limit]])
+    if len(old) > limit:
+        return int(old[limit][0]) - 1
+    return _LAST if len(seen) < limit + LOOK_AHEAD else int(seen[-1][0])
 
 
 def _missing(first: int, last: int) -> str:

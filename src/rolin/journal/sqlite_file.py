@@ -378,6 +378,19 @@ class SQLiteFile:
                     db.execute("PRAGMA wal_checkpoint(RESTART)")
         self._checkpoint_at = self._log_size + _LOG
 
+    def wipe_log(self) -> bool:
+        """Write back the whole log and empty it, unless another process is reading; return whether it is empty.
+
+        Writers wait only for what was written during the first step.
+        """
+        self._check_process()
+        with self.checkpointing, self._errors(), closing(self._connect()) as db:
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            db.execute("PRAGMA busy_timeout = 5")
+            with self.writing:
+                busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
+
     def close(self) -> None:
         """Close the connections; a process that has not opened them leaves them alone."""
         if os.getpid() == self._process:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from rolin._support.files import sync_folder, write_bytes
 from rolin.bandit import AsyncBandit, Bandit
@@ -100,7 +101,9 @@ class Bandits:
                     )
             now = engine.info().settings.given()
             new = {name: v for name, v in wanted.settings.given().items() if now.get(name) != v}
-            await engine.change(schema.BanditChange(schema.Settings(**new), wanted.rewards))
+            await engine.change(
+                schema.BanditChange(schema.Settings(**new), wanted.rewards, wanted.retention)
+            )
 
     async def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""
@@ -127,7 +130,8 @@ class Bandits:
         if folder.exists():
             raise Refusal(409, f"there is a bandit {given.name!r} already", field="name")
         rewards = given.rewards.applied_to(schema.RewardRules())
-        config = schema.BanditConfig(**given.parts(), rewards=rewards)
+        retention = None if given.retention is UNSET else given.retention
+        config = schema.BanditConfig(**given.parts(), rewards=rewards, retention=retention)
         feature_map = feature_map_of(config.features)
         with tempfile.TemporaryDirectory(dir=self._folder, prefix=".new-") as made:
             whole = Path(made) / "bandit"
@@ -137,7 +141,7 @@ class Bandits:
                 policy = policy_of(config.policy, config.options, d)
             else:
                 policy = _policy_in(given.state, Path(made) / "state")
-            check_rewards(rewards, policy)
+            check_rewards(rewards, retention, policy)
             write_bytes(whole / "config.json", msgspec.json.encode(config))
             # The journal begins with the policy and its settings, so that opening it needs neither.
             with Bandit(policy, feature_map=feature_map, journal=whole / "journal.db") as bandit:

@@ -9,11 +9,14 @@ import secrets
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from rolin import offline
 from rolin._support.files import write_bytes
@@ -30,6 +33,7 @@ from rolin.service.errors import Failure, Refusal, failure_of
 __all__ = ["Engine", "Limits"]
 
 Result = TypeVar("Result")
+_ERASED_AT_ONCE = 100  # old decisions, which requests wait for
 _decision_decoder = msgspec.json.Decoder(schema.DecisionRequest)
 _reward_decoder = msgspec.json.Decoder(schema.RewardItem)
 
@@ -246,6 +250,27 @@ class Engine:
         default = self.config.rewards.default
         return await asyncio.to_thread(self.bandit.bandit.expire, window, default_reward=default)
 
+    async def retain(self) -> int:
+        """Erase decisions that are older than the retention, and return how many.
+
+        Each step lets other requests write for as long as it took itself.
+        """
+        bandit, retention, total = self.bandit.bandit, self.config.retention, 0
+        if retention is None or (before := bandit.now() - retention) <= 0.0:
+            return 0
+        # Windows end first, because what ends with them is learned then.
+        end = datetime.fromtimestamp(before, UTC)
+        await self.expire()
+        erased = _ERASED_AT_ONCE
+        while erased == _ERASED_AT_ONCE:
+            start = perf_counter()
+            erased = await asyncio.to_thread(bandit.erase, older_than=end, limit=_ERASED_AT_ONCE)
+            total += erased
+            await asyncio.sleep(perf_counter() - start)
+        if total:
+            await asyncio.to_thread(bandit.journal.wipe_log)
+        return total
+
     # -- reading and changing ------------------------------------------------------------------
 
     def info(self) -> schema.BanditInfo:
@@ -276,11 +301,12 @@ class Engine:
     async def _change(self, change: schema.BanditChange) -> None:
         async with self._changing:
             rewards = change.rewards.applied_to(self.config.rewards)
-            check_rewards(rewards, self.bandit.bandit.policy)
+            retention = self.config.retention if change.retention is UNSET else change.retention
+            check_rewards(rewards, retention, self.bandit.bandit.policy)
             if settings := change.settings.given():
                 await asyncio.to_thread(self.bandit.bandit.change_settings, **settings)
-            if rewards != self.config.rewards:
-                config = msgspec.structs.replace(self.config, rewards=rewards)
+            config = msgspec.structs.replace(self.config, rewards=rewards, retention=retention)
+            if config != self.config:
                 content = msgspec.json.encode(config)
                 await asyncio.to_thread(write_bytes, self.folder / "config.json", content)
                 self.config = config
@@ -391,6 +417,11 @@ class Engine:
             raise
         self.problem = None
         return result
+
+    @property
+    def log_size(self) -> int:
+        """Bytes of the journal's write-ahead log."""
+        return self.bandit.bandit.journal.log_size
 
     def close(self) -> None:
         """Close the journal."""

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import rolin
@@ -25,6 +26,9 @@ __all__ = ["DEFAULT", "Service"]
 DEFAULT = "default"
 """The bandit that a new service has."""
 _EXPIRE_EVERY = 5.0  # seconds between two looks for windows that have ended
+_RETAIN_EVERY = 60.0  # seconds between two looks for decisions that are too old
+# Bytes of a journal's log that are worth a warning. Without readers it has less than 20 MB.
+_LARGE_LOG = 64 << 20
 _log = logging.getLogger("rolin.service")
 
 
@@ -48,6 +52,7 @@ class Service:
         mark_folder(settings.data)
         self._declared = read_bandits(Path(settings.data) / "bandits.toml")
         self._phase: str | None = "it is starting"  # `None` between start and stop
+        self._warned: dict[str, int] = {}  # sizes of logs
         self._tasks: list[asyncio.Task[Any]] = []
 
     async def start(self) -> None:
@@ -100,21 +105,51 @@ class Service:
         await self.bandits.close()
 
     async def _expire_for_ever(self) -> None:
+        retain_at = monotonic()
         while True:
             await asyncio.sleep(_EXPIRE_EVERY)
+            retain = monotonic() >= retain_at
+            if retain:
+                retain_at = monotonic() + _RETAIN_EVERY
             for engine in self.bandits.opened():
-                await self.look_after(engine)
+                await self.look_after(engine, retain=retain)
 
-    async def look_after(self, engine: Engine) -> None:
-        """Close decisions whose window has ended; if the journal could not be written, see whether it can be again."""
+    async def look_after(self, engine: Engine, *, retain: bool = True) -> None:
+        """Close decisions whose window has ended, and erase old ones; see whether the journal can be written again.
+
+        Parameters
+        ----------
+        engine
+            The bandit.
+        retain
+            Whether to erase decisions that are older than the retention.
+        """
         try:
             if engine.problem is not None:
                 await engine.snapshot()
             self.metrics.expired(engine.name, await engine.expire())
+            if retain and (erased := await engine.retain()):
+                _log.info(
+                    "bandit %s: erased %d decisions after their retention", engine.name, erased
+                )
+            self._watch_log(engine)
         except RolinError as error:  # such as a full disk: tried again later
             _log.warning("bandit %s: %s", engine.name, error)
         except Exception:  # the windows of other bandits end all the same
             _log.exception("bandit %s", engine.name)
+
+    def _watch_log(self, engine: Engine) -> None:
+        """Warn if the log of a journal keeps growing; again when it has doubled."""
+        size, warned = engine.log_size, self._warned.get(engine.name, _LARGE_LOG // 2)
+        if size >= 2 * warned:
+            self._warned[engine.name] = size
+            _log.warning(
+                "bandit %s: the write-ahead log has %d MB, because another process has been reading the journal for long",
+                engine.name,
+                size >> 20,
+            )
+        elif size < _LARGE_LOG:
+            self._warned.pop(engine.name, None)
 
 
 def _warm_up() -> None:

@@ -40,6 +40,7 @@ from rolin.journal.base import (
     waiting_since,
 )
 from rolin.journal.codec import DECISION, PERMANENT_KINDS, Row, event_of, row_of
+from rolin.journal.compression import compressor
 from rolin.journal.events import (
     EarlyReward,
     Event,
@@ -94,6 +95,9 @@ class SQLiteJournal(Journal):
         Events are checked in any case when they are read.
     lock_timeout
         Seconds to wait for another process that has locked the file.
+    compress
+        Whether to compress the raw features of new decisions, to about a fifth; this needs the extra `service`. Files
+        with decisions of both kinds can be read with either setting.
     """
 
     durable = True
@@ -105,7 +109,9 @@ class SQLiteJournal(Journal):
         readonly: bool = False,
         verify: bool = True,
         lock_timeout: float = 10.0,
+        compress: bool = False,
     ) -> None:
+        self._compressed = compressor() if flag_of("compress", compress) else None
         self._maps = _Maps(self)
         self._file = SQLiteFile(
             path,
@@ -146,6 +152,8 @@ class SQLiteJournal(Journal):
                 rows = []
                 for event in group:
                     seq, row = seq + 1, row_of(event)
+                    if self._compressed is not None and row.question is not None:
+                        row = row._replace(question=self._compressed(row.question))
                     rows.append((seq, *row, schema.event_checksum(seq, row)))
                 _execute_for_rows(
                     db, f"INSERT INTO events (seq, {self._columns}) VALUES", _ROW, rows

@@ -43,9 +43,14 @@ class Bandits:
         How much one request may hold.
     fall_back
         Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
+    compress
+        Whether to compress the features in new decisions.
     """
 
-    def __init__(self, folder: Path, limits: Limits, *, fall_back: bool = False) -> None:
+    def __init__(
+        self, folder: Path, limits: Limits, *, fall_back: bool = False, compress: bool = False
+    ) -> None:
+        self._compress = compress
         self._folder = folder / "bandits"
         self._folder.mkdir(parents=True, exist_ok=True)
         for left in (*self._folder.glob(".new-*"), *self._folder.glob(".deleted-*")):
@@ -158,7 +163,9 @@ class Bandits:
             arms = _read(registered, schema.ArmList).arms
         if not (folder / "journal.db").exists():  # opening it would create an empty one
             raise Refusal(503, f"bandit {name!r} cannot be opened: there is no journal.db")
-        journal = SQLiteJournal(folder / "journal.db", lock_timeout=self._limits.lock_timeout)
+        journal = SQLiteJournal(
+            folder / "journal.db", lock_timeout=self._limits.lock_timeout, compress=self._compress
+        )
         try:
             bandit: Bandit[Any] = Bandit(journal=journal, background=True)
         except BaseException:

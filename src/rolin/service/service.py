@@ -59,7 +59,9 @@ class Service:
         """Open the data folder, create the first bandit, and compile what decisions need."""
         settings = self.settings
         limits = Limits(settings.max_arms, settings.max_batch, settings.request_timeout / 4)
-        self.bandits = Bandits(Path(settings.data), limits, fall_back=self._falls_back)
+        self.bandits = Bandits(
+            Path(settings.data), limits, fall_back=self._falls_back, compress=settings.compress
+        )
         await self.bandits.apply(self._declared)
         if not self.bandits.names():
             await self.bandits.create(schema.NewBandit(name=DEFAULT))

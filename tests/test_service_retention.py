@@ -148,13 +148,17 @@ def test_a_log_that_grows_is_reported(
                 while engine.log_size < 1 << 18:
                     await http.post(f"{V1}/decisions", json=question(f"visit-{n}"))
                     n += 1
-                assert not engine.bandit.bandit.journal.wipe_log()
+                erasure = {"ids": ["visit-0", "visit-1"]}
+                erased = await http.post(f"{V1}/erasures", json=erasure)
+                assert erased.json() == {"decisions": 2, "log_wiped": False}
                 assert engine.log_size == path.with_name("journal.db-wal").stat().st_size
                 for _ in range(3):
                     await service.look_after(engine)
-            assert caplog.text.count("bandit default: the write-ahead log has 0 MB") == 1
-            assert engine.bandit.bandit.journal.wipe_log()
+            assert caplog.text.count("bandit default: the write-ahead log has ") == 1
+            await service.look_after(engine)
             assert engine.log_size == 0
+            erased = await http.post(f"{V1}/erasures", json={"ids": ["visit-2"]})
+            assert erased.json() == {"decisions": 1, "log_wiped": True}
 
     asyncio.run(play())
 
@@ -171,7 +175,7 @@ def test_commits_go_on_while_old_decisions_are_erased(tmp_path: Path) -> None:
         done = threading.Event()
 
         def erase() -> None:
-            while bandit.erase(older_than=50.0, limit=100):
+            while bandit.erase(older_than=50.0, limit=100, wipe=False):
                 time.sleep(0.005)
             done.set()
 

@@ -770,6 +770,7 @@ class Bandit(Generic[P]):
         person: str | None = None,
         older_than: timedelta | datetime | float | None = None,
         limit: int | None = None,
+        wipe: bool = True,
     ) -> int:
         """Erase decisions and their rewards from the journal, and return the number of decisions.
 
@@ -789,8 +790,10 @@ class Bandit(Generic[P]):
         limit
             With `older_than`: erase at most so many decisions, so that others do not wait for long; call it again
             until it returns fewer. It erases in the order of recording, and may leave out old decisions that were
-            recorded after 1000 younger ones, such as those of an imported log. SQLite's write-ahead log may still hold
-            their bytes, until `journal.wipe_log()` empties it.
+            recorded after 1000 younger ones, such as those of an imported log.
+        wipe
+            Whether to empty SQLite's write-ahead log, which still holds bytes of them. This waits for processes that
+            are reading, and raises `JournalError` if they do not end. With `False`, call `journal.wipe_log()` later.
         """
         if sum(given is not None for given in (ids, person, older_than)) != 1:
             raise ParameterError(
@@ -804,6 +807,7 @@ class Bandit(Generic[P]):
                 [] if person is None else [text_of("person", person)],
                 None if older_than is None else erase_before(older_than, self.now()),
                 None if limit is None else count_of("limit", limit, least=1),
+                flag_of("wipe", wipe),
             )
         )
 

@@ -106,7 +106,9 @@ class Removal(NamedTuple):
     """Remove decisions, early rewards without a decision, and other events, that are older than this time."""
     limit: int | None = None
     """With `before`: remove at most so many decisions, those with the lowest numbers first. Look no further than 1000
-    decisions beyond them, and leave the bytes of a write-ahead log to `wipe_log`."""
+    decisions beyond them."""
+    wipe: bool = True
+    """Empty a write-ahead log, which holds their bytes, too; otherwise this is left to `wipe_log`."""
 
 
 class Found(NamedTuple):

@@ -208,7 +208,7 @@ class SQLiteJournal(Journal):
             finally:
                 db.execute("DROP TABLE temp.gone")
             reached("removed")
-        if what.limit is not None:
+        if not what.wipe:
             return removed
         # The write-ahead log still holds the removed rows until it is written back.
         if not self._file.checkpoint():

@@ -90,6 +90,7 @@ class Engine:
         """Arms that requests need not repeat."""
         self._n_features = bandit.bandit.policy.n_features
         self._changing = asyncio.Lock()
+        self._log_to_wipe = False  # because it may hold bytes of erased decisions
         self.problem: str | None = None
         """Why the last write failed; `None` if it succeeded."""
 
@@ -258,6 +259,8 @@ class Engine:
         Each step lets other requests write for as long as it took itself.
         """
         bandit, retention, total = self.bandit.bandit, self.config.retention, 0
+        if self._log_to_wipe:
+            await self._wipe_log()
         if retention is None or (before := bandit.now() - retention) <= 0.0:
             return 0
         # Windows end first, because what ends with them is learned then.
@@ -266,12 +269,20 @@ class Engine:
         erased = _ERASED_AT_ONCE
         while erased == _ERASED_AT_ONCE:
             start = perf_counter()
-            erased = await asyncio.to_thread(bandit.erase, older_than=end, limit=_ERASED_AT_ONCE)
+            erased = await asyncio.to_thread(
+                bandit.erase, older_than=end, limit=_ERASED_AT_ONCE, wipe=False
+            )
             total += erased
             await asyncio.sleep(perf_counter() - start)
         if total:
-            await asyncio.to_thread(bandit.journal.wipe_log)
+            await self._wipe_log()
         return total
+
+    async def _wipe_log(self) -> bool:
+        """Empty the journal's log, which may hold bytes of erased decisions; if another process reads, do it later."""
+        wiped = await asyncio.to_thread(self.bandit.bandit.journal.wipe_log)
+        self._log_to_wipe = not wiped
+        return wiped
 
     # -- reading and changing ------------------------------------------------------------------
 
@@ -395,14 +406,16 @@ class Engine:
 
         return await asyncio.to_thread(work)
 
-    async def erase(self, request: schema.Erasure) -> int:
-        """Erase decisions; return how many."""
-        return await asyncio.to_thread(
+    async def erase(self, request: schema.Erasure) -> schema.ErasureAnswer:
+        """Erase decisions; return how many, and whether their bytes are gone."""
+        erased = await asyncio.to_thread(
             self.bandit.bandit.erase,
             ids=request.ids,
             person=request.person,
             older_than=request.older_than,
+            wipe=False,
         )
+        return schema.ErasureAnswer(erased, await self._wipe_log())
 
     async def snapshot(self) -> int:
         """Store a snapshot; return its version."""

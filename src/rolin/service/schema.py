@@ -298,6 +298,9 @@ class ErasureAnswer(Struct):
     """What was erased."""
 
     decisions: int
+    log_wiped: bool = True
+    """`false` if another process, such as one that replicates the journal, keeps its write-ahead log from being emptied:
+    then the log may hold bytes of the decisions for some time."""
 
 
 class SnapshotAnswer(Struct):

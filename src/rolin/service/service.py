@@ -21,7 +21,7 @@ from rolin.service.keys import Keys
 from rolin.service.metrics import Metrics
 from rolin.service.settings import Settings
 
-__all__ = ["DEFAULT", "Service"]
+__all__ = ["DEFAULT", "Service", "warm_up"]
 
 DEFAULT = "default"
 """The bandit that a new service has."""
@@ -70,7 +70,7 @@ class Service:
                 await self.bandits.get(name)
             except RolinError as error:
                 _log.error("bandit %s cannot be opened: %s", name, error)
-        await asyncio.to_thread(_warm_up)
+        await asyncio.to_thread(warm_up)
         # Objects that live as long as the service are no longer looked at when garbage is collected. A request makes
         # hundreds of objects but no cycles, so with the usual thresholds a tenth of the time went into looking for them.
         gc.collect()
@@ -154,7 +154,7 @@ class Service:
             self._warned.pop(engine.name, None)
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """Decide and learn with every kind of features, because kernels are compiled or loaded when they are first called."""
     rows: dict[str, dict[str, Any]] = {
         "a": {"x": 1.0, "c": "u", "b": True},

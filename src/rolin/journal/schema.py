@@ -86,10 +86,8 @@ UPDATE journal SET unchecked = last
 """
 COLUMNS = "time, kind, body, decision, place, person, numbers, question, digest, reward"
 """Columns of a row of `events`, in the order of `Row`, without its number and its checksum."""
-_OF_LITESTREAM = (
-    "_litestream_lock",
-    "_litestream_seq",
-)  # tables that it adds to what it replicates
+# Tables that litestream adds to what it replicates.
+_OF_LITESTREAM = ("_litestream_lock", "_litestream_seq")
 _NO_PLACE = -(1 << 31)
 
 

@@ -61,7 +61,9 @@ test: check
 test-slow: $(DEV)
 	$(PYTEST) -m "slow and not service"
 
+# Without nginx, the test of its configuration is skipped.
 test-service: $(DEV)
+	@command -v nginx > /dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light) || true
 	$(PYTEST) -m "service and not slow"
 
 test-service-slow: $(DEV)

@@ -250,6 +250,7 @@ def test_settings_can_be_changed(tmp_path: Path) -> None:
             "defaultReward": -1.0,
             "explorationPercentage": 0.5,
             "learningMode": "Apprentice",
+            "logRetentionDays": 90,
             "modelExportFrequency": "PT5M",
         }
         told = await http.put(path, json=new)
@@ -267,6 +268,8 @@ def test_settings_can_be_changed(tmp_path: Path) -> None:
             ({"explorationPercentage": 2}, "at most 1"),
             ({"learningMode": "x"}, "none of the values"),
             ({"logMirrorEnabled": True}, "no such feature"),
+            ({"logRetentionDays": 0}, "-1 to keep everything"),
+            ({"logRetentionDays": 1}, "retention"),  # the window is longer
         ):
             failed = await http.put(path, json=change)
             assert failed.status_code == 400

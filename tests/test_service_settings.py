@@ -25,6 +25,7 @@ OTHERS: dict[str, tuple[str, str, Any]] = {
     "access_log": ("true", "true", True),
     "traces": ("true", "true", True),
     "fallback": ("baseline", '"baseline"', "baseline"),
+    "compress": ("false", "false", False),
     "max_body": ("1024", "1_024", 1024),
     "max_depth": ("5", "5", 5),
     "max_arms": ("7", "7", 7),

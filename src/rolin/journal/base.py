@@ -19,6 +19,7 @@ from rolin.journal.events import (
 )
 
 __all__ = [
+    "LOOK_AHEAD",
     "DamagedSnapshot",
     "DiskUsage",
     "Header",
@@ -104,6 +105,11 @@ class Removal(NamedTuple):
     people: Collection[str] = ()
     before: float | None = None
     """Remove decisions, early rewards without a decision, and other events, that are older than this time."""
+    limit: int | None = None
+    """With `before`: remove at most so many decisions, those with the lowest numbers first. Look no further than 1000
+    decisions beyond them."""
+    wipe: bool = True
+    """Empty a write-ahead log, which holds their bytes, too; otherwise this is left to `wipe_log`."""
 
 
 class Found(NamedTuple):
@@ -113,6 +119,10 @@ class Found(NamedTuple):
     """`None` if it is not made yet, and only rewards of it have arrived."""
     following: list[Following]
     """In order; the rewards that came before the decision only as long as there is none."""
+
+
+LOOK_AHEAD = 1000
+"""Decisions beyond the limit of a removal that are looked at: some may have come out of order."""
 
 
 class Removed(NamedTuple):
@@ -323,6 +333,10 @@ class Journal(ABC):
     def disk_usage(self) -> DiskUsage:
         """Return the sizes of the files; 0 for a journal in memory."""
         return DiskUsage(0, 0)
+
+    def wipe_log(self) -> bool:
+        """Write back and empty a log, which may hold bytes of removed events; return whether it is empty."""
+        return True
 
     @abstractmethod
     def close(self) -> None:

@@ -284,6 +284,15 @@ class SQLiteFile:
             except OverflowError as error:  # an integer of more than 64 bits
                 raise JournalError(f"journal {self.path}: {error}") from error
 
+    @contextmanager
+    def frozen(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that sees one state of the file, however long the block takes; others may write meanwhile."""
+        self._check_process()
+        with self._errors(), closing(self._connect()) as db:
+            db.execute("BEGIN")
+            db.execute("SELECT count(*) FROM journal").fetchone()  # the first read fixes the state
+            yield db
+
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise JournalError(
@@ -368,6 +377,19 @@ class SQLiteFile:
                 with self.writing:
                     db.execute("PRAGMA wal_checkpoint(RESTART)")
         self._checkpoint_at = self._log_size + _LOG
+
+    def wipe_log(self) -> bool:
+        """Write back the whole log and empty it, unless another process is reading; return whether it is empty.
+
+        Writers wait only for what was written during the first step.
+        """
+        self._check_process()
+        with self.checkpointing, self._errors(), closing(self._connect()) as db:
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            db.execute("PRAGMA busy_timeout = 5")
+            with self.writing:
+                busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
 
     def close(self) -> None:
         """Close the connections; a process that has not opened them leaves them alone."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from rolin._support.files import sync_folder, write_bytes
 from rolin.bandit import AsyncBandit, Bandit
@@ -42,9 +43,14 @@ class Bandits:
         How much one request may hold.
     fall_back
         Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
+    compress
+        Whether to compress the features in new decisions.
     """
 
-    def __init__(self, folder: Path, limits: Limits, *, fall_back: bool = False) -> None:
+    def __init__(
+        self, folder: Path, limits: Limits, *, fall_back: bool = False, compress: bool = False
+    ) -> None:
+        self._compress = compress
         self._folder = folder / "bandits"
         self._folder.mkdir(parents=True, exist_ok=True)
         for left in (*self._folder.glob(".new-*"), *self._folder.glob(".deleted-*")):
@@ -122,7 +128,9 @@ class Bandits:
                     )
             now = engine.info().settings.given()
             new = {name: v for name, v in wanted.settings.given().items() if now.get(name) != v}
-            await engine.change(schema.BanditChange(schema.Settings(**new), wanted.rewards))
+            await engine.change(
+                schema.BanditChange(schema.Settings(**new), wanted.rewards, wanted.retention)
+            )
 
     async def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""
@@ -150,7 +158,8 @@ class Bandits:
         if folder.exists():
             raise Refusal(409, f"there is a bandit {given.name!r} already", field="name")
         rewards = given.rewards.applied_to(schema.RewardRules())
-        config = schema.BanditConfig(**given.parts(), rewards=rewards)
+        retention = None if given.retention is UNSET else given.retention
+        config = schema.BanditConfig(**given.parts(), rewards=rewards, retention=retention)
         feature_map = feature_map_of(config.features)
         with tempfile.TemporaryDirectory(dir=self._folder, prefix=".new-") as made:
             whole = Path(made) / "bandit"
@@ -160,7 +169,7 @@ class Bandits:
                 policy = policy_of(config.policy, config.options, d)
             else:
                 policy = _policy_in(given.state, Path(made) / "state")
-            check_rewards(rewards, policy)
+            check_rewards(rewards, retention, policy)
             write_bytes(whole / "config.json", msgspec.json.encode(config))
             # The journal begins with the policy and its settings, so that opening it needs neither.
             with Bandit(policy, feature_map=feature_map, journal=whole / "journal.db") as bandit:
@@ -177,7 +186,9 @@ class Bandits:
             arms = _read(registered, schema.ArmList).arms
         if not (folder / "journal.db").exists():  # opening it would create an empty one
             raise Refusal(503, f"bandit {name!r} cannot be opened: there is no journal.db")
-        journal = SQLiteJournal(folder / "journal.db", lock_timeout=self._limits.lock_timeout)
+        journal = SQLiteJournal(
+            folder / "journal.db", lock_timeout=self._limits.lock_timeout, compress=self._compress
+        )
         try:
             bandit: Bandit[Any] = Bandit(journal=journal, background=True)
         except BaseException:

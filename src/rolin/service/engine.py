@@ -9,11 +9,14 @@ import secrets
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from rolin import offline
 from rolin._support.files import write_bytes
@@ -37,6 +40,8 @@ Item = TypeVar("Item")
 # Items of a batch that are written together: other requests wait for no more than these.
 _TOGETHER = 32
 _LATEST = 50  # events among which some are left, even if others were erased
+# Old decisions: these take 40 ms, of which 25 ms are for the state of 256 features.
+_ERASED_AT_ONCE = 200
 _decision_decoder = msgspec.json.Decoder(schema.DecisionRequest)
 _reward_decoder = msgspec.json.Decoder(schema.RewardItem)
 
@@ -95,6 +100,7 @@ class Engine:
         self._changing = asyncio.Lock()
         self._metrics = BanditMetrics(limits.metrics_arms)
         bandit.bandit.watch(self._metrics)
+        self._log_to_wipe = False  # because it may hold bytes of erased decisions
         self.problem: str | None = None
         """Why the last write failed; `None` if it succeeded."""
 
@@ -264,6 +270,37 @@ class Engine:
         default = self.config.rewards.default
         return await asyncio.to_thread(self.bandit.bandit.expire, window, default_reward=default)
 
+    async def retain(self) -> int:
+        """Erase decisions that are older than the retention, and return how many.
+
+        Each step lets other requests write for as long as it took itself.
+        """
+        bandit, retention, total = self.bandit.bandit, self.config.retention, 0
+        if self._log_to_wipe:
+            await self._wipe_log()
+        if retention is None or (before := bandit.now() - retention) <= 0.0:
+            return 0
+        # Windows end first, because what ends with them is learned then.
+        end = datetime.fromtimestamp(before, UTC)
+        await self.expire()
+        erased = _ERASED_AT_ONCE
+        while erased == _ERASED_AT_ONCE:
+            start = perf_counter()
+            erased = await asyncio.to_thread(
+                bandit.erase, older_than=end, limit=_ERASED_AT_ONCE, wipe=False
+            )
+            total += erased
+            await asyncio.sleep(perf_counter() - start)
+        if total:
+            await self._wipe_log()
+        return total
+
+    async def _wipe_log(self) -> bool:
+        """Empty the journal's log, which may hold bytes of erased decisions; if another process reads, do it later."""
+        wiped = await asyncio.to_thread(self.bandit.bandit.journal.wipe_log)
+        self._log_to_wipe = not wiped
+        return wiped
+
     # -- reading and changing ------------------------------------------------------------------
 
     def info(self) -> schema.BanditInfo:
@@ -314,11 +351,12 @@ class Engine:
     async def _change(self, change: schema.BanditChange) -> None:
         async with self._changing:
             rewards = change.rewards.applied_to(self.config.rewards)
-            check_rewards(rewards, self.bandit.bandit.policy)
+            retention = self.config.retention if change.retention is UNSET else change.retention
+            check_rewards(rewards, retention, self.bandit.bandit.policy)
             if settings := change.settings.given():
                 await asyncio.to_thread(self.bandit.bandit.change_settings, **settings)
-            if rewards != self.config.rewards:
-                config = msgspec.structs.replace(self.config, rewards=rewards)
+            config = msgspec.structs.replace(self.config, rewards=rewards, retention=retention)
+            if config != self.config:
                 content = msgspec.json.encode(config)
                 await asyncio.to_thread(write_bytes, self.folder / "config.json", content)
                 self.config = config
@@ -405,14 +443,16 @@ class Engine:
 
         return await asyncio.to_thread(work)
 
-    async def erase(self, request: schema.Erasure) -> int:
-        """Erase decisions; return how many."""
-        return await asyncio.to_thread(
+    async def erase(self, request: schema.Erasure) -> schema.ErasureAnswer:
+        """Erase decisions; return how many, and whether their bytes are gone."""
+        erased = await asyncio.to_thread(
             self.bandit.bandit.erase,
             ids=request.ids,
             person=request.person,
             older_than=request.older_than,
+            wipe=False,
         )
+        return schema.ErasureAnswer(erased, await self._wipe_log())
 
     async def snapshot(self) -> int:
         """Store a snapshot; return its version."""

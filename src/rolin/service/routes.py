@@ -198,7 +198,7 @@ async def _import(call: Call) -> Reply:
 
 
 async def _erase(call: Call) -> Reply:
-    return Reply(200, schema.ErasureAnswer(await (await call.engine()).erase(call.body)))
+    return Reply(200, await (await call.engine()).erase(call.body))
 
 
 async def _snapshot(call: Call) -> Reply:

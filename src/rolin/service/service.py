@@ -15,6 +15,7 @@ from rolin.errors import RolinError
 from rolin.features import Boolean, Category, Number
 from rolin.service import schema
 from rolin.service.bandits import Bandits, read_bandits
+from rolin.service.data_folder import mark_folder
 from rolin.service.demo import visit_for_ever
 from rolin.service.engine import Engine, Limits
 from rolin.service.keys import Keys
@@ -23,12 +24,15 @@ from rolin.service.metrics import Metrics
 from rolin.service.settings import Settings
 from rolin.service.tracing import Tracing
 
-__all__ = ["DEFAULT", "Service"]
+__all__ = ["DEFAULT", "Service", "warm_up"]
 
 DEFAULT = "default"
 """The bandit that a new service has."""
 _EXPIRE_EVERY = 5.0  # seconds between two looks for windows that have ended
 _OPEN_EVERY = 6  # such looks, after which bandits that could not be opened are tried again
+_RETAIN_EVERY = 12  # such looks, after which decisions that are too old are erased
+# Bytes of a journal's log that are worth a warning. Without readers it has less than 20 MB.
+_LARGE_LOG = 64 << 20
 _log = logging.getLogger("rolin.service")
 
 
@@ -50,8 +54,10 @@ class Service:
         self.metrics = Metrics()
         self.tracing = Tracing() if settings.traces else None
         self.bandits: Bandits
+        mark_folder(settings.data)
         self._declared = read_bandits(Path(settings.data) / "bandits.toml")
         self._phase: str | None = "it is starting"  # `None` between start and stop
+        self._warned: dict[str, int] = {}  # sizes of logs
         self._tasks: list[asyncio.Task[Any]] = []
 
     async def start(self) -> None:
@@ -63,7 +69,9 @@ class Service:
             settings.request_timeout / 4,
             settings.metrics_arms,
         )
-        self.bandits = Bandits(Path(settings.data), limits, fall_back=self._falls_back)
+        self.bandits = Bandits(
+            Path(settings.data), limits, fall_back=self._falls_back, compress=settings.compress
+        )
         await self.bandits.apply(self._declared)
         if not self.bandits.names():
             await self.bandits.create(schema.NewBandit(name=DEFAULT))
@@ -74,7 +82,7 @@ class Service:
                 _log.error("bandit %s cannot be opened: %s", name, error, extra={"bandit": name})
             except Exception:  # the others work
                 _log.exception("bandit %s cannot be opened", name, extra={"bandit": name})
-        await asyncio.to_thread(_warm_up)
+        await asyncio.to_thread(warm_up)
         # Objects that live as long as the service are no longer looked at when garbage is collected. A request makes
         # hundreds of objects but no cycles, so with the usual thresholds a tenth of the time went into looking for them.
         gc.collect()
@@ -159,8 +167,9 @@ class Service:
             await asyncio.sleep(_EXPIRE_EVERY)
             if n % _OPEN_EVERY == 0:
                 await self.open_broken()
+            retain = n % _RETAIN_EVERY == 0
             for engine in self.bandits.opened():
-                await self.look_after(engine)
+                await self.look_after(engine, retain=retain)
 
     async def open_broken(self) -> None:
         """Try again to open bandits that could not be opened: somebody may have restored them."""
@@ -168,19 +177,46 @@ class Service:
             with suppress(Exception):  # it is known and reported already
                 await self.bandits.get(name)
 
-    async def look_after(self, engine: Engine) -> None:
-        """Close decisions whose window has ended; if the journal could not be written, see whether it can be again."""
+    async def look_after(self, engine: Engine, *, retain: bool = True) -> None:
+        """Close decisions whose window has ended, and erase old ones; see whether the journal can be written again.
+
+        Parameters
+        ----------
+        engine
+            The bandit.
+        retain
+            Whether to erase decisions that are older than the retention.
+        """
         try:
             if engine.problem is not None:
                 await engine.snapshot()
             await engine.expire()
+            if retain and (erased := await engine.retain()):
+                _log.info(
+                    "bandit %s: erased %d decisions after their retention", engine.name, erased
+                )
+            self._watch_log(engine)
         except RolinError as error:  # such as a full disk: tried again later
             _log.warning("bandit %s: %s", engine.name, error, extra={"bandit": engine.name})
         except Exception:  # the windows of other bandits end all the same
             _log.exception("bandit %s", engine.name, extra={"bandit": engine.name})
 
+    def _watch_log(self, engine: Engine) -> None:
+        """Warn if the log of a journal keeps growing; again when it has doubled."""
+        size = engine.bandit.bandit.journal.disk_usage().log
+        warned = self._warned.get(engine.name, _LARGE_LOG // 2)
+        if size >= 2 * warned:
+            self._warned[engine.name] = size
+            _log.warning(
+                "bandit %s: the write-ahead log has %d MB, because another process has been reading the journal for long",
+                engine.name,
+                size >> 20,
+            )
+        elif size < _LARGE_LOG:
+            self._warned.pop(engine.name, None)
 
-def _warm_up() -> None:
+
+def warm_up() -> None:
     """Decide and learn with every kind of features, because kernels are compiled or loaded when they are first called."""
     rows: dict[str, dict[str, Any]] = {
         "a": {"x": 1.0, "c": "u", "b": True},

@@ -63,6 +63,7 @@ class Settings:
         "Answer if a decision cannot be stored: `error` is status 503; `baseline` is the first arm, marked as not "
         "recorded.",
     )
+    compress: bool = _declared(True, "Compress the features in new decisions of the journals.")
     # A question with 50 arms of 7 fields has 5 KB: a full batch of them fits, and so do 10 000 such arms.
     max_body: int = _declared(8 << 20, "Largest body of a request, in bytes.", least=1024)
     max_depth: int = _declared(

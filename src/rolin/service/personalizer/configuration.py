@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, Literal
 
@@ -45,7 +46,7 @@ _DAY = 86400.0
 
 def configuration_of(info: schema.BanditInfo) -> ServiceConfiguration:
     """Return the settings of a bandit as Personalizer names them."""
-    rewards, settings = info.config.rewards, info.settings
+    rewards, retention, settings = info.config.rewards, info.config.retention, info.settings
     assert settings.mode is not UNSET
     assert settings.floor is not UNSET
     return ServiceConfiguration(
@@ -54,7 +55,7 @@ def configuration_of(info: schema.BanditInfo) -> ServiceConfiguration:
         reward_aggregation=_AGGREGATIONS[rewards.rule],
         exploration_percentage=min(1.0, settings.floor * _MOST_ACTIONS),
         model_export_frequency="PT0S",  # every reward is learned at once
-        log_retention_days=-1,
+        log_retention_days=-1 if retention is None else math.ceil(retention / _DAY),
         learning_mode=_MODES[settings.mode],
     )
 
@@ -70,6 +71,7 @@ def change_of(given: ServiceConfigurationChange, now: ServiceConfiguration) -> s
         The settings that the caller would read.
     """
     rewards, settings = schema.RewardChange(), schema.Settings()
+    change = schema.BanditChange(settings, rewards)
     if given.reward_wait_time not in (UNSET, now.reward_wait_time):
         rewards.window = duration_of("rewardWaitTime", str(given.reward_wait_time))
     if given.default_reward not in (UNSET, now.default_reward):
@@ -84,7 +86,10 @@ def change_of(given: ServiceConfigurationChange, now: ServiceConfiguration) -> s
     if given.model_export_frequency is not UNSET:  # never slower than was asked for
         duration_of("modelExportFrequency", given.model_export_frequency, least=0.0)
     if given.log_retention_days not in (UNSET, now.log_retention_days):
-        raise _bad("logRetentionDays", given.log_retention_days, "-1: nothing is deleted")
+        days = int(given.log_retention_days)
+        if days != -1 and days < 1:
+            raise _bad("logRetentionDays", days, "a number of days, or -1 to keep everything")
+        change.retention = None if days == -1 else days * _DAY
     if given.learning_mode not in (UNSET, None, now.learning_mode):
         modes = {name: mode for mode, name in _MODES.items()}
         settings.mode = modes[given.learning_mode]  # type: ignore[assignment]
@@ -94,7 +99,7 @@ def change_of(given: ServiceConfigurationChange, now: ServiceConfiguration) -> s
     ):
         if value is True:
             raise _bad(name, True, "false: there is no such feature")
-    return schema.BanditChange(settings, rewards)
+    return change
 
 
 def _bad(name: str, given: object, expected: str) -> Refusal:

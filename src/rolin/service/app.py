@@ -160,6 +160,8 @@ def _endpoint(
                             400, f"the body is nested deeper than {settings.max_depth} levels"
                         )
                     body = decoder.decode(body)
+            if request.scope["query_string"]:
+                _check_query(endpoint, request.query_params)
             call = Call(service, path, request.query_params, request.headers, body)
             async with asyncio.timeout(limit):
                 reply = await endpoint.handler(call)
@@ -189,6 +191,14 @@ def _authorize(
         raise Refusal(
             429, f"the key {key.name!r} sends too many requests", retry_after=int(wait) + 1
         )
+
+
+def _check_query(endpoint: Endpoint, given: Mapping[str, str]) -> None:
+    """Reject parameters that do not exist, so that a misspelt one does not go unnoticed."""
+    for name in given:
+        if name not in endpoint.query:
+            known = f"expected {', '.join(endpoint.query)}" if endpoint.query else "expected none"
+            raise Refusal(400, f"there is no parameter {name!r}, {known}", field=name)
 
 
 async def _read(request: Request, most: int, seconds: float) -> bytes:

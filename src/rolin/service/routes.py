@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Literal, NamedTuple
 
+from starlette.convertors import StringConvertor, register_url_convertor
+
 from rolin.service import schema
 from rolin.service.engine import Engine
 from rolin.service.errors import Failure, Refusal
@@ -226,8 +228,16 @@ async def _metrics(call: Call) -> Reply:
     return Reply(200, text.encode(errors="replace"), "text/plain; version=0.0.4")
 
 
+class _Id(StringConvertor):
+    """An id in a path: any text, also with slashes and line breaks."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("id", _Id())
+
 _BANDIT = "/v1/bandits/{name}"
-_ONE = _BANDIT + "/decisions/{id:path}"  # an id may contain slashes
+_ONE = _BANDIT + "/decisions/{id:id}"
 ENDPOINTS = [
     Endpoint(
         "POST", f"{_BANDIT}/decisions/batch", "decide", _decide_batch, "Make several decisions",

@@ -215,7 +215,7 @@ class _Version(StringConvertor):
 
 register_url_convertor("personalizer_version", _Version())
 
-_EVENT = "/events/{id:path}"  # an id may contain slashes
+_EVENT = "/events/{id:id}"
 _CALLS: list[tuple[str, str, Any, Any, str, Any, Any, int]] = [
     ("POST", "/rank", "decide", _rank, "Choose an action", schema.RankRequest, schema.RankResponse, 201),
     ("POST", f"{_EVENT}/reward", "reward", _reward, "Report a reward", schema.RewardRequest, None, 204),
@@ -256,7 +256,8 @@ _CALLS: list[tuple[str, str, Any, Any, str, Any, Any, int]] = [
 _PREFIXES = ("/personalizer/{version:personalizer_version}", "/personalizer")
 PERSONALIZER = [
     Endpoint(
-        method, bandit + prefix + path, scope, handler, summary, body, answer, status, dialect=_DIALECT,
+        method, bandit + prefix + path, scope, handler, summary, body, answer, status,
+        query={"api-version": "ignored"}, dialect=_DIALECT,
     )
     for bandit in ("", "/b/{name}")
     for prefix in _PREFIXES

@@ -71,6 +71,11 @@ class Writer:
         """Learns scales and stores snapshots when they are due."""
         self._process = os.getpid()
 
+    @property
+    def n_queued(self) -> int:
+        """Number of requests that wait to be written."""
+        return self._commits.n_queued
+
     def submit(self, request: Request) -> Any:
         """Write a request together with those of other threads, and return its answer."""
         self._check_process()

@@ -26,6 +26,7 @@ __all__ = [
     "Removal",
     "Removed",
     "Snapshot",
+    "Storage",
     "Waiting",
     "ended_by",
     "reached",
@@ -94,6 +95,15 @@ class Snapshot(NamedTuple):
     version: int
     """Number of the last event that was folded into it."""
     state: bytes
+
+
+class Storage(NamedTuple):
+    """How a journal is stored; `None` where it is not known."""
+
+    synchronous: str | None = None
+    """When a commit is on the disk, in the words of the database: `"FULL"` if before it returns."""
+    log_bytes: int | None = None
+    """Size of the log that was not written back yet."""
 
 
 class Removal(NamedTuple):
@@ -309,6 +319,10 @@ class Journal(ABC):
 
     def do_upkeep(self) -> None:  # noqa: B027  # the same
         """Do the long work that was deferred; events can be appended meanwhile."""
+
+    def storage(self) -> Storage:
+        """Return how the journal is stored."""
+        return Storage()
 
     @abstractmethod
     def close(self) -> None:

@@ -95,6 +95,11 @@ class GroupCommit(Generic[Work]):
         self._bell = threading.Lock()  # released to call the thread
         self._bell.acquire()
 
+    @property
+    def n_queued(self) -> int:
+        """Number of requests that wait to be written."""
+        return len(self._queue)
+
     def submit(self, work: Work) -> Any:
         """Have a request written, and return or raise its result."""
         if self._thread is None and not self._busy:

@@ -30,6 +30,7 @@ from rolin.journal.base import (
     Removal,
     Removed,
     Snapshot,
+    Storage,
     Waiting,
     ended_by,
     reached,
@@ -449,6 +450,13 @@ class SQLiteJournal(Journal):
         if stored != schema.state_checksum(version, state) and version > self._unchecked():
             raise DamagedSnapshot(f"journal {self.path}: snapshot {version} is damaged", version)
         return Snapshot(version, state)
+
+    def storage(self) -> Storage:
+        """Return the setting of SQLite by which commits are durable, and the size of the write-ahead log."""
+        # Both connections have the same settings, and this one does not wait for a commit.
+        ((found,),) = self._file.query("PRAGMA synchronous")
+        names = ("OFF", "NORMAL", "FULL", "EXTRA")
+        return Storage(names[int(found)], self._file.log_bytes)  # type: ignore[call-overload]  # an integer
 
     def defer_upkeep(self) -> None:
         """Do not write back the log while events are appended."""

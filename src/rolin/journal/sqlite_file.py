@@ -347,6 +347,11 @@ class SQLiteFile:
             self._checkpoint_at = _LOG
 
     @property
+    def log_bytes(self) -> int:
+        """Size of the write-ahead log."""
+        return _size(self._log)
+
+    @property
     def is_checkpoint_due(self) -> bool:
         """Whether the log has grown enough to be written back."""
         return self._checkpoint_at is not None and self._log_size > self._checkpoint_at

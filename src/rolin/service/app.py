@@ -16,8 +16,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from rolin.service.dashboard.files import DASHBOARD_ROUTES
 from rolin.service.errors import CODES, Failure, Refusal, failure_of
-from rolin.service.keys import Keys
+from rolin.service.keys import Key, Keys
 from rolin.service.limits import RateLimit, is_deeper
 from rolin.service.openapi import document, human_page
 from rolin.service.routes import ENDPOINTS, Call, Endpoint, Reply
@@ -59,7 +60,8 @@ def create_app(settings: Settings, keys: Keys, *, demo: bool = False) -> Starlet
             for each in ENDPOINTS
         ]
         + [
-            Route("/", lambda _: RedirectResponse("/docs")),
+            Route("/", lambda _: RedirectResponse("/dashboard")),
+            *DASHBOARD_ROUTES,
             Route("/openapi.json", _openapi),
             Route("/docs", _docs),
         ],
@@ -92,8 +94,9 @@ def _endpoint(
     async def answer(request: Request) -> Response:
         start = perf_counter()
         try:
+            key = None
             if endpoint.scope is not None:
-                _authorize(
+                key = _authorize(
                     service.keys, endpoint.scope, request.headers.get("authorization"), rates
                 )
             body: Any = None
@@ -105,7 +108,7 @@ def _endpoint(
                             400, f"the body is nested deeper than {settings.max_depth} levels"
                         )
                     body = decoder.decode(body)
-            call = Call(service, request.path_params, request.query_params, body)
+            call = Call(service, request.path_params, request.query_params, body, key)
             async with asyncio.timeout(limit):
                 reply = await endpoint.handler(call)
             response = _response(reply)
@@ -119,7 +122,7 @@ def _endpoint(
     return answer
 
 
-def _authorize(keys: Keys, scope: str, header: str | None, rates: RateLimit) -> None:
+def _authorize(keys: Keys, scope: str, header: str | None, rates: RateLimit) -> Key:
     key = keys.verify(header)
     if key is None:
         raise Refusal(
@@ -133,6 +136,7 @@ def _authorize(keys: Keys, scope: str, header: str | None, rates: RateLimit) -> 
         raise Refusal(
             429, f"the key {key.name!r} sends too many requests", retry_after=int(wait) + 1
         )
+    return key
 
 
 async def _read(request: Request, most: int, seconds: float) -> bytes:

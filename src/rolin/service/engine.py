@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +27,8 @@ from rolin.policies import Policy
 from rolin.service import schema
 from rolin.service.building import check_rewards, policy_of
 from rolin.service.errors import Failure, Refusal, failure_of
+from rolin.service.statistics.estimates import LatestBeliefs
+from rolin.service.statistics.watch import Watch
 
 __all__ = ["Engine", "Limits"]
 
@@ -86,6 +89,12 @@ class Engine:
         self._changing = asyncio.Lock()
         self.problem: str | None = None
         """Why the last write failed; `None` if it succeeded."""
+        self.written_at: float | None = None
+        """When a request was last written, in seconds since 1970."""
+        self.watch = Watch(bandit.bandit.journal)
+        """What happened in the bandit, as statistics."""
+        self.beliefs = LatestBeliefs(bandit.bandit)
+        """What it believes of its arms."""
 
     # -- decisions -----------------------------------------------------------------------------
 
@@ -122,7 +131,7 @@ class Engine:
         self, arms: Sequence[str | schema.Arm], situation: schema.Features
     ) -> tuple[Any, list[str], Any]:
         """Return contexts, names and situation as the library takes them."""
-        names = [arm if isinstance(arm, str) else arm.id for arm in arms]
+        names = [_id_of(arm) for arm in arms]
         features = [None if isinstance(arm, str) else arm.features for arm in arms]
         if self.bandit.bandit.feature_map is None:
             return self._vectors(names, features, situation), names, None
@@ -298,9 +307,12 @@ class Engine:
 
     async def _register(self, given: schema.ArmList) -> None:
         async with self._changing:
-            content = msgspec.json.encode(given)
-            await asyncio.to_thread(write_bytes, self.folder / "arms.json", content)
-            self.arms = given.arms
+            await self._store_arms(given)
+
+    async def _store_arms(self, given: schema.ArmList) -> None:
+        content = msgspec.json.encode(given)
+        await asyncio.to_thread(write_bytes, self.folder / "arms.json", content)
+        self.arms = given.arms
 
     async def start_shadow(self, request: schema.PolicyChoice) -> None:
         """Let a second policy learn from the same rewards; it never decides."""
@@ -315,9 +327,28 @@ class Engine:
         d = self.bandit.bandit.policy.n_features
         return policy_of(request.policy, request.options, d)
 
-    async def explain(self, id: str, arm: str | None, against: str | None) -> dict[str, Any]:
+    async def remove_arm(self, arm: str) -> None:
+        """Remove an arm, also from the registered ones: until it is restored, offering it is an error."""
+        await asyncio.shield(self._remove_arm(arm))
+
+    async def _remove_arm(self, arm: str) -> None:
+        async with self._changing:
+            await asyncio.to_thread(self.bandit.bandit.remove_arm, arm)
+            left = [each for each in self.arms or () if _id_of(each) != arm]
+            if self.arms is not None and len(left) < len(self.arms):
+                await self._store_arms(schema.ArmList(left))
+
+    async def restore_arm(self, arm: str) -> None:
+        """Let a removed arm be offered again, with what was learned about it."""
+        await asyncio.to_thread(self.bandit.bandit.restore_arm, arm)
+
+    async def explain(
+        self, id: str, arm: str | None, against: str | None, as_of: Any = "decision"
+    ) -> dict[str, Any]:
         """Explain the score of an arm."""
-        found = await asyncio.to_thread(self.bandit.bandit.explain, id, arm, against=against)
+        found = await asyncio.to_thread(
+            self.bandit.bandit.explain, id, arm, against=against, as_of=as_of
+        )
         return asdict(found)
 
     async def diagnose(self) -> dict[str, Any]:
@@ -389,11 +420,12 @@ class Engine:
         except JournalError as error:
             self.problem = str(error).replace(f"{self.folder}{os.sep}", "")
             raise
-        self.problem = None
+        self.problem, self.written_at = None, time.time()
         return result
 
     def close(self) -> None:
         """Close the journal."""
+        self.watch.close()
         self.bandit.bandit.close()
         self.bandit.bandit.journal.close()
 
@@ -404,6 +436,10 @@ class Engine:
                 f"there are {len(items)} {name}, expected at most {self.limits.max_batch}",
                 field=name,
             )
+
+
+def _id_of(arm: str | schema.Arm) -> str:
+    return arm if isinstance(arm, str) else arm.id
 
 
 def answer_of(decision: LoggedDecision) -> schema.DecisionAnswer:

@@ -1,0 +1,1 @@
+"""What happened in a bandit, as numbers for people: over time, by arm, and whether the promises of the service hold."""

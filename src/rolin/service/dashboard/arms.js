@@ -2,7 +2,7 @@
 
 import { bandit, call, get } from "./api.js";
 import { confirm } from "./dialog.js";
-import { el, fill, nameOf, number, say, signed, whole } from "./dom.js";
+import { el, fill, nameOf, number, say, whole, withStd } from "./dom.js";
 
 const COLUMNS = [
   { sort: "arm", title: "Arm", first: "" },
@@ -100,7 +100,7 @@ export function armsCard(state) {
   function rowOf(arm, low, high) {
     const width = high - low || 1;
     const at = (x) => `${(100 * (x - low)) / width}%`;
-    const cell = (title, ...content) => el("td", { "data-title": title }, ...content);
+    const cell = (title, ...content) => el("td", { "data-title": title }, el("div", {}, ...content));
     const interval = arm.mean === null ? "–" : el("div", { class: "with-interval" },
       el("span", {}, number(arm.mean), el("small", {}, ` ${number(arm.low)} to ${number(arm.high)}`)),
       el("div", { class: "interval", "aria-hidden": "true" },
@@ -110,9 +110,9 @@ export function armsCard(state) {
       arm.removed ? "Restore" : "Remove", el("span", { class: "sr" }, ` ${arm.arm}`));
     return el("tr", { "data-removed": arm.removed ? "yes" : null },
       el("th", { scope: "row" }, nameOf(arm.arm), arm.removed ? el("span", { class: "chip" }, "removed") : null),
-      cell("Pulls", whole(arm.pulls ?? arm.chosen)),
+      cell("Pulls", whole(arm.pulls)),
       cell("Posterior mean", interval),
-      cell("Own effect", arm.effect === null ? "–" : `${signed(arm.effect)} ± ${number(arm.effect_std, 2)}`),
+      cell("Own effect", arm.effect === null ? "–" : withStd(arm.effect, arm.effect_std)),
       cell("Shrinkage", arm.shrinkage === null ? "–" : arm.shrinkage.toFixed(2)),
       el("td", { class: "action" }, action));
   }

@@ -79,7 +79,7 @@ function times(over, changes) {
   return {
     shapes,
     xaxis: {
-      type: "date", nticks: 6,
+      type: "date", nticks: innerWidth < 700 ? 4 : 6, tickangle: 0,
       range: [new Date(1000 * over.times[0] - 500 * over.width), new Date(1000 * (over.times.at(-1) + over.width / 2))],
     },
   };
@@ -104,7 +104,7 @@ export function drawRewards(place, over, changes) {
   const traces = used(over).map((by) => ({
     type: "scatter", mode: "lines+markers", name: GROUPS[by].title, x, y: smooth(over, by), connectgaps: false,
     line: { color: colorOf(by), width: 2, dash: GROUPS[by].dash },
-    marker: { symbol: GROUPS[by].symbol, size: 4 },
+    marker: { symbol: GROUPS[by].symbol, size: 5 },
     hovertemplate: "%{y:.3f}",
   }));
   const spoken = used(over).map((by) => `${GROUPS[by].title} ${number(lastOf(smooth(over, by)))}`);
@@ -167,7 +167,7 @@ export const trafficLegend = (over) => over.traffic.map((each, i) => ({
 
 export function drawExplored(place, over, changes) {
   const traces = [{
-    type: "scatter", mode: "lines", name: "Explored", x: dates(over), y: over.explored, fill: "tozeroy",
+    type: "scatter", mode: "lines+markers", name: "Explored", marker: { size: 4 }, x: dates(over), y: over.explored, fill: "tozeroy",
     line: { color: colorOf("policy"), width: 2 }, fillcolor: isDark() ? "rgba(86,180,233,.18)" : "rgba(0,114,178,.12)",
     hovertemplate: "%{y:.1%}",
   }];

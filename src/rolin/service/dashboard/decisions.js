@@ -2,15 +2,18 @@
 
 import { bandit, get } from "./api.js";
 import { show } from "./dialog.js";
-import { clock, duration, el, fill, nameOf, number, percent, reward, signed } from "./dom.js";
+import { clock, duration, el, fill, nameOf, number, percent, reward, signed, withStd } from "./dom.js";
 
 const WHO = { policy: "Policy", control: "Control group", baseline: "Baseline" };
-const SHOWN = 12;
 
 export function decisionsCard(state) {
   const body = el("tbody", {});
+  const which = el("select", { "aria-label": "Which decisions", id: "decision-outcome", on: { change: () => load() } },
+    ...Object.entries({ any: "All", reward: "With a reward", waiting: "Waiting", expired: "Expired" })
+      .map(([value, title]) => el("option", { value }, title)));
+  const size = () => (matchMedia("(max-width: 700px)").matches ? 6 : 12);
   const card = el("section", { class: "card", "aria-labelledby": "decisions-title" },
-    el("h2", { id: "decisions-title" }, "Recent decisions"),
+    el("div", { class: "card-head" }, el("h2", { id: "decisions-title" }, "Recent decisions"), which),
     el("div", { class: "scroll" }, el("table", { class: "decisions" }, el("caption", { class: "sr" }, "Recent decisions, newest first"),
       el("thead", {}, el("tr", {}, ...["Time", "Arm", "Who decided", "Probability", "Outcome"].map((title) => el("th", { scope: "col" }, title)),
         el("th", { scope: "col" }, el("span", { class: "sr" }, "Explanation")))), body)));
@@ -29,17 +32,17 @@ export function decisionsCard(state) {
     }
   }
 
-  async function update() {
-    if (body.contains(document.activeElement) || body.matches(":hover")) return;
-    const { decisions } = await get(bandit(state.bandit, `/decisions?last=${SHOWN}`));
+  async function load() {
+    const { decisions } = await get(bandit(state.bandit, `/decisions?last=${size()}&outcome=${which.value}`));
     fill(body, ...(decisions.length ? decisions.map(rowOf)
-      : [el("tr", {}, el("td", { colspan: 6, class: "empty" }, "No decisions yet."))]));
+      : [el("tr", {}, el("td", { colspan: 6, class: "empty" }, which.value === "any" ? "No decisions yet." : "None of the latest decisions."))]));
   }
-  return { card, update };
+  // As in the table of arms, rows do not move below the pointer.
+  return { card, update: () => (body.contains(document.activeElement) || body.matches(":hover") ? Promise.resolve() : load()) };
 }
 
 function rowOf(made) {
-  const cell = (title, ...content) => el("td", { "data-title": title }, ...content);
+  const cell = (title, ...content) => el("td", { "data-title": title }, el("div", {}, ...content));
   const explored = made.probability !== null && made.probability < made.top_probability;
   const outcome = made.outcome === "waiting" ? "waiting"
     : made.outcome === "expired" ? (made.reward === null ? "expired" : `expired: ${reward(made.reward)}`)
@@ -69,7 +72,7 @@ function explanation(found, id) {
       found.scale === "logit" ? " (logit)" : "", ". This is the sum of:"),
     el("ul", { class: "bars signed" }, ...parts.map(([name, value, std]) => el("li", {},
       el("span", { class: "bar-title" }, nameOf(name, 48)),
-      el("span", { class: "bar-value" }, `${signed(value)}${std === null ? "" : ` ± ${number(std, 2)}`}`),
+      el("span", { class: "bar-value" }, std === null ? signed(value) : withStd(value, std)),
       el("span", { class: "bar-track", "aria-hidden": "true" }, el("span", {
         class: value < 0 ? "bar-fill minus" : "bar-fill",
         style: { width: `${(50 * Math.abs(value)) / most}%`, left: value < 0 ? `${50 - (50 * Math.abs(value)) / most}%` : "50%" } }))))),

@@ -43,7 +43,7 @@ export function short(x) {
 export function number(x, digits = 3) {
   if (x === null || x === undefined || !Number.isFinite(x)) return "–";
   if (x !== 0 && (Math.abs(x) >= 1e6 || Math.abs(x) < 1e-4)) return x.toExponential(digits - 1).replace("-", "−");
-  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.max(Math.abs(x), 1e-1))) - 0);
+  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.max(Math.abs(x), 1e-1))));
   return x.toFixed(Math.min(decimals, 6)).replace("-", "−");
 }
 
@@ -51,6 +51,13 @@ export function number(x, digits = 3) {
 export const reward = (x) => (Number.isInteger(x) ? whole(x) : number(x));
 
 export const signed = (x, digits = 3) => (x > 0 ? `+${number(x, digits)}` : number(x, digits));
+
+// A number with as many decimals as its standard deviation is worth.
+export function withStd(x, std) {
+  const decimals = Math.min(Math.max(1 - Math.floor(Math.log10(Math.max(std, 1e-9))), 0), 9);
+  const shown = x.toFixed(decimals).replace("-", "−");
+  return `${x > 0 ? "+" : ""}${shown} ± ${std.toFixed(decimals)}`;
+}
 
 export function percent(x) {
   if (x === null || x === undefined) return "–";

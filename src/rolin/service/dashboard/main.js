@@ -100,8 +100,8 @@ function build() {
     el("div", { class: "title" }, el("h1", {}, nameOf(state.bandit)), head.mode, head.policy), reading, empty, numbers.list,
     el("div", { class: "grid" },
       ...parts.time.cards, parts.lift.card, parts.promises.card),
-    parts.arms.card,
     el("div", { class: "grid" }, parts.actions.card, parts.diagnosis.card),
+    parts.arms.card,
     el("div", { class: "grid thirds" }, ...parts.rewards.cards, parts.calibration.card),
     parts.decisions.card,
   );

@@ -60,9 +60,13 @@ class ArmCounts:
         """Return how often each arm was chosen first."""
         return self._column(arms, _CHOSEN)
 
+    def rewards(self, arms: Sequence[str]) -> NDArray[np.float64]:
+        """Return the number of rewards of each arm."""
+        return self._column(arms, _REWARDS)
+
     def mean_rewards(self, arms: Sequence[str]) -> NDArray[np.float64]:
         """Return the mean observed reward of each arm; NaN without rewards."""
-        n, total = self._column(arms, _REWARDS), self._column(arms, _REWARD_SUM)
+        n, total = self.rewards(arms), self._column(arms, _REWARD_SUM)
         means: NDArray[np.float64] = np.full(len(arms), np.nan)
         np.divide(total, n, out=means, where=n > 0.0)
         return means

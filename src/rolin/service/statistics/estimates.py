@@ -58,7 +58,8 @@ def beliefs_of(policy: Policy[Any], version: int) -> Beliefs:
     if moments is not None:
         row = {name: i for i, name in enumerate(moments.arms)}
         rows = [row.get(name, -1) for name in names]
-        columns["pulls"] = np.append(moments.weight, 0.0)[rows]
+        if not getattr(policy, "binary", False):  # whose weights are not numbers of rewards
+            columns["pulls"] = np.append(moments.weight, 0.0)[rows]
         if hasattr(policy, "predict") and active:
             contexts = moments.mean_context[[row[name] for name in active]]
             _predict(policy, contexts, active, columns)
@@ -112,6 +113,8 @@ def page_of(
         name: np.append(values, np.full(more, np.nan)) for name, values in beliefs.columns.items()
     }
     columns["chosen"], columns["observed"] = counts.chosen(names), counts.mean_rewards(names)
+    pulls = columns["pulls"]
+    columns["pulls"] = np.where(np.isnan(pulls), counts.rewards(names), pulls)
     removed = np.append(beliefs.removed, np.zeros(more, dtype=bool))
     wanted = search.casefold()
     rows = [i for i, name in enumerate(names) if wanted in name.casefold()]
@@ -125,8 +128,9 @@ def page_of(
         ArmEstimate(
             arm=names[i],
             removed=bool(removed[i]),
-            **{name: _number(columns[name][i]) for name in _NUMBERS if name != "chosen"},
+            pulls=float(columns["pulls"][i]),
             chosen=int(columns["chosen"][i]),
+            **{name: _number(columns[name][i]) for name in _NUMBERS[2:]},
         )
         for i in rows[offset : offset + limit]
     ]

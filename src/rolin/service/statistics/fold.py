@@ -26,7 +26,7 @@ __all__ = ["DELAYS", "Statistics"]
 
 DELAYS = (1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0)
 """Ends of the groups of delays, in seconds."""
-_RECENT = 200  # decisions that are kept
+_RECENT = 2000  # decisions that are kept
 _CHANGES = 30  # changes of settings that are kept
 _MOST_OPEN = 200_000  # decisions whose reward is waited for; of older ones, the delay is not known
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from itertools import islice
 
 from rolin.service.endpoint import BANDIT, Call, Endpoint, Reply
 from rolin.service.errors import Refusal
@@ -65,9 +66,11 @@ async def _estimates(call: Call) -> Reply:
 async def _recent(call: Call) -> Reply:
     engine = await call.engine()
     last = _whole(call.query, "last", 50, 1, 200)
+    outcome = _one_of(call.query, "outcome", ("any", "waiting", "reward", "expired"), "any")
 
     def make(statistics: Statistics, _: Reading) -> RecentDecisions:
-        return RecentDecisions(list(statistics.recent)[: -last - 1 : -1])
+        fitting = (made for made in reversed(statistics.recent) if outcome in ("any", made.outcome))
+        return RecentDecisions(list(islice(fitting, last)))
 
     return Reply(200, await engine.watch.answer(make))
 
@@ -123,7 +126,7 @@ STATISTICS_ENDPOINTS = [
     ),
     Endpoint(
         "GET", f"{BANDIT}/decisions", "read", _recent, "Read the latest decisions", None, RecentDecisions, 200,
-        {"last": "how many, at most 200"},
+        {"last": "how many, at most 200", "outcome": "any (the default), waiting, reward or expired"},
     ),
     Endpoint(
         "GET", f"{BANDIT}/lift", "read", _lift, "Estimate the gain of the policy over another group", None,

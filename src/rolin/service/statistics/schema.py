@@ -181,8 +181,8 @@ class ArmEstimate(Struct):
 
     arm: str
     removed: bool
-    pulls: float | None
-    """Rewards that were learned, by weight; `null` if the policy does not count them."""
+    pulls: float
+    """Rewards that were learned, by weight; those that were read, if the policy does not count them."""
     chosen: int
     """Decisions that chose it, of those that were read."""
     observed: float | None

@@ -177,8 +177,8 @@ def test_arms_are_removed_and_restored(tmp_path: Path) -> None:
     async def work(http: httpx.AsyncClient) -> None:
         assert (await http.put(f"{V1}/arms", json={"arms": ARMS})).status_code == 204
         await visit(http, 100)
-        assert (await http.delete(f"{V1}/arms/red")).status_code == 204
-        again = await http.delete(f"{V1}/arms/red")
+        assert (await http.put(f"{V1}/removed-arms/red")).status_code == 204
+        again = await http.put(f"{V1}/removed-arms/red")
         assert (again.status_code, again.json()["error"]["message"]) == (
             400, "arm 'red' was removed already"
         )  # fmt: skip
@@ -188,7 +188,7 @@ def test_arms_are_removed_and_restored(tmp_path: Path) -> None:
         assert (await http.post(f"{V1}/decisions", json={})).json()["arm"] in ARMS[1:]
         offered = await http.post(f"{V1}/decisions", json={"arms": ARMS})
         assert (offered.status_code, "removed" in offered.text) == (400, True)
-        assert (await http.post(f"{V1}/arms/red/restore")).status_code == 204
+        assert (await http.delete(f"{V1}/removed-arms/red")).status_code == 204
         assert (await http.post(f"{V1}/decisions", json={"arms": ARMS})).status_code == 201
 
     served(tmp_path, work)

@@ -236,11 +236,11 @@ ENDPOINTS = [
     Endpoint("GET", f"{_BANDIT}/arms", "read", _registered, "Read the registered arms", None, schema.ArmList),
     Endpoint("PUT", f"{_BANDIT}/arms", "admin", _register, "Register arms", schema.ArmList, None, 204),
     Endpoint(
-        "DELETE", f"{_BANDIT}/arms/{{arm:path}}", "admin", _remove_arm,
+        "PUT", f"{_BANDIT}/removed-arms/{{arm:path}}", "admin", _remove_arm,
         "Remove an arm: until it is restored, requests that offer it are refused", None, None, 204,
     ),
     Endpoint(
-        "POST", f"{_BANDIT}/arms/{{arm:path}}/restore", "admin", _restore_arm,
+        "DELETE", f"{_BANDIT}/removed-arms/{{arm:path}}", "admin", _restore_arm,
         "Let a removed arm be offered again, with what was learned about it", None, None, 204,
     ),
     Endpoint(

@@ -56,9 +56,9 @@ export function armsCard(state) {
   }
 
   function ask(arm, removed) {
-    const path = bandit(state.bandit, `/arms/${encodeURIComponent(arm)}`);
+    const path = bandit(state.bandit, `/removed-arms/${encodeURIComponent(arm)}`);
     const done = (said) => async () => {
-      await (removed ? call("POST", `${path}/restore`) : call("DELETE", path));
+      await call(removed ? "DELETE" : "PUT", path);
       say(said);
       await load();
     };

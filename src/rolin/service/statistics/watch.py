@@ -39,9 +39,7 @@ class Watch:
         self._lock = threading.Lock()  # held while events are folded, and while an answer is made
         self._task: asyncio.Task[None] | None = None
         self._statistics = Statistics()
-        self._removed_at = (
-            -1
-        )  # the header's `first`: removed decisions must not be counted any more
+        self._removed_at = -1  # the header's `first`, which changes if decisions are removed
         self._first = self._read = self._last = 0
         self._closed = False
 

@@ -2,7 +2,7 @@
 
 import { bandit, call, get } from "./api.js";
 import { confirm } from "./dialog.js";
-import { el, fill, nameOf, number, say, whole, withStd } from "./dom.js";
+import { alike, el, fill, nameOf, say, whole, withStd } from "./dom.js";
 
 const COLUMNS = [
   { sort: "arm", title: "Arm", first: "" },
@@ -86,7 +86,8 @@ export function armsCard(state) {
     const seen = found.arms.filter((arm) => arm.low !== null);
     const low = Math.min(...seen.map((arm) => arm.low));
     const high = Math.max(...seen.map((arm) => arm.high));
-    fill(body, ...found.arms.map((arm) => rowOf(arm, low, high)));
+    const shown = alike(high - low);
+    fill(body, ...found.arms.map((arm) => rowOf(arm, low, high, shown)));
     if (!found.arms.length) {
       fill(body, el("tr", {}, el("td", { colspan: COLUMNS.length + 1, class: "empty" },
         view.search ? "No arm has this in its name." : "No arms yet: they appear with the first decision.")));
@@ -97,12 +98,12 @@ export function armsCard(state) {
     after.disabled = view.offset + size() >= found.total;
   }
 
-  function rowOf(arm, low, high) {
+  function rowOf(arm, low, high, shown) {
     const width = high - low || 1;
     const at = (x) => `${(100 * (x - low)) / width}%`;
     const cell = (title, ...content) => el("td", { "data-title": title }, el("div", {}, ...content));
     const interval = arm.mean === null ? "–" : el("div", { class: "with-interval" },
-      el("span", {}, number(arm.mean), el("small", {}, ` ${number(arm.low)} to ${number(arm.high)}`)),
+      el("span", {}, shown(arm.mean), el("small", {}, ` ${shown(arm.low)} to ${shown(arm.high)}`)),
       el("div", { class: "interval", "aria-hidden": "true" },
         el("span", { class: "interval-line", style: { left: at(arm.low), width: `${(100 * (arm.high - arm.low)) / width}%` } }),
         el("span", { class: "interval-dot", style: { left: at(arm.mean) } })));

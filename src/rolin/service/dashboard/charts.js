@@ -5,7 +5,6 @@ import { duration, forPlotly, number, percent, whole } from "./dom.js";
 delete document.getElementById; // see before_plotly.js
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const still = matchMedia("(prefers-reduced-motion: reduce)");
 export const isDark = () => dark.matches;
 export const onTheme = (f) => dark.addEventListener("change", f);
 
@@ -49,9 +48,7 @@ function layout(more = {}) {
 
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false, showTips: false };
 
-async function draw(place, traces, made, label) {
-  const figure = place.closest("figure");
-  figure.querySelector("figcaption .sr")?.remove();
+async function draw(place, traces, made, label, emptyText = null) {
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", label);
   if (!window.Plotly) {
@@ -59,9 +56,13 @@ async function draw(place, traces, made, label) {
     return;
   }
   if (!place.data) place.replaceChildren();
-  await window.Plotly.react(place, traces, { ...made, transition: still.matches ? undefined : made.transition }, CONFIG);
+  if (emptyText !== null) {
+    made.annotations = [{ text: emptyText, xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false, font: { size: 13 } }];
+  }
+  await window.Plotly.react(place, traces, made, CONFIG);
 }
 
+const noneIn = (over) => (used(over).length ? null : "No decisions in this range of time");
 const dates = (over) => over.times.map((time) => new Date(1000 * time));
 const lastOf = (values) => [...values].reverse().find((value) => value !== null && value !== undefined) ?? null;
 const used = (over) => Object.keys(GROUPS).filter((by) => over.decisions[by].some((n) => n > 0));
@@ -95,7 +96,7 @@ export function drawDecisions(place, over, changes) {
   const total = Object.values(over.decisions).flat().reduce((a, b) => a + b, 0);
   return draw(
     place, traces, layout({ barmode: "stack", bargap: over.times.length > 60 ? 0.02 : 0.15, ...times(over, changes) }),
-    `Decisions per ${duration(over.width)}: ${whole(total)} in this range.`,
+    `Decisions per ${duration(over.width)}: ${whole(total)} in this range.`, noneIn(over),
   );
 }
 
@@ -110,7 +111,7 @@ export function drawRewards(place, over, changes) {
   const spoken = used(over).map((by) => `${GROUPS[by].title} ${number(lastOf(smooth(over, by)))}`);
   return draw(
     place, traces, layout({ yaxis: { rangemode: "normal", tickformat: ".2~f" }, ...times(over, changes) }),
-    `Mean reward, latest: ${spoken.join(", ")}.`,
+    `Mean reward, latest: ${spoken.join(", ")}.`, noneIn(over),
   );
 }
 
@@ -152,7 +153,7 @@ export function drawTraffic(place, over, changes) {
       barmode: "stack", bargap: over.times.length > 60 ? 0 : 0.06,
       yaxis: { tickformat: ".0%", range: [0, 1] }, ...times(over, changes),
     }),
-    `Share of decisions by arm: ${spoken.join(", ")}.`,
+    `Share of decisions by arm: ${spoken.join(", ")}.`, noneIn(over),
   );
 }
 
@@ -173,7 +174,7 @@ export function drawExplored(place, over, changes) {
   }];
   return draw(
     place, traces, layout({ yaxis: { tickformat: ".0%" }, ...times(over, changes) }),
-    `Share of decisions that explored, latest: ${percent(lastOf(over.explored))}.`,
+    `Share of decisions that explored, latest: ${percent(lastOf(over.explored))}.`, noneIn(over),
   );
 }
 
@@ -188,6 +189,7 @@ export function drawDelays(place, delays) {
   return draw(
     place, traces, layout({ hovermode: "closest", bargap: 0.25, yaxis: { tickformat: ".0%" }, xaxis: { type: "category", tickangle: -35 } }),
     `Delay of rewards: ${names.map((name, i) => `${name}: ${delays[i].rewards}`).join(", ")}.`,
+    total ? null : "No rewards yet",
   );
 }
 
@@ -213,5 +215,6 @@ export function drawCalibration(place, calibration) {
       yaxis: { range: [-0.02, 1.05], tickformat: ".0%" },
     }),
     `Recorded probabilities against choices: ${bins.length} groups, ${calibration.decisions} decisions.`,
+    bins.length ? null : "No recorded probabilities yet",
   );
 }

@@ -102,5 +102,11 @@ export function diagnosisCard(state) {
     again.disabled = false;
   }
   // The test may take seconds, so it is repeated rarely.
-  return { card, update: () => (Date.now() - loaded > 60000 && !text.querySelector("details[open]") ? load() : Promise.resolve()) };
+  return {
+    card,
+    update(summary) {
+      if (summary.bandit.n_arms < 2) fill(text, el("p", { class: "hint" }, "No report yet: it needs rewards of at least two arms."));
+      else if (Date.now() - loaded > 60000 && !text.querySelector("details[open]")) load();
+    },
+  };
 }

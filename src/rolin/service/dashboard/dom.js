@@ -52,6 +52,12 @@ export const reward = (x) => (Number.isInteger(x) ? whole(x) : number(x));
 
 export const signed = (x, digits = 3) => (x > 0 ? `+${number(x, digits)}` : number(x, digits));
 
+// Numbers of a column that have as many decimals as its range is worth.
+export function alike(range) {
+  const decimals = Math.min(Math.max(3 - Math.ceil(Math.log10(Math.max(range, 1e-9))), 0), 9);
+  return (x) => x.toFixed(decimals).replace("-", "−");
+}
+
 // A number with as many decimals as its standard deviation is worth.
 export function withStd(x, std) {
   const decimals = Math.min(Math.max(1 - Math.floor(Math.log10(Math.max(std, 1e-9))), 0), 9);

@@ -129,7 +129,7 @@ async function look() {
     state.lifts = { control, share };
     await draw();
     await Promise.all([cards.arms.update(), cards.decisions.update()]);
-    cards.diagnosis.update();
+    cards.diagnosis.update(summary);
     if (mine !== run) return;
     at("dashboard").dataset.seen = String(Number(at("dashboard").dataset.seen ?? 0) + 1);
     notice(null);
@@ -148,7 +148,7 @@ async function look() {
 // The range that the data so far fill best.
 function fitting(summary) {
   const age = summary.reading.since === null ? 0 : summary.time - summary.reading.since;
-  return age < 1200 ? "15m" : age < 7200 ? "1h" : age < 172800 ? "24h" : age < 5184000 ? "30d" : "all";
+  return age < 840 ? "15m" : age < 3500 ? "1h" : age < 85000 ? "24h" : age < 2500000 ? "30d" : "all";
 }
 
 async function draw() {

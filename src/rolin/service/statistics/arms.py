@@ -28,7 +28,10 @@ class ArmCounts:
         if found is None:
             if len(self._offers) >= _OFFERS:
                 self._offers.clear()
-            found = np.array([self._row(str(name)) for name in offered], dtype=np.int64)
+            known = [self.index.get(name, -1) for name in offered]  # type: ignore[call-overload]  # or no text
+            if -1 in known:
+                known = [self._row(str(name)) for name in offered]
+            found = np.array(known, dtype=np.int64)
             self._offers[offered] = found
         return found
 

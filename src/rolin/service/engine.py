@@ -334,6 +334,7 @@ class Engine:
     async def _remove_arm(self, arm: str) -> None:
         async with self._changing:
             await asyncio.to_thread(self.bandit.bandit.remove_arm, arm)
+            self.beliefs.renew()
             left = [each for each in self.arms or () if _id_of(each) != arm]
             if self.arms is not None and len(left) < len(self.arms):
                 await self._store_arms(schema.ArmList(left))
@@ -341,6 +342,7 @@ class Engine:
     async def restore_arm(self, arm: str) -> None:
         """Let a removed arm be offered again, with what was learned about it."""
         await asyncio.to_thread(self.bandit.bandit.restore_arm, arm)
+        self.beliefs.renew()
 
     async def explain(
         self, id: str, arm: str | None, against: str | None, as_of: Any = "decision"

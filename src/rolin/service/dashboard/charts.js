@@ -60,6 +60,8 @@ async function draw(place, traces, made, label, emptyText = null) {
     made.annotations = [{ text: emptyText, xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false, font: { size: 13 } }];
   }
   await window.Plotly.react(place, traces, made, CONFIG);
+  // The label says it; the texts inside would be read one by one.
+  for (const svg of document.querySelectorAll(".chart svg, #js-plotly-tester")) svg.setAttribute("aria-hidden", "true");
 }
 
 const noneIn = (over) => (used(over).length ? null : "No decisions in this range of time");

@@ -156,6 +156,10 @@ class LatestBeliefs:
         self._found: Beliefs | None = None
         self._not_before = 0.0
 
+    def renew(self) -> None:
+        """Compute them again when they are asked for: somebody has changed an arm, and wants to see it."""
+        self._not_before = 0.0
+
     def get(self) -> Beliefs:
         """Return them. Decisions wait only while the policy is copied."""
         with self._lock:

@@ -17,8 +17,8 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 KEY = "a-key-for-the-screenshot"
-VISITORS = 180.0  # seconds of visitors
-WIDTH, HEIGHT = 1280, 1260
+VISITORS = 100.0  # seconds of visitors
+WIDTH, HEIGHT = 1280, 1000
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars"

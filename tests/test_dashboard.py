@@ -413,7 +413,9 @@ def test_a_decision_is_explained(page: Any, site: Site) -> None:
     explain.click()
     until(lambda: "The model expected" in one(page, "dialog").text)
     found = site.read("three", f"/decisions/{id}/explanation")
-    assert f"{found['mean']:.3f}".replace("-", "−") in one(page, "dialog").text
+    shown = one(page, "dialog strong").text.split()[0]
+    decimals = len(shown.partition(".")[2])
+    assert shown == f"{found['mean']:.{decimals}f}".replace("-", "−")
     assert "the arm's own effect" in one(page, "dialog").text
     no_errors(page)
 

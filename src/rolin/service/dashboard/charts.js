@@ -57,6 +57,7 @@ async function draw(place, traces, made, label, emptyText = null) {
   }
   if (!place.data) place.replaceChildren();
   if (emptyText !== null) {
+    made.xaxis.visible = made.yaxis.visible = false;
     made.annotations = [{ text: emptyText, xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false, font: { size: 13 } }];
   }
   await window.Plotly.react(place, traces, made, CONFIG);
@@ -97,7 +98,7 @@ export function drawDecisions(place, over, changes) {
   }));
   const total = Object.values(over.decisions).flat().reduce((a, b) => a + b, 0);
   return draw(
-    place, traces, layout({ barmode: "stack", bargap: over.times.length > 60 ? 0.02 : 0.15, ...times(over, changes) }),
+    place, traces, layout({ barmode: "stack", bargap: over.times.length > 60 ? 0 : 0.15, ...times(over, changes) }),
     `Decisions per ${duration(over.width)}: ${whole(total)} in this range.`, noneIn(over),
   );
 }

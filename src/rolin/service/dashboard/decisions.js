@@ -68,7 +68,7 @@ function explanation(found, id) {
   if (found.score !== null) lines.push(`It was ranked by ${number(found.score)}: the mean and ${signed(found.score - found.mean)} for its uncertainty.`);
   if (found.explored) lines.push("It was drawn at random to explore, not chosen by its score.");
   return [
-    el("p", {}, "The model expected ", el("strong", {}, `${number(found.mean)} ± ${number(found.std, 2)}`),
+    el("p", {}, "The model expected ", el("strong", {}, withStd(found.mean, found.std).replace("+", "")),
       found.scale === "logit" ? " (logit)" : "", ". This is the sum of:"),
     el("ul", { class: "bars signed" }, ...parts.map(([name, value, std]) => el("li", {},
       el("span", { class: "bar-title" }, nameOf(name, 48)),

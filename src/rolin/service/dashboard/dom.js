@@ -67,7 +67,7 @@ export function withStd(x, std) {
 
 export function percent(x) {
   if (x === null || x === undefined) return "–";
-  return `${(100 * x).toFixed(x !== 0 && Math.abs(x) < 0.1 ? 1 : 0)} %`;
+  return `${(100 * x).toFixed(x !== 0 && Math.abs(x) < 0.1 ? 1 : 0)}\u00a0%`;
 }
 
 export function duration(seconds) {

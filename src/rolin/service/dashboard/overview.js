@@ -21,7 +21,7 @@ export function tiles() {
       const who = policy || !baseline ? "policy" : "baseline";
       set("Mean reward", number(summary.mean_reward[who]), `per decision of the ${who}`);
       if (lift === null || lift.gain === null) set("Lift", "–", lift?.by === "share" ? "no group to compare with yet" : "needs a control group");
-      else set("Lift", signed(lift.gain), `${signed(lift.low)} to ${signed(lift.high)} (95 %)`);
+      else set("Lift", signed(lift.gain), `${signed(lift.low)} to ${signed(lift.high)} (95\u00a0%)`);
       const { explored, top_probability: top } = summary.exploration;
       set("Explored", percent(explored), top === null ? "no probabilities recorded" : `top arm has ${percent(top)} on average`);
       set("Arms", whole(summary.n_arms), `${whole(summary.bandit.n_features)} features`);

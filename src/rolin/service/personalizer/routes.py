@@ -11,6 +11,7 @@ from typing import Any
 from starlette.convertors import StringConvertor, register_url_convertor
 
 from rolin.service import schema as native
+from rolin.service.endpoint import Call, Dialect, Endpoint, Reply
 from rolin.service.engine import Engine
 from rolin.service.errors import Failure, Refusal
 from rolin.service.personalizer import schema
@@ -28,7 +29,6 @@ from rolin.service.personalizer.ranking import (
     slot_id,
     slot_request,
 )
-from rolin.service.routes import Call, Dialect, Endpoint, Reply
 from rolin.service.service import DEFAULT
 
 __all__ = ["PERSONALIZER"]

@@ -18,8 +18,13 @@ from rolin.journal.events import HeldReward
 from rolin.logs.dsjson import plain_features
 from rolin.service.errors import Refusal
 from rolin.service.personalizer.configuration import duration_of, duration_text
-from rolin.service.personalizer.ranking import rank_response
-from rolin.service.personalizer.schema import RankableAction, RankRequest
+from rolin.service.personalizer.ranking import check_slots, rank_response, slot_request
+from rolin.service.personalizer.schema import (
+    MultiSlotRankRequest,
+    RankableAction,
+    RankRequest,
+    SlotRequest,
+)
 from rolin.service.schema import DecisionAnswer
 from support.service import HEADERS, KEY, client
 
@@ -107,7 +112,11 @@ def test_a_new_service_has_the_defaults_of_personalizer(tmp_path: Path) -> None:
     """Ten minutes, then 0; the earliest reward counts; and no probability is 0, or the log would be worth nothing."""
 
     async def visit(http: httpx.AsyncClient) -> None:
-        found = (await http.get(f"{V1}/configurations/service")).json()
+        path = f"{V1}/configurations/service"
+        for call in (path, f"{V1}/status"):  # reading changes nothing
+            assert (await http.get(call)).status_code == 200
+        assert (await http.get(path)).json()["rewardWaitTime"] == "P1D"
+        found = (await http.put(path, json={})).json()
         assert found == {
             "rewardWaitTime": "PT10M",
             "defaultReward": 0.0,
@@ -192,6 +201,7 @@ def test_errors_have_their_codes(tmp_path: Path) -> None:
             ("/multislot/rank", slots(slots=[]), 400, "BadRequest"),
             ("/multislot/rank", slots(slots=[*slots()["slots"], slots()["slots"][0]]), 400, "BadRequest"),
             ("/multislot/rank", slots(actions=question()["actions"][:1]), 400, "BadRequest"),
+            ("/multislot/rank", slots(slots=[{"id": "s", "baselineAction": "a0", "excludedActions": ["a0"]}]), 400, "BadRequest"),
             ("/multislot/rank", slots(slots=[{"id": "s", "baselineAction": "x"}]), 400, "BadRequest"),
             ("/multislot/events/none/reward", {"reward": [{"slotId": "s", "value": 1}]}, 404, "ResourceNotFound"),
             ("/multislot/events/none/activate", None, 404, "ResourceNotFound"),
@@ -326,6 +336,80 @@ def test_slots_show_different_actions(tmp_path: Path, prefix: str) -> None:
     served(tmp_path, visit)
 
 
+@given(st.data())
+def test_slots_never_run_out_of_actions(data: Any) -> None:
+    """Whatever is chosen in a slot, those after it can be filled."""
+    ids = [f"a{k}" for k in range(data.draw(st.integers(1, 6)))]
+    baselines = data.draw(st.permutations(ids))[: data.draw(st.integers(1, len(ids)))]
+    asked = [
+        SlotRequest(
+            f"s{i}",
+            baseline,
+            excluded_actions=data.draw(st.lists(st.sampled_from(ids))),
+        )
+        for i, baseline in enumerate(baselines)
+    ]
+    for slot in asked:
+        slot.excluded_actions = [
+            id for id in slot.excluded_actions or () if id != slot.baseline_action
+        ]
+    rank = MultiSlotRankRequest([RankableAction(id) for id in ids], asked)
+    check_slots(rank)
+    shown: list[str] = []
+    for number, slot in enumerate(asked):
+        request = slot_request(rank, number, "e", shown)
+        left = [id for id in ids if id not in request.exclude]
+        assert left
+        assert not set(left) & {*shown, *(slot.excluded_actions or ())}
+        assert request.baseline is None or request.baseline in left
+        shown.append(data.draw(st.sampled_from(left)))
+
+
+def test_slots_of_another_kind_of_event(tmp_path: Path) -> None:
+    """An id that looks like that of a slot is no slot, and a slot that cannot be decided leaves nothing behind."""
+
+    async def visit(http: httpx.AsyncClient) -> None:
+        assert (await http.post(f"{V1}/rank", json=question("x/slot/0"))).status_code == 201
+        reward = {"reward": [{"slotId": "top", "value": 1}]}
+        told = await http.post(f"{V1}/multislot/events/x/reward", json=reward)
+        assert told.status_code == 404
+        wrong = slots("w", slots=[slots()["slots"][0], {"id": "s", "baselineAction": "none"}])
+        assert (await http.post(f"{V1}/multislot/rank", json=wrong)).status_code == 400
+        engine = await http.service.bandits.get("default")  # type: ignore[attr-defined]
+        assert await engine.find(["w/slot/0", "w/slot/1"]) == {}
+
+    served(tmp_path, visit)
+
+
+def test_probabilities_are_never_made_up(tmp_path: Path) -> None:
+    """A bandit that does not record them cannot answer a rank call."""
+
+    async def visit(http: httpx.AsyncClient) -> None:
+        change = {"settings": {"propensities": False}}
+        assert (
+            await http.patch("/v1/bandits/default", json=change, headers=HEADERS)
+        ).status_code == 200
+        failed = await http.post(f"{V1}/rank", json=question("e"))
+        assert failed.status_code == 422
+        assert "does not record probabilities" in failed.json()["error"]["message"]
+
+    served(tmp_path, visit)
+
+
+def test_a_default_reward_of_zero_is_set(tmp_path: Path) -> None:
+    """Also where the bandit had none, which is shown as 0."""
+
+    async def visit(http: httpx.AsyncClient) -> None:
+        await http.post("/v1/bandits", json={"name": "shop"}, headers=HEADERS)
+        path = f"/b/shop{V1}/configurations/service"
+        told = await http.put(path, json={"defaultReward": 0})
+        assert told.json()["defaultReward"] == 0.0
+        native = (await http.get("/v1/bandits/shop", headers=HEADERS)).json()
+        assert native["config"]["rewards"]["default"] == 0.0
+
+    served(tmp_path, visit)
+
+
 def test_slots_are_activated_together(tmp_path: Path) -> None:
     """No reward of a deferred event is learned before; its baseline actions are shown in apprentice mode."""
 
@@ -356,6 +440,10 @@ def test_features_are_joined() -> None:
     assert plain_features([{"l": [1, 2]}]) == {"l": [1, 2]}
     with pytest.raises(DataError, match="expected objects"):
         plain_features([3])
+    many = [
+        {"u": {f"x{i}": i}} for i in range(100_000)
+    ]  # in linear time, or this test would take hours
+    assert len(plain_features(many)["u"]) == 100_000
 
 
 def test_a_log_has_the_features_of_live_requests(tmp_path: Path) -> None:

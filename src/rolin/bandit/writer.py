@@ -125,8 +125,9 @@ class Writer:
             self.refresh()
             # Removing ends with writing back the log, which is not possible during a turn.
             removed = self._until_up_to_date(attempt, in_turn=False)
-            state.note_removal(removed.last, self._clock())
-            self.upkeep.after_write()
+            if removed.last > state.version:  # otherwise there was nothing to remove
+                state.note_removal(removed.last, self._clock())
+                self.upkeep.after_write()
             return removed.decisions
 
     def stats(self) -> BanditStats:

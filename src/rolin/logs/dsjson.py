@@ -235,19 +235,24 @@ def plain_features(value: Any) -> dict[str, Any]:
     if len(parts) == 1 and _is_plain(parts[0]):  # the usual case
         return parts[0]  # type: ignore[no-any-return]
     found: dict[str, Any] = {}
+    _join(found, parts)
+    return found
+
+
+def _join(found: dict[str, Any], parts: list[Any]) -> None:
+    """Add the features of some objects, in time that is linear in their size."""
     for part in parts:
         if not isinstance(part, dict):
             raise DataError(f"features hold {part!r}, expected objects")
-        for name, inner in part.items():
+        for name, value in part.items():
             if name.startswith("_"):
                 continue
-            new, old = inner, found.get(name)
-            if isinstance(inner, dict) or _is_list_of_objects(inner):
-                new = plain_features(inner)
-                if isinstance(old, dict):
-                    new = plain_features([old, new])
-            found[name] = new
-    return found
+            if isinstance(value, dict) or _is_list_of_objects(value):
+                if not isinstance(found.get(name), dict):
+                    found[name] = {}
+                _join(found[name], value if isinstance(value, list) else [value])
+            else:
+                found[name] = value
 
 
 def _is_plain(part: Any) -> bool:

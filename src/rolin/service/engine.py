@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import secrets
 import tempfile
@@ -44,6 +45,7 @@ _TOGETHER = 32
 _LATEST = 50  # events among which some are left, even if others were erased
 # Old decisions: these take 40 ms, of which 25 ms are for the state of 256 features.
 _ERASED_AT_ONCE = 200
+_log = logging.getLogger("rolin.service")
 _decision_decoder = msgspec.json.Decoder(schema.DecisionRequest)
 _reward_decoder = msgspec.json.Decoder(schema.RewardItem)
 
@@ -204,7 +206,7 @@ class Engine:
                 )
             return {"status": 201, **msgspec.to_builtins(await self.decide(request))}
 
-        return await _each(one, batch.decisions)
+        return await self._each(one, batch.decisions)
 
     async def find(self, ids: Sequence[str]) -> dict[str, LoggedDecision]:
         """Return the stored decisions among some ids."""
@@ -230,7 +232,7 @@ class Engine:
             await self.activate(id)
             return {"status": 204}
 
-        return await _each(one, batch.decisions)
+        return await self._each(one, batch.decisions)
 
     # -- rewards -------------------------------------------------------------------------------
 
@@ -268,7 +270,7 @@ class Engine:
             became = await self.reward(item.decision, item)
             return {"status": 202 if became == "early" else 204, "became": became}
 
-        return await _each(one, batch.rewards)
+        return await self._each(one, batch.rewards)
 
     async def expire(self) -> int:
         """Close decisions whose window has ended; return how many arms were closed."""
@@ -335,7 +337,8 @@ class Engine:
     def is_untouched(self) -> bool:
         """Whether nothing was decided, learned or changed since it was created with all defaults."""
         # The first event is the feature map.
-        return self.bandit.bandit.version <= 1 and self.config == schema.BanditConfig()
+        is_new = self.bandit.bandit.version <= 1 and self.arms is None
+        return is_new and self.config == schema.BanditConfig()
 
     async def times(self) -> tuple[float, float]:
         """Return when the first event and the last one happened, in seconds since 1970."""
@@ -514,6 +517,28 @@ class Engine:
         self.bandit.bandit.close()
         self.bandit.bandit.journal.close()
 
+    async def _each(
+        self, call: Callable[[Item], Awaitable[dict[str, Any]]], items: Sequence[Item]
+    ) -> schema.BatchAnswer:
+        """Call a function with each item; the result of each is its answer or its error."""
+        results: list[dict[str, Any]] = []
+        while len(results) < len(items):
+            # If the journal cannot be written, all of the rest waits for it at once.
+            n = _TOGETHER if self.problem is None else len(items)
+            part = items[len(results) : len(results) + n]
+            for found in await asyncio.gather(*map(call, part), return_exceptions=True):
+                if isinstance(found, Exception):
+                    failure: Failure = failure_of(found)
+                    if failure.status == 500:
+                        extra = {"bandit": self.name, "status": 500}
+                        _log.error("an item of a batch failed", exc_info=found, extra=extra)
+                    results.append({"status": failure.status, **failure.body()})
+                elif isinstance(found, BaseException):
+                    raise found
+                else:
+                    results.append(found)
+        return schema.BatchAnswer(results)
+
     def _check_batch(self, name: str, items: Sequence[Any]) -> None:
         if len(items) > self.limits.max_batch:
             raise Refusal(
@@ -561,21 +586,3 @@ def _text_of(rows: list[dict[str, Any]] | None, names: Sequence[str], situation:
     """Return raw features as the journal stores them. The library would write the same text, but takes longer."""
     given = {"situation": situation or {}, "arms": rows or [{}] * len(names)}
     return msgspec.json.encode(given).decode()
-
-
-async def _each(
-    call: Callable[[Item], Awaitable[dict[str, Any]]], items: Sequence[Item]
-) -> schema.BatchAnswer:
-    """Call a function with each item; the result of each is its answer or its error."""
-    results: list[dict[str, Any]] = []
-    for start in range(0, len(items), _TOGETHER):
-        part = items[start : start + _TOGETHER]
-        for found in await asyncio.gather(*map(call, part), return_exceptions=True):
-            if isinstance(found, Exception):
-                failure: Failure = failure_of(found)
-                results.append({"status": failure.status, **failure.body()})
-            elif isinstance(found, BaseException):
-                raise found
-            else:
-                results.append(found)
-    return schema.BatchAnswer(results)

@@ -72,9 +72,9 @@ def change_of(given: ServiceConfigurationChange, now: ServiceConfiguration) -> s
     """
     rewards, settings = schema.RewardChange(), schema.Settings()
     change = schema.BanditChange(settings, rewards)
-    if given.reward_wait_time not in (UNSET, now.reward_wait_time):
-        rewards.window = duration_of("rewardWaitTime", str(given.reward_wait_time))
-    if given.default_reward not in (UNSET, now.default_reward):
+    if given.reward_wait_time is not UNSET:
+        rewards.window = duration_of("rewardWaitTime", given.reward_wait_time)
+    if given.default_reward is not UNSET:
         rewards.default = given.default_reward
     if given.reward_aggregation not in (UNSET, now.reward_aggregation):
         rules = {name: rule for rule, name in _AGGREGATIONS.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from rolin.service.personalizer.configuration import (
     policy_contract,
 )
 from rolin.service.personalizer.ranking import (
+    check_slots,
     decision_request,
     rank_response,
     slot_id,
@@ -58,11 +60,15 @@ _DIALECT = Dialect(
 
 
 async def _engine(call: Call) -> Engine:
-    """Return the bandit of the address; without a name it is `default`, which gets Personalizer's settings when it is new."""
-    bandits, name = call.service.bandits, call.path.get("name")
-    if name is not None:
-        return await bandits.get(name)
-    engine = await bandits.get_or_create(
+    """Return the bandit of the address; without a name it is `default`."""
+    return await call.service.bandits.get(call.path.get("name", DEFAULT))
+
+
+async def _used_engine(call: Call) -> Engine:
+    """Return the bandit of the address, to be used: a new `default` gets Personalizer's settings."""
+    if "name" in call.path:
+        return await _engine(call)
+    engine = await call.service.bandits.get_or_create(
         native.NewBandit(name=DEFAULT, rewards=FIRST_REWARDS, settings=FIRST_SETTINGS)
     )
     if engine.is_untouched:  # the service created it when it first started
@@ -74,7 +80,7 @@ async def _engine(call: Call) -> Engine:
 
 
 async def _rank(call: Call) -> Reply:
-    engine, rank = await _engine(call), call.body
+    engine, rank = await _used_engine(call), call.body
     answer = await engine.decide(decision_request(rank))
     return Reply(201, rank_response(rank, answer))
 
@@ -84,12 +90,13 @@ async def _reward(call: Call) -> Reply:
     return Reply(204)
 
 
-async def _give_reward(call: Call, engine: Engine, id: str, value: float) -> None:
+async def _give_reward(call: Call, engine: Engine, id: str, value: float, place: int = 0) -> None:
     """Record a reward. One that is late, repeated or early is no error, as with Personalizer."""
     reward_id = None
     if engine.config.rewards.rule == "sum":
         # Clients repeat a request with the same header, so that it is not added twice. Old ones do not send it.
-        reward_id = call.headers.get("x-ms-client-request-id") or secrets.token_hex(16)
+        request = call.headers.get("x-ms-client-request-id") or secrets.token_hex(16)
+        reward_id = hashlib.sha256(f"{request}/{place}".encode()).hexdigest()
     await engine.reward(id, native.RewardRequest(value, id=reward_id))
 
 
@@ -102,33 +109,26 @@ async def _activate(call: Call) -> Reply:
 
 
 async def _rank_slots(call: Call) -> Reply:
-    """Decide one slot after the other. Each is a decision of its own, so a repeated request goes on where it ended."""
-    engine, rank = await _engine(call), call.body
-    _check_slots(rank)
+    """Decide one slot after the other. Each is a decision of its own, so a repeated request goes on where it ended.
+
+    They are activated when all are decided: nothing is learned from slots that nobody saw, because a later one failed.
+    """
+    engine, rank = await _used_engine(call), call.body
+    check_slots(rank)
     event_id = rank.event_id or secrets.token_hex(16)
-    shown: set[str] = set()
-    slots = []
-    for number, slot in enumerate(rank.slots):
+    shown: list[str] = []
+    for number in range(len(rank.slots)):
         answer = await engine.decide(slot_request(rank, number, event_id, shown))
-        shown.add(answer.arm)
-        slots.append(schema.SlotResponse(slot.id, answer.arm))
+        if not answer.recorded:  # then none of them is
+            shown = [slot.baseline_action for slot in rank.slots]
+            break
+        shown.append(answer.arm)
+    else:
+        if not rank.defer_activation:
+            ids = [slot_id(event_id, number) for number in range(len(shown))]
+            await asyncio.gather(*map(engine.activate, ids))
+    slots = [schema.SlotResponse(slot.id, arm) for slot, arm in zip(rank.slots, shown, strict=True)]
     return Reply(201, schema.MultiSlotRankResponse(slots, event_id))
-
-
-def _check_slots(rank: schema.MultiSlotRankRequest) -> None:
-    """Reject before the first decision what would fail at a later one."""
-    if len(rank.actions) < len(rank.slots):
-        raise Refusal(
-            400,
-            f"there are {len(rank.actions)} actions for {len(rank.slots)} slots, expected at least one for each",
-            field="actions",
-        )
-    for name, values in (
-        ("id", [slot.id for slot in rank.slots]),
-        ("baselineAction", [slot.baseline_action for slot in rank.slots]),
-    ):
-        if len(set(values)) < len(values):
-            raise Refusal(400, f"two slots have the same {name}", field="slots")
 
 
 async def _reward_slots(call: Call) -> Reply:
@@ -137,9 +137,9 @@ async def _reward_slots(call: Call) -> Reply:
     unknown = [each.slot_id for each in call.body.reward if each.slot_id not in numbers]
     if unknown:
         raise Refusal(404, f"event {call.path['id']!r} has no slot {unknown[0]!r}")
-    for each in call.body.reward:
+    for place, each in enumerate(call.body.reward):
         id = slot_id(call.path["id"], numbers[each.slot_id])
-        await _give_reward(call, engine, id, each.value)
+        await _give_reward(call, engine, id, each.value, place)
     return Reply(204)
 
 
@@ -157,8 +157,9 @@ async def _slots_of(engine: Engine, event_id: str) -> Mapping[str, int]:
     numbers: dict[str, int] = {}
     for number, id in enumerate(ids):
         raw = found[id].raw if id in found else None
-        if raw is not None:
-            numbers[raw.situation["slot"]["id"]] = number
+        slot = None if raw is None else raw.situation.get("slot")
+        if isinstance(slot, dict) and "id" in slot:  # the id could also be that of another decision
+            numbers[slot["id"]] = number
     if not numbers:
         raise Refusal(404, f"there is no event {event_id!r} with slots")
     return numbers
@@ -172,7 +173,7 @@ async def _configuration(call: Call) -> Reply:
 
 
 async def _change_configuration(call: Call) -> Reply:
-    engine = await _engine(call)
+    engine = await _used_engine(call)
     now = configuration_of(await asyncio.to_thread(engine.info))
     await engine.change(change_of(call.body, now))
     return Reply(200, configuration_of(await asyncio.to_thread(engine.info)))
@@ -183,14 +184,14 @@ async def _policy(call: Call) -> Reply:
 
 
 async def _change_policy(call: Call) -> Reply:
-    engine = await _engine(call)
+    engine = await _used_engine(call)
     change = exploration_change(call.body, await asyncio.to_thread(engine.info))
     await engine.change(change)
     return Reply(200, policy_contract(await asyncio.to_thread(engine.info)))
 
 
 async def _reset_policy(call: Call) -> Reply:
-    engine = await _engine(call)
+    engine = await _used_engine(call)
     await engine.change(native.BanditChange(native.Settings(exploration="auto")))
     return Reply(200, policy_contract(await asyncio.to_thread(engine.info)))
 

@@ -21,6 +21,7 @@ __all__ = [
     "RewardRequest",
     "ServiceConfiguration",
     "ServiceConfigurationChange",
+    "SlotRequest",
     "SlotResponse",
 ]
 

@@ -39,7 +39,7 @@ $(READY): pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(DEV): requirements-dev.txt $(READY)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[service]" -r requirements-dev.txt
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[postgres,service]" -r requirements-dev.txt
 	@touch $@
 
 demo: $(READY)

@@ -24,6 +24,7 @@ from rolin.journal.checking import JournalReport, check_journal
 from rolin.journal.events import LoggedDecision, Proposal
 from rolin.journal.folding import LoadedPolicy, load_policy
 from rolin.journal.memory import MemoryJournal
+from rolin.journal.postgres import PostgresJournal
 from rolin.journal.sqlite import SQLiteJournal
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "LoggedDecision",
     "MemoryJournal",
     "OutOfDate",
+    "PostgresJournal",
     "Proposal",
     "Removal",
     "Removed",

@@ -41,7 +41,7 @@ _TYPES = (
     "int8", "float8", "text", "text", "text", "int8", "text", "bytea", "bytea", "bytea", "text", "bytea",
 )  # fmt: skip
 # The columns are those of SQLite, see `schema`. Texts are ordered by their bytes, as everywhere in rolin. `token` tells a
-# journal from a later one with the same name.
+# journal from a later one with the same name. Large values are not compressed, which takes twice the time of all else.
 _TABLES = """
 CREATE TABLE journal (
     last bigint NOT NULL, first bigint NOT NULL, origin text NOT NULL, token text NOT NULL, format int NOT NULL
@@ -60,6 +60,7 @@ CREATE TABLE events (
     reward text COLLATE "C",
     checksum bytea NOT NULL
 );
+ALTER TABLE events ALTER numbers SET STORAGE EXTERNAL, ALTER question SET STORAGE EXTERNAL;
 CREATE UNIQUE INDEX once ON events (decision, place, coalesce(reward, '')) WHERE decision IS NOT NULL;
 CREATE INDEX by_person ON events (person) WHERE person IS NOT NULL;
 CREATE INDEX without_decision ON events (kind) WHERE decision IS NULL;
@@ -68,7 +69,8 @@ CREATE TABLE waiting (
     PRIMARY KEY (decision, place)
 );
 CREATE INDEX oldest ON waiting (time, decision, place);
-CREATE TABLE states (seq bigint PRIMARY KEY, state bytea NOT NULL, checksum bytea NOT NULL)
+CREATE TABLE states (seq bigint PRIMARY KEY, state bytea NOT NULL, checksum bytea NOT NULL);
+ALTER TABLE states ALTER state SET STORAGE EXTERNAL
 """
 _HEADER = "SELECT last, first, origin, token, format FROM journal"
 # One statement, because each takes a round trip to the server.
@@ -191,11 +193,11 @@ class PostgresJournal(TableJournal):
         except self._commit_unknown as error:
             self._check_committed(written, error)
 
-    def _check_committed(self, written: list[tuple[int, bytes]], error: Exception) -> None:
+    def _check_committed(self, written: list[tuple[int, bytes]], error: JournalError) -> None:
         """Raise unless events are in the journal, after the connection was lost during their commit."""
+        if not written:  # but a snapshot or a removal, which can be repeated
+            raise error
         problem = f"{self._name}: the connection was lost during a commit"
-        if not written:
-            raise JournalError(f"{problem}; repeat the call") from error
         first, last = written[0][0], written[-1][0]
         try:
             # The lost transaction holds this lock until it has ended, one way or the other.
@@ -371,11 +373,6 @@ class PostgresJournal(TableJournal):
     def close(self) -> None:
         """Close the connections."""
         self._database.close()
-
-    def __del__(self) -> None:
-        """Close the connections of a journal that nobody closed; there are none if opening failed."""
-        with suppress(AttributeError):
-            self.close()
 
 
 def _waiting_after(

@@ -42,7 +42,7 @@ _REASONS: list[tuple[type[psycopg.Error], str]] = [
 ]
 
 
-class CommitUnknown(Exception):  # an internal signal, always caught
+class CommitUnknown(JournalError):
     """The connection was lost during a commit, which the server has carried out or not."""
 
 
@@ -208,7 +208,9 @@ class PostgresDatabase:
             connection.execute("COMMIT")
         except psycopg.OperationalError as error:
             if connection.closed:
-                raise CommitUnknown from error
+                raise CommitUnknown(
+                    f"{self.where}: the connection was lost during a commit; repeat the call to see whether it was stored"
+                ) from error
             raise
 
     def execute(self, statement: str, values: tuple[object, ...] = ()) -> int:
@@ -246,6 +248,11 @@ class PostgresDatabase:
                 self._closed = True
                 for connection in self._connections.values():
                     connection.close()
+
+    def __del__(self) -> None:
+        """Close connections that nobody closed; there are none if opening failed."""
+        with suppress(AttributeError):
+            self.close()
 
 
 @lru_cache(maxsize=256)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import secrets
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +15,6 @@ import msgspec
 import numpy as np
 
 from rolin import offline
-from rolin._support.files import write_bytes
 from rolin.bandit import AsyncBandit, RewardStatus
 from rolin.bandit.question import Question
 from rolin.bandit.requests import decide_request
@@ -25,7 +23,9 @@ from rolin.journal import LoggedDecision
 from rolin.policies import Policy
 from rolin.service import schema
 from rolin.service.building import check_rewards, policy_of
+from rolin.service.documents import Documents
 from rolin.service.errors import Failure, Refusal, failure_of
+from rolin.service.storage import Document, Storage, Version
 
 __all__ = ["Engine", "Limits"]
 
@@ -53,16 +53,14 @@ class Engine:
     ----------
     name
         Its name.
-    folder
-        Its folder.
-    config
-        What it is made of.
+    storage
+        Where it is.
+    documents
+        What it is made of, and arms that requests need not repeat.
     bandit
         The bandit.
     limits
         How much one request may hold.
-    arms
-        Arms that requests need not repeat.
     fall_back
         Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
     """
@@ -70,22 +68,34 @@ class Engine:
     def __init__(
         self,
         name: str,
-        folder: Path,
-        config: schema.BanditConfig,
+        storage: Storage,
+        documents: Documents,
         bandit: AsyncBandit[Any],
         limits: Limits,
         *,
-        arms: list[str | schema.Arm] | None = None,
         fall_back: bool,
     ) -> None:
-        self.name, self.folder, self.config, self.bandit = name, folder, config, bandit
+        self.name, self._storage, self.bandit = name, storage, bandit
         self.limits, self._fall_back = limits, fall_back
-        self.arms = arms
-        """Arms that requests need not repeat."""
+        self._use(documents)
         self._n_features = bandit.bandit.policy.n_features
         self._changing = asyncio.Lock()
         self.problem: str | None = None
         """Why the last write failed; `None` if it succeeded."""
+
+    def _use(self, documents: Documents) -> None:
+        self.config: schema.BanditConfig = documents.config
+        """What it is made of."""
+        self.arms: list[str | schema.Arm] | None = documents.arms
+        """Arms that requests need not repeat."""
+        self.stored_version: Version | None = documents.version
+        """Version of these documents, by which changes of other processes are noticed."""
+
+    async def reload(self) -> None:
+        """Use the documents as another process has changed them."""
+        async with self._changing:
+            stored = await asyncio.to_thread(self._storage.read, self.name)
+            self._use(Documents.of(self.name, stored))
 
     # -- decisions -----------------------------------------------------------------------------
 
@@ -279,11 +289,25 @@ class Engine:
             check_rewards(rewards, self.bandit.bandit.policy)
             if settings := change.settings.given():
                 await asyncio.to_thread(self.bandit.bandit.change_settings, **settings)
-            if rewards != self.config.rewards:
-                config = msgspec.structs.replace(self.config, rewards=rewards)
-                content = msgspec.json.encode(config)
-                await asyncio.to_thread(write_bytes, self.folder / "config.json", content)
-                self.config = config
+            if change.rewards != schema.RewardChange():
+                await self._change_document("config", self._with_rewards(change.rewards))
+
+    def _with_rewards(self, change: schema.RewardChange) -> Callable[[bytes | None], bytes]:
+        """Return what changes the rules of the rewards in a configuration."""
+
+        def changed(stored: bytes | None) -> bytes:
+            config = msgspec.json.decode(stored or b"{}", type=schema.BanditConfig)
+            rewards = change.applied_to(config.rewards)
+            return msgspec.json.encode(msgspec.structs.replace(config, rewards=rewards))
+
+        return changed
+
+    async def _change_document(
+        self, document: Document, change: Callable[[bytes | None], bytes]
+    ) -> None:
+        await asyncio.to_thread(self._storage.change, self.name, document, change)
+        stored = await asyncio.to_thread(self._storage.read, self.name)
+        self._use(Documents.of(self.name, stored))
 
     async def register(self, given: schema.ArmList) -> None:
         """Register the arms that requests need not repeat."""
@@ -299,8 +323,7 @@ class Engine:
     async def _register(self, given: schema.ArmList) -> None:
         async with self._changing:
             content = msgspec.json.encode(given)
-            await asyncio.to_thread(write_bytes, self.folder / "arms.json", content)
-            self.arms = given.arms
+            await self._change_document("arms", lambda _: content)
 
     async def start_shadow(self, request: schema.PolicyChoice) -> None:
         """Let a second policy learn from the same rewards; it never decides."""
@@ -387,7 +410,7 @@ class Engine:
         except NotLearned:  # it was written
             raise
         except JournalError as error:
-            self.problem = str(error).replace(f"{self.folder}{os.sep}", "")
+            self.problem = self._storage.without_place(str(error))
             raise
         self.problem = None
         return result

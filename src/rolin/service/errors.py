@@ -134,8 +134,9 @@ def _plain(message: str) -> str:
 
 
 def _without_paths(message: str) -> str:
-    """Return the message of a journal without its path, which callers must not see."""
-    return re.sub(r"journal \S*?([^/\\]+)[/\\]journal\.db", r"the journal of bandit \1", message)
+    """Return the message of a journal without its path or its database, which callers must not see."""
+    found = re.sub(r"journal \S*?([^/\\]+)[/\\]journal\.db", r"the journal of bandit \1", message)
+    return re.sub(r"(journal '\S+' in )?database '.*?' at [^\s:]+(:\d+)?", "the database", found)
 
 
 def field_of(message: str) -> tuple[str, str | None]:

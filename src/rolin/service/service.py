@@ -18,12 +18,14 @@ from rolin.service.engine import Engine, Limits
 from rolin.service.keys import Keys
 from rolin.service.metrics import Metrics
 from rolin.service.settings import Settings
+from rolin.service.storage import Storage, open_storage
 
 __all__ = ["DEFAULT", "Service"]
 
 DEFAULT = "default"
 """The bandit that a new service has."""
 _EXPIRE_EVERY = 5.0  # seconds between two looks for windows that have ended
+_FOLLOW_EVERY = 0.25  # seconds between two looks at what other processes have done
 _log = logging.getLogger("rolin.service")
 
 
@@ -43,6 +45,7 @@ class Service:
     def __init__(self, settings: Settings, keys: Keys, *, demo: bool = False) -> None:
         self.settings, self.keys, self._demo = settings, keys, demo
         self.metrics = Metrics()
+        self.storage: Storage
         self.bandits: Bandits
         self._declared = read_bandits(Path(settings.data) / "bandits.toml")
         self._phase: str | None = "it is starting"  # `None` between start and stop
@@ -52,10 +55,11 @@ class Service:
         """Open the data folder, create the first bandit, and compile what decisions need."""
         settings = self.settings
         limits = Limits(settings.max_arms, settings.max_batch, settings.request_timeout / 4)
-        self.bandits = Bandits(Path(settings.data), limits, fall_back=self._falls_back)
+        self.storage = await asyncio.to_thread(open_storage, settings, limits.lock_timeout)
+        self.bandits = Bandits(self.storage, limits, fall_back=self._falls_back)
         await self.bandits.apply(self._declared)
         if not self.bandits.names():
-            await self.bandits.create(schema.NewBandit(name=DEFAULT))
+            await self.bandits.create_unless_exists(schema.NewBandit(name=DEFAULT))
         for name in self.bandits.names():  # windows end also where nobody asks
             try:
                 await self.bandits.get(name)
@@ -68,6 +72,8 @@ class Service:
         gc.freeze()
         gc.set_threshold(20_000, 50, 50)
         self._tasks = [asyncio.create_task(self._expire_for_ever())]
+        if self.storage.is_shared:
+            self._tasks.append(asyncio.create_task(self._follow_for_ever()))
         if self._demo:
             self._tasks.append(asyncio.create_task(visit_for_ever(self.bandits)))
         self._phase = None
@@ -96,12 +102,29 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.bandits.close()
+        await asyncio.to_thread(self.keys.close)
 
     async def _expire_for_ever(self) -> None:
         while True:
             await asyncio.sleep(_EXPIRE_EVERY)
             for engine in self.bandits.opened():
                 await self.look_after(engine)
+
+    async def _follow_for_ever(self) -> None:
+        """See what other processes have done. Whoever writes sees it in any case, so a moment does not matter."""
+        problem = ""
+        while True:
+            await asyncio.sleep(_FOLLOW_EVERY)
+            try:
+                await self.bandits.follow()
+                await asyncio.to_thread(self.keys.look)
+                problem = ""
+            except RolinError as error:  # such as a server that restarts
+                if str(error) != problem:
+                    _log.warning("%s", error)
+                problem = str(error)
+            except Exception:
+                _log.exception("following other processes failed")
 
     async def look_after(self, engine: Engine) -> None:
         """Close decisions whose window has ended; if the journal could not be written, see whether it can be again."""

@@ -14,7 +14,7 @@ import pytest
 import rolin
 from rolin import Bandit
 from rolin.errors import JournalError, MissingExtra, ParameterError
-from rolin.journal import PostgresJournal, base
+from rolin.journal import PostgresJournal, base, check_journal
 from rolin.journal.base import Header, Removal
 from rolin.journal.events import LoggedDecision, Outcome, ScalesLearned
 from rolin.journal.folding import state_bytes
@@ -192,6 +192,13 @@ def test_a_database_with_another_encoding(postgres: PostgresServer, name: str) -
         PostgresJournal(postgres.dsn.replace("/postgres?", f"/{name}?"))
 
 
+def test_an_address_is_no_file() -> None:
+    """A journal in a database has a name, too."""
+    with pytest.raises(ParameterError, match=r"expected PostgresJournal\(address, name\)") as error:
+        Bandit(rolin.RoLinTS(n_features=0), journal="postgresql://me:secret@db/x")
+    assert "secret" not in str(error.value)
+
+
 def test_names(postgres: PostgresServer) -> None:
     """They become the names of schemas."""
     for wrong in ("", "a b", 'a"b', "x" * 58, "ü", 7):
@@ -249,6 +256,26 @@ def test_erased_decisions_are_found_by_no_query(
     for table in ("events", "waiting", "states", "journal"):
         rows = journal._query(f"SELECT t::text FROM {table} AS t")
         assert not [row for row in rows if "ann" in str(row)]
+
+
+def test_damage_is_found(journal: PostgresJournal, postgres: PostgresServer) -> None:
+    """Rows that somebody has changed or deleted by hand."""
+    bandit = Bandit(
+        rolin.RoLinTS(n_features=1, seed=7),
+        journal=PostgresJournal(postgres.dsn, f"{journal.name}-2"),
+    )
+    for i in range(4):
+        bandit.decide({"a": [1.0], "b": [0.5]}, id=f"{i}")
+    assert isinstance(bandit.journal, PostgresJournal)
+    assert check_journal(bandit.journal).problems == ()
+    with psycopg.connect(postgres.dsn, autocommit=True) as own:
+        schema = f"rolin_{bandit.journal.name}"
+        own.execute(f"UPDATE \"{schema}\".events SET body = '{{}}' WHERE seq = 2")
+        own.execute(f'DELETE FROM "{schema}".events WHERE seq = 3')
+    found = " ".join(check_journal(bandit.journal).problems)
+    assert "event 2 is damaged: its checksum does not match" in found
+    assert "event 3 is missing" in found
+    close([bandit])
 
 
 # -- several bandits on one journal ----------------------------------------------------------
@@ -309,6 +336,8 @@ def test_what_one_writes_the_others_know(
     assert one.refresh() == two.refresh()
     assert state_bytes(one.policy) == state_bytes(two.policy)
     assert one.settings == two.settings
+    assert isinstance(one.journal, PostgresJournal)
+    assert check_journal(one.journal).problems == ()
     assert wasted == []
     close(bandits)
 

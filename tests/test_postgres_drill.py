@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from rolin.journal import PostgresJournal, load_policy
+from rolin.journal import PostgresJournal, check_journal, load_policy
 from rolin.journal.events import LoggedDecision, Outcome
 from rolin.journal.folding import state_bytes
 from support.postgres import IS_AVAILABLE, PostgresServer, postgres_server
@@ -160,6 +160,7 @@ def test_killed_and_restarted(tmp_path: Path, own_server: PostgresServer, mode: 
             policy, version = load_policy(journal, from_start=True)
             assert state_bytes(policy) == state
             events = [event for _, event in journal.read()]
+            assert check_journal(journal).problems == ()
         logs = [server.stop() for server in servers]
     assert [code for code, _ in logs] == [0, 0, 0]
     assert not [log for _, log in logs if "a plan was thrown away" in log]

@@ -27,7 +27,7 @@ __all__ = ["CommitUnknown", "PostgresDatabase"]
 Connection = psycopg.Connection[tuple[Any, ...]]
 Result = TypeVar("Result")
 _STEP = 0.05  # seconds between two attempts to connect
-_STALLED = 60  # seconds after which the server ends the transaction of a process that has stopped
+_STALLED = 300  # seconds after which the server ends the transaction of a process that has stopped
 _WEAK = (
     "off",
     "local",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+import tempfile
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,13 +18,15 @@ import pytest
 import rolin
 from rolin import Bandit
 from rolin.errors import JournalError, MissingExtra, ParameterError
-from rolin.journal import PostgresJournal, base, check_journal
+from rolin.journal import PostgresJournal, base, check_journal, load_policy
 from rolin.journal.base import Header, Removal
 from rolin.journal.events import LoggedDecision, Outcome, ScalesLearned
 from rolin.journal.folding import state_bytes
 from rolin.journal.postgres_database import PostgresDatabase
 from support.bandits import Clock
+from support.cutting_proxy import Cut, cutting_proxy
 from support.journals import decided
+from support.policies import fixed
 from support.postgres import PostgresServer
 
 
@@ -145,6 +151,50 @@ def test_a_commit_that_cannot_be_looked_up(
         bandit.reward("x", 1.0)  # a repetition
         assert bandit.version == 2
         assert bandit.policy.posterior.count == 1
+
+
+def test_commits_that_are_cut(postgres: PostgresServer, name: str) -> None:
+    """By a proxy, before or after they reach the server: what was acknowledged is there, once, and nothing else is."""
+    numbers = itertools.count()
+    cuts: Counter[str | None] = Counter()
+
+    def decide() -> Cut:
+        cut: Cut = {3: "before", 7: "after"}.get(next(numbers) % 9)  # type: ignore[assignment]
+        cuts[cut] += 1
+        return cut
+
+    own = postgres.dsn.rpartition("host=")[2]
+    # Not in the folder of the test, whose path is too long for a socket.
+    with tempfile.TemporaryDirectory() as folder, cutting_proxy(Path(own), Path(folder), decide):
+        journal = PostgresJournal(postgres.dsn.replace(own, folder), name)
+        # With known scales, only these calls commit.
+        bandit = Bandit(fixed(rolin.RoLinTS, n_features=1, seed=7), journal=journal)
+        refused: list[str] = []
+        for i in range(60):
+            for call in (
+                lambda id=f"{i}": bandit.decide({"a": [1.0], "b": [0.5]}, id=id),
+                lambda id=f"{i}": bandit.reward(id, 1.0),
+            ):
+                while True:
+                    version = bandit.version
+                    try:
+                        call()
+                        break
+                    except JournalError as error:
+                        refused.append(str(error))
+                    assert bandit.refresh() == version
+        journal.close()
+    assert all("nothing was written by this call" in message for message in refused)
+    assert len(refused) == cuts["before"] > 5
+    assert cuts["after"] > 5
+    with PostgresJournal(postgres.dsn, name) as journal:
+        events = [event for _, event in journal.read()]
+        assert check_journal(journal).problems == ()
+        policy, _ = load_policy(journal, from_start=True)
+        assert state_bytes(policy) == state_bytes(bandit.policy)
+    outcomes = [event.id for event in events if isinstance(event, Outcome)]
+    assert outcomes == [f"{i}" for i in range(60)]
+    assert bandit.policy.posterior.count == 60
 
 
 def test_a_lock_that_is_not_released(journal: PostgresJournal, postgres: PostgresServer) -> None:
@@ -342,6 +392,7 @@ def test_what_one_writes_the_others_know(
     close(bandits)
 
 
+@pytest.mark.service  # it takes seconds
 def test_many_at_once(postgres: PostgresServer, name: str, wasted: list[int]) -> None:
     """Every id gets one answer, nothing counts twice, and all reach the same state to the bit."""
     bandits = opened(postgres, name, 3, background=True)

@@ -184,7 +184,7 @@ class PostgresDatabase:
         with self.writing, self.errors():
 
             def begin(connection: Connection) -> list[tuple[Any, ...]]:
-                connection.execute("BEGIN")
+                connection.execute("BEGIN", prepare=False)
                 try:
                     cursor = connection.execute(_translated(lock))
                     return cursor.fetchall() if cursor.description else []
@@ -205,7 +205,7 @@ class PostgresDatabase:
 
     def _commit(self, connection: Connection) -> None:
         try:
-            connection.execute("COMMIT")
+            connection.execute("COMMIT", prepare=False)
         except psycopg.OperationalError as error:
             if connection.closed:
                 raise CommitUnknown(
@@ -265,7 +265,7 @@ def _roll_back(connection: Connection) -> None:
     """End a transaction that was not committed; if that is not possible, end the connection."""
     with suppress(psycopg.Error):
         if connection.info.transaction_status != TransactionStatus.IDLE:
-            connection.execute("ROLLBACK")
+            connection.execute("ROLLBACK", prepare=False)
     if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
         connection.close()
 

@@ -6,6 +6,7 @@ import itertools
 import sys
 import tempfile
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -328,6 +329,40 @@ def test_damage_is_found(journal: PostgresJournal, postgres: PostgresServer) -> 
     close([bandit])
 
 
+@pytest.mark.service  # it runs programs
+def test_a_dump_is_a_backup(postgres: PostgresServer, name: str) -> None:
+    """Taken while others write, it restores to a journal that is whole."""
+    dsn, other = postgres.new_database(), postgres.new_database()
+    (bandit,) = opened(dsn, name, 1)
+    is_over = threading.Event()
+
+    def visit() -> None:
+        for i in itertools.count():
+            bandit.reward(bandit.decide({"a": [1.0], "b": [0.5]}, id=f"{i}").id, float(i % 3))
+            if is_over.is_set():
+                return
+
+    visitor = threading.Thread(target=visit)
+    visitor.start()
+    while bandit.version < 100:
+        time.sleep(0.01)
+    file = str(postgres.folder / "data" / f"{name}.dump")
+    postgres.program("pg_dump", "--format=custom", f"--file={file}", dsn)
+    is_over.set()
+    visitor.join()
+    postgres.program("pg_restore", f"--dbname={other}", file)
+    with PostgresJournal(other, name) as restored:
+        assert check_journal(restored).problems == ()
+        policy, version = load_policy(restored)
+        assert 100 <= version < bandit.version
+        earlier, _ = load_policy(bandit.journal, upto=version, from_start=True)
+        assert state_bytes(policy) == state_bytes(earlier)
+        again = Bandit(journal=restored)
+        again.decide({"a": [1.0], "b": [0.5]}, id="new")
+        assert again.version == version + 1
+    close([bandit])
+
+
 # -- several bandits on one journal ----------------------------------------------------------
 
 
@@ -339,12 +374,12 @@ def wasted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def opened(server: PostgresServer, name: str, n: int, **options: Any) -> list[Bandit[Any]]:
+def opened(dsn: str, name: str, n: int, **options: Any) -> list[Bandit[Any]]:
     """Open bandits that share a journal, each as a process of its own would."""
     return [
         Bandit(
             rolin.RoLinTS(n_features=1, seed=7),
-            journal=PostgresJournal(server.dsn, name),
+            journal=PostgresJournal(dsn, name),
             **options,
         )
         for _ in range(n)
@@ -363,7 +398,7 @@ def test_what_one_writes_the_others_know(
 ) -> None:
     """Decisions, rewards, settings, arms, expiry and erasure; and nobody plans in vain."""
     clock = Clock()
-    one, two = bandits = opened(postgres, name, 2, clock=clock)
+    one, two = bandits = opened(postgres.dsn, name, 2, clock=clock)
     arms: dict[Any, Any] = {"a": [1.0], "b": [0.5]}
     made = one.decide(arms, id="x")
     again = two.decide(arms, id="x")
@@ -395,7 +430,7 @@ def test_what_one_writes_the_others_know(
 @pytest.mark.service  # it takes seconds
 def test_many_at_once(postgres: PostgresServer, name: str, wasted: list[int]) -> None:
     """Every id gets one answer, nothing counts twice, and all reach the same state to the bit."""
-    bandits = opened(postgres, name, 3, background=True)
+    bandits = opened(postgres.dsn, name, 3, background=True)
     answers: list[dict[str, Any]] = [{} for _ in bandits]
     errors: list[BaseException] = []
 
@@ -450,7 +485,7 @@ def test_one_is_elected(journal: PostgresJournal, postgres: PostgresServer) -> N
 
 def test_a_database_that_was_set_back(postgres: PostgresServer, name: str) -> None:
     """As by a fail-over that lost commits: what is gone is forgotten, and work goes on."""
-    one, two = bandits = opened(postgres, name, 2)
+    one, two = bandits = opened(postgres.dsn, name, 2)
     one.reward(one.decide({"a": [1.0], "b": [0.5]}, id="x").id, 1.0)
     one.reward(one.decide({"a": [1.0], "b": [0.5]}, id="y").id, 1.0)
     with psycopg.connect(postgres.dsn, autocommit=True) as own:

@@ -24,7 +24,7 @@ from rolin.journal.events import (
 )
 from rolin.journal.folding import load_policy, load_with_snapshot, split_state
 from rolin.journal.sqlite import SQLiteJournal
-from rolin.journal.tables import TableJournal
+from rolin.journal.table_journal import TableJournal
 from rolin.model import state_file
 from rolin.policies import Policy
 

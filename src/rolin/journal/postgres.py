@@ -29,7 +29,7 @@ from rolin.journal.base import (
 )
 from rolin.journal.codec import DECISION, PERMANENT_KINDS, row_of
 from rolin.journal.events import Event, LoggedDecision
-from rolin.journal.tables import IS_PERMANENT, TableJournal
+from rolin.journal.table_journal import IS_PERMANENT, TableJournal
 
 __all__ = ["PostgresJournal"]
 

@@ -28,11 +28,8 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 Result = TypeVar("Result")
 _STEP = 0.05  # seconds between two attempts to connect
 _STALLED = 300  # seconds after which the server ends the transaction of a process that has stopped
-_WEAK = (
-    "off",
-    "local",
-    "remote_write",
-)  # values of synchronous_commit with which a crash may lose a commit
+# Values of synchronous_commit with which a crash may lose a commit.
+_WEAK = ("off", "local", "remote_write")
 _REASONS: list[tuple[type[psycopg.Error], str]] = [
     (errors.LockNotAvailable, "it is locked by another process, also after {wait:g} s"),
     (errors.ReadOnlySqlTransaction, "the server is read-only: connect to the primary"),

@@ -35,7 +35,7 @@ from rolin.journal.events import (
 )
 from rolin.journal.schema import StoredHeader
 from rolin.journal.sqlite_file import SQLiteFile
-from rolin.journal.tables import IS_PERMANENT, TableJournal
+from rolin.journal.table_journal import IS_PERMANENT, TableJournal
 
 __all__ = ["SQLiteJournal"]
 

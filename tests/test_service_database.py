@@ -10,10 +10,12 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from rolin.errors import ParameterError
 from rolin.journal.folding import state_bytes
+from rolin.journal.postgres_database import PostgresDatabase
 from rolin.service.database_keys import DatabaseKeys
 from rolin.service.settings import Settings
 from support.postgres import PostgresServer
@@ -164,18 +166,24 @@ def test_keys_on_the_command_line(dsn: str, run_rolin: Any) -> None:
     assert key.id not in run_rolin("keys", "list", "--database", dsn).stdout
 
 
-def test_callers_do_not_see_the_address(tmp_path: Path, dsn: str, postgres: PostgresServer) -> None:
+def test_callers_do_not_see_the_address(
+    tmp_path: Path, dsn: str, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nor does a message of the settings show the password."""
 
+    def lost(*_: Any) -> None:
+        raise psycopg.OperationalError(f'connection to socket "{postgres.folder}" failed (gone)')
+
     async def play() -> None:
-        async with client(tmp_path, database=dsn) as http:
-            engine = await http.service.bandits.get("default")  # type: ignore[attr-defined]
-            engine.bandit.bandit.journal.close()
+        async with client(tmp_path, database=dsn, request_timeout=2.0) as http:
+            await http.service.bandits.get("default")  # type: ignore[attr-defined]
+            monkeypatch.setattr(PostgresDatabase, "_patiently", lost)
             made = await http.post(f"{V1}/default/decisions", json={"arms": ARMS})
             assert made.status_code == 503
             ready = await http.get("/readyz")
+            monkeypatch.undo()
             for answer in (made, ready):
-                assert "it was closed" in answer.text
+                assert "the database: cannot connect" in answer.text
                 assert str(postgres.folder) not in answer.text
 
     asyncio.run(play())

@@ -146,7 +146,10 @@ class PostgresDatabase:
             if isinstance(error, kind):
                 return reason.format(wait=self._lock_timeout)
         # Only the first line: the others may quote values of a row.
-        return error.diag.message_primary or str(error).strip().partition("\n")[0]
+        reason = error.diag.message_primary or str(error).strip().partition("\n")[0]
+        if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
+            return f"cannot connect ({reason})"
+        return reason
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from rolin.journal import Journal, PostgresJournal
 from rolin.service.database import LOCK, open_database
-from rolin.service.errors import Refusal
+from rolin.service.errors import Refusal, without_places
 from rolin.service.storage import Document, Storage, Stored, Version
 
 __all__ = ["DatabaseStorage"]
@@ -92,7 +92,7 @@ class DatabaseStorage(Storage):
 
     def without_place(self, message: str) -> str:
         """Return a message without the address of the database."""
-        return message.replace(self._database.where, "the database")
+        return without_places(message)
 
     def look(self) -> dict[str, Version]:
         """See what other processes have changed; return the version of each bandit."""

@@ -352,7 +352,7 @@ def test_logs_states_erasure_and_reports(tmp_path: Path) -> None:
             assert (await http.get("/v1/bandits/one/diagnosis")).json()["answer"]
             assert (await http.post("/v1/bandits/one/snapshots")).json()["version"] > 80
             gone = await http.post("/v1/bandits/one/erasures", json={"person": "p1"})
-            assert gone.json() == {"decisions": 10}
+            assert gone.json() == {"decisions": 10, "log_wiped": True}
             assert (await http.get("/v1/bandits/one/decisions/1")).status_code == 404
 
     run(work())

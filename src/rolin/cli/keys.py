@@ -14,7 +14,7 @@ from rolin.errors import DataError
 from rolin.service.keys import SCOPES, Keys, open_keys
 from rolin.service.settings import Settings
 
-__all__ = ["app"]
+__all__ = ["DEFAULT_DATA", "Data", "app"]
 
 app = typer.Typer(no_args_is_help=True, help="List, create and revoke the API keys of the service.")
 
@@ -30,11 +30,11 @@ Database = Annotated[
         show_envvar=True,
     ),
 ]
-_DEFAULT = Settings().data
+DEFAULT_DATA = Settings().data
 
 
 @app.command(name="list")
-def list_keys(data: Data = _DEFAULT, database: Database = None) -> None:
+def list_keys(data: Data = DEFAULT_DATA, database: Database = None) -> None:
     """List the keys: their ids, names, scopes and dates, but not the keys themselves."""
     table = Table()
     for column in ("id", "name", "scopes", "created"):
@@ -54,7 +54,7 @@ def create(
             help=f"What the key allows, separated by commas: {', '.join(SCOPES)}. `admin` includes all."
         ),
     ] = "decide,reward",
-    data: Data = _DEFAULT,
+    data: Data = DEFAULT_DATA,
     database: Database = None,
 ) -> None:
     """Create a key and print it, once. To replace a key, create another one of its name and then revoke the old one."""
@@ -66,7 +66,7 @@ def create(
 @app.command()
 def revoke(
     id: Annotated[str, typer.Argument(help="Id of the key, as `rolin keys list` shows it.")],
-    data: Data = _DEFAULT,
+    data: Data = DEFAULT_DATA,
     database: Database = None,
 ) -> None:
     """Revoke a key. A running service rejects it within a second."""

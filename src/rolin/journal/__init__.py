@@ -11,6 +11,7 @@ from os import PathLike
 from rolin.errors import ParameterError
 from rolin.journal.base import (
     DamagedSnapshot,
+    DiskUsage,
     Found,
     Header,
     Journal,
@@ -29,6 +30,7 @@ from rolin.journal.sqlite import SQLiteJournal
 
 __all__ = [
     "DamagedSnapshot",
+    "DiskUsage",
     "Found",
     "Header",
     "Journal",

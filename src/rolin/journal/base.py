@@ -19,7 +19,9 @@ from rolin.journal.events import (
 )
 
 __all__ = [
+    "LOOK_AHEAD",
     "DamagedSnapshot",
+    "DiskUsage",
     "Header",
     "Journal",
     "OutOfDate",
@@ -103,6 +105,11 @@ class Removal(NamedTuple):
     people: Collection[str] = ()
     before: float | None = None
     """Remove decisions, early rewards without a decision, and other events, that are older than this time."""
+    limit: int | None = None
+    """With `before`: remove at most so many decisions, those with the lowest numbers first. Look no further than 1000
+    decisions beyond them."""
+    wipe: bool = True
+    """Empty a write-ahead log, which holds their bytes, too; otherwise this is left to `wipe_log`."""
 
 
 class Found(NamedTuple):
@@ -114,6 +121,10 @@ class Found(NamedTuple):
     """In order; the rewards that came before the decision only as long as there is none."""
 
 
+LOOK_AHEAD = 1000
+"""Decisions beyond the limit of a removal that are looked at: some may have come out of order."""
+
+
 class Removed(NamedTuple):
     """What a removal did."""
 
@@ -121,6 +132,15 @@ class Removed(NamedTuple):
     """Number of decisions removed."""
     last: int
     """Number of the last event: a removal takes a number as well, so that other processes notice it."""
+
+
+class DiskUsage(NamedTuple):
+    """Sizes of the files of a journal, in bytes."""
+
+    journal: int
+    """Of the journal itself."""
+    log: int
+    """Of its write-ahead log, which is written back to the journal from time to time."""
 
 
 class Journal(ABC):
@@ -324,6 +344,14 @@ class Journal(ABC):
 
     def do_upkeep(self) -> None:  # noqa: B027  # the same
         """Do the long work that was deferred; events can be appended meanwhile."""
+
+    def disk_usage(self) -> DiskUsage:
+        """Return the sizes of the files; 0 for a journal in memory."""
+        return DiskUsage(0, 0)
+
+    def wipe_log(self) -> bool:
+        """Write back and empty a log, which may hold bytes of removed events; return whether it is empty."""
+        return True
 
     @abstractmethod
     def close(self) -> None:

@@ -14,11 +14,12 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
-from rolin._support.checks import finite_number_of
+from rolin._support.checks import finite_number_of, flag_of
 from rolin._support.optional import needs
 from rolin.errors import JournalError, ParameterError
 from rolin.journal import schema
 from rolin.journal.base import (
+    LOOK_AHEAD,
     Header,
     OutOfDate,
     Removal,
@@ -28,8 +29,15 @@ from rolin.journal.base import (
     waiting_since,
 )
 from rolin.journal.codec import DECISION, PERMANENT_KINDS, row_of
+from rolin.journal.compression import compressor
 from rolin.journal.events import Event, LoggedDecision
-from rolin.journal.table_journal import IS_PERMANENT, TableJournal
+from rolin.journal.table_journal import (
+    IS_PERMANENT,
+    LAST_NUMBER,
+    OLDEST,
+    TableJournal,
+    oldest_decisions,
+)
 
 __all__ = ["PostgresJournal"]
 
@@ -110,12 +118,22 @@ class PostgresJournal(TableJournal):
         Name of the journal: 1 to 57 letters, digits, - and _. It is created if it does not exist.
     lock_timeout
         Seconds to wait for another process that writes, and for a server that restarts.
+    compress
+        Whether to compress the raw features of new decisions; this needs the extra `service`.
     """
 
     takes_turns = True
 
-    def __init__(self, dsn: str, name: str = "default", *, lock_timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        name: str = "default",
+        *,
+        lock_timeout: float = 10.0,
+        compress: bool = False,
+    ) -> None:
         super().__init__()
+        self._compressed = compressor() if flag_of("compress", compress) else None
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ParameterError(
                 f"name={name!r}, expected 1 to 57 letters, digits, - and _, beginning with a letter or a digit"
@@ -229,6 +247,8 @@ class PostgresJournal(TableJournal):
                 rows = []
                 for event in group:
                     seq, row = seq + 1, row_of(event)
+                    if self._compressed is not None and row.question is not None:
+                        row = row._replace(question=self._compressed(row.question))
                     checksum = schema.event_checksum(seq, row)
                     rows.append((seq, *row, checksum))
                     self._written.append((seq, checksum))
@@ -288,10 +308,16 @@ class PostgresJournal(TableJournal):
     def _remove(self, what: Removal, header: _StoredHeader, state: bytes) -> Removed:
         db = self._database
         db.execute("CREATE TEMP TABLE gone (decision text PRIMARY KEY) ON COMMIT DROP")
+        ids, before, last_seen = list(what.ids), what.before, LAST_NUMBER
+        if before is not None and what.limit is not None:
+            # No index knows the times, and the table may be huge, so only its beginning is looked at.
+            seen = db.query(OLDEST, (DECISION, what.limit + LOOK_AHEAD))
+            ids, last_seen = oldest_decisions(seen, before, what.limit)
+            before = None
         n = db.execute(
             "INSERT INTO gone SELECT decision FROM events WHERE place = ? "
             "AND (decision = ANY (?::text[]) OR person = ANY (?::text[]) OR time < ?::float8)",
-            (DECISION, list(what.ids), list(what.people), what.before),
+            (DECISION, ids, list(what.people), before),
         )
         # Rewards whose decision was never made.
         db.execute(
@@ -301,15 +327,19 @@ class PostgresJournal(TableJournal):
         rows = 0
         if what.before is not None:
             rows += db.execute(
-                f"DELETE FROM events WHERE decision IS NULL AND NOT {IS_PERMANENT} AND time < ?",
-                (*PERMANENT_KINDS, what.before),
+                f"DELETE FROM events WHERE decision IS NULL AND NOT {IS_PERMANENT} AND time < ? AND seq <= ?",
+                (*PERMANENT_KINDS, what.before, last_seen),
             )
             rows += db.execute(
-                "DELETE FROM events WHERE kind IN ('early', 'ignored') AND time < ? AND NOT EXISTS "
-                "(SELECT 1 FROM events AS made WHERE made.decision = events.decision AND made.place = ?)",
-                (what.before, DECISION),
+                "DELETE FROM waiting WHERE place < 0 AND time < ? AND (?::boolean OR EXISTS (SELECT 1 FROM events "
+                "WHERE events.decision = waiting.decision AND kind = 'early' AND events.time = waiting.time AND seq <= ?))",
+                (what.before, what.limit is None, last_seen),
             )
-            rows += db.execute("DELETE FROM waiting WHERE place < 0 AND time < ?", (what.before,))
+            rows += db.execute(
+                "DELETE FROM events WHERE kind IN ('early', 'ignored') AND time < ? AND seq <= ? AND NOT EXISTS "
+                "(SELECT 1 FROM events AS made WHERE made.decision = events.decision AND made.place = ?)",
+                (what.before, last_seen, DECISION),
+            )
         rows += db.execute("DELETE FROM events USING gone WHERE events.decision = gone.decision")
         if not rows:
             return Removed(0, header.last)
@@ -369,6 +399,10 @@ class PostgresJournal(TableJournal):
             if chosen:
                 with suppress(JournalError):  # if the connection is lost, so is the lock
                     self._query("SELECT pg_advisory_unlock(hashtextextended(?, 0))", (key,))
+
+    def wipe_log(self) -> bool:
+        """Return `False`: only the server can wipe its files and its log."""
+        return False
 
     def close(self) -> None:
         """Close the connections."""

@@ -8,18 +8,23 @@ process that has not read the latest events is stopped before it writes.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from rolin._support.checks import finite_number_of, flag_of
+from rolin._support.progress import Progress
 from rolin.errors import JournalError
 from rolin.journal import schema
 from rolin.journal.base import (
+    LOOK_AHEAD,
+    DiskUsage,
     Header,
     OutOfDate,
     Removal,
@@ -29,13 +34,21 @@ from rolin.journal.base import (
     waiting_since,
 )
 from rolin.journal.codec import DECISION, PERMANENT_KINDS, Row, row_of
+from rolin.journal.compression import compressor
 from rolin.journal.events import (
     Event,
     LoggedDecision,
 )
 from rolin.journal.schema import StoredHeader
+from rolin.journal.sqlite_copy import copy_database
 from rolin.journal.sqlite_file import SQLiteFile
-from rolin.journal.table_journal import IS_PERMANENT, TableJournal
+from rolin.journal.table_journal import (
+    IS_PERMANENT,
+    LAST_NUMBER,
+    OLDEST,
+    TableJournal,
+    oldest_decisions,
+)
 
 __all__ = ["SQLiteJournal"]
 
@@ -59,6 +72,9 @@ class SQLiteJournal(TableJournal):
         Events are checked in any case when they are read.
     lock_timeout
         Seconds to wait for another process that has locked the file.
+    compress
+        Whether to compress the raw features of new decisions, to about a fifth; this needs the extra `service`. Files
+        with decisions of both kinds can be read with either setting.
     """
 
     def __init__(
@@ -68,7 +84,9 @@ class SQLiteJournal(TableJournal):
         readonly: bool = False,
         verify: bool = True,
         lock_timeout: float = 10.0,
+        compress: bool = False,
     ) -> None:
+        self._compressed = compressor() if flag_of("compress", compress) else None
         super().__init__()
         self._file = SQLiteFile(
             path,
@@ -115,6 +133,8 @@ class SQLiteJournal(TableJournal):
                 rows = []
                 for event in group:
                     seq, row = seq + 1, row_of(event)
+                    if self._compressed is not None and row.question is not None:
+                        row = row._replace(question=self._compressed(row.question))
                     rows.append((seq, *row, schema.event_checksum(seq, row)))
                 _execute_for_rows(
                     db, f"INSERT INTO events (seq, {self._columns}) VALUES", _ROW, rows
@@ -169,6 +189,8 @@ class SQLiteJournal(TableJournal):
             finally:
                 db.execute("DROP TABLE temp.gone")
             reached("removed")
+        if not what.wipe:
+            return removed
         # The write-ahead log still holds the removed rows until it is written back.
         if not self._file.checkpoint():
             raise JournalError(
@@ -184,7 +206,13 @@ class SQLiteJournal(TableJournal):
         find = "INSERT OR IGNORE INTO gone SELECT decision FROM events WHERE place = ? AND "
         db.executemany(f"{find} decision = ?", [(DECISION, id) for id in what.ids])
         db.executemany(f"{find} person = ?", [(DECISION, person) for person in what.people])
-        if what.before is not None:
+        last_seen = LAST_NUMBER
+        if what.before is not None and what.limit is not None:
+            # No index knows the times, and the table may be huge, so only its beginning is looked at.
+            seen = db.execute(OLDEST, (DECISION, what.limit + LOOK_AHEAD)).fetchall()
+            old, last_seen = oldest_decisions(seen, what.before, what.limit)
+            db.executemany("INSERT INTO gone VALUES (?)", [(id,) for id in old])
+        elif what.before is not None:
             db.execute(f"{find} time < ?", (DECISION, what.before))
         (n,) = db.execute("SELECT count(*) FROM gone").fetchone()
         # Rewards whose decision was never made.
@@ -192,15 +220,19 @@ class SQLiteJournal(TableJournal):
         before = db.total_changes
         if what.before is not None:
             db.execute(
-                f"DELETE FROM events WHERE decision IS NULL AND NOT {IS_PERMANENT} AND time < ?",
-                (*PERMANENT_KINDS, what.before),
+                f"DELETE FROM events WHERE decision IS NULL AND NOT {IS_PERMANENT} AND time < ? AND seq <= ?",
+                (*PERMANENT_KINDS, what.before, last_seen),
             )
             db.execute(
-                "DELETE FROM events WHERE kind IN ('early', 'ignored') AND time < ? AND NOT EXISTS "
-                "(SELECT 1 FROM events AS made WHERE made.decision = events.decision AND made.place = ?)",
-                (what.before, DECISION),
+                "DELETE FROM waiting WHERE place < 0 AND time < ? AND (? OR EXISTS (SELECT 1 FROM events "
+                "WHERE events.decision = waiting.decision AND kind = 'early' AND events.time = waiting.time AND seq <= ?))",
+                (what.before, what.limit is None, last_seen),
             )
-            db.execute("DELETE FROM waiting WHERE place < 0 AND time < ?", (what.before,))
+            db.execute(
+                "DELETE FROM events WHERE kind IN ('early', 'ignored') AND time < ? AND seq <= ? AND NOT EXISTS "
+                "(SELECT 1 FROM events AS made WHERE made.decision = events.decision AND made.place = ?)",
+                (what.before, last_seen, DECISION),
+            )
         db.execute("DELETE FROM events WHERE decision IN (SELECT decision FROM gone)")
         if db.total_changes == before:
             return Removed(0, header.last)
@@ -257,6 +289,26 @@ class SQLiteJournal(TableJournal):
             self._last_unchecked = -1 if header is None else header.unchecked
         return self._last_unchecked
 
+    def copy_to(self, target: str | PathLike[str], *, progress: Progress = False) -> int:
+        """Copy the journal to a new file, and return the number of its events.
+
+        The copy is the journal at one moment. Other threads and processes may write meanwhile, but their log is not
+        written back before the copy ends. An interrupted copy leaves a part of the file.
+
+        Parameters
+        ----------
+        target
+            The file to write; it must not exist.
+        progress
+            `True` shows a bar; a function is called with the number of bytes copied since its last call.
+        """
+        if os.path.lexists(target):
+            raise JournalError(f"{target} exists already, expected the name of a new file")
+        with self._file.frozen() as source:
+            (events,) = source.execute("SELECT count(*) FROM events").fetchone()
+            copy_database(source, Path(target), progress)
+        return int(events)
+
     def defer_upkeep(self) -> None:
         """Do not write back the log while events are appended."""
         self._file.defer_checkpoints()
@@ -269,6 +321,14 @@ class SQLiteJournal(TableJournal):
     def do_upkeep(self) -> None:
         """Write back the log."""
         self._file.checkpoint_in_background()
+
+    def disk_usage(self) -> DiskUsage:
+        """Return the sizes of the files."""
+        return self._file.disk_usage()
+
+    def wipe_log(self) -> bool:
+        """Write back and empty the log, unless another process is reading; return whether it is empty."""
+        return self._file.wipe_log()
 
     def close(self) -> None:
         """Close the file."""

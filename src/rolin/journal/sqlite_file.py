@@ -18,6 +18,7 @@ from rolin._support.checks import flag_of
 from rolin._support.process import close_in_child, forget_locks_after_fork
 from rolin.errors import JournalError
 from rolin.journal import schema
+from rolin.journal.base import DiskUsage
 
 __all__ = ["SQLiteFile"]
 
@@ -283,6 +284,15 @@ class SQLiteFile:
             except OverflowError as error:  # an integer of more than 64 bits
                 raise JournalError(f"journal {self.path}: {error}") from error
 
+    @contextmanager
+    def frozen(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that sees one state of the file, however long the block takes; others may write meanwhile."""
+        self._check_process()
+        with self._errors(), closing(self._connect()) as db:
+            db.execute("BEGIN")
+            db.execute("SELECT count(*) FROM journal").fetchone()  # the first read fixes the state
+            yield db
+
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise JournalError(
@@ -327,6 +337,10 @@ class SQLiteFile:
                 stacklevel=2,
             )
 
+    def disk_usage(self) -> DiskUsage:
+        """Return the sizes of the files at the path."""
+        return DiskUsage(_size(self.path), _size(self._log))
+
     def checkpoint(self) -> bool:
         """Write the whole log back to the file; return whether it was possible."""
         self._check_process()
@@ -363,6 +377,19 @@ class SQLiteFile:
                 with self.writing:
                     db.execute("PRAGMA wal_checkpoint(RESTART)")
         self._checkpoint_at = self._log_size + _LOG
+
+    def wipe_log(self) -> bool:
+        """Write back the whole log and empty it, unless another process is reading; return whether it is empty.
+
+        Writers wait only for what was written during the first step.
+        """
+        self._check_process()
+        with self.checkpointing, self._errors(), closing(self._connect()) as db:
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            db.execute("PRAGMA busy_timeout = 5")
+            with self.writing:
+                busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
 
     def close(self) -> None:
         """Close the connections; a process that has not opened them leaves them alone."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import struct
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from rolin.errors import JournalError
 from rolin.features import BaseFeatureMap
 from rolin.journal import schema
-from rolin.journal.base import DamagedSnapshot, Found, Journal, Snapshot, Waiting
+from rolin.journal.base import LOOK_AHEAD, DamagedSnapshot, Found, Journal, Snapshot, Waiting
 from rolin.journal.codec import DECISION, PERMANENT_KINDS, Row, event_of
 from rolin.journal.events import (
     EarlyReward,
@@ -27,13 +27,16 @@ from rolin.journal.events import (
     PermanentEvent,
 )
 
-__all__ = ["IS_PERMANENT", "TableJournal"]
+__all__ = ["IS_PERMANENT", "LAST_NUMBER", "OLDEST", "TableJournal", "oldest_decisions"]
 
 IS_PERMANENT = f"kind IN ({', '.join('?' * len(PERMANENT_KINDS))})"
 """Condition on rows that are never removed; its values are `PERMANENT_KINDS`."""
 _CHUNK = 1000  # rows per query, so that a long read does not block writers
 _FIND = 64  # ids per query
-_LAST = (1 << 63) - 1
+LAST_NUMBER = (1 << 63) - 1
+"""No event has a higher number."""
+OLDEST = "SELECT seq, decision, time FROM events WHERE place = ? ORDER BY seq LIMIT ?"
+"""Selects the decisions with the lowest numbers, for `oldest_decisions`."""
 
 
 class _Maps(dict[str, BaseFeatureMap]):
@@ -90,7 +93,7 @@ class TableJournal(Journal):
         """Yield numbers and events in order."""
         which = "" if decisions else "AND kind != 'decision'"
         header = self.header()
-        last = 0 if header is None else min(header.last, _LAST if upto is None else upto)
+        last = 0 if header is None else min(header.last, LAST_NUMBER if upto is None else upto)
         while rows := self._query(
             f"SELECT seq, {self._columns} FROM events WHERE seq > ? AND seq <= ? {which} "
             f"ORDER BY seq LIMIT {_CHUNK}",
@@ -128,7 +131,7 @@ class TableJournal(Journal):
         expected = last = 0
         if header is not None:
             expected, last = header.first, header.last
-        after = -_LAST - 1
+        after = -LAST_NUMBER - 1
         while rows := self._query(
             f"SELECT seq, {self._columns} FROM events WHERE seq > ? ORDER BY seq LIMIT {_CHUNK}",
             (after,),
@@ -227,7 +230,7 @@ class TableJournal(Journal):
 
     def waiting(self, before: float, limit: int, after: Waiting | None = None) -> list[Waiting]:
         """Return the oldest arms without an outcome, and early rewards without a decision, before a time."""
-        start = Waiting(-math.inf, "", -_LAST) if after is None else after
+        start = Waiting(-math.inf, "", -LAST_NUMBER) if after is None else after
         rows = self._query(
             "SELECT time, decision, place FROM waiting WHERE time < ? AND (time, decision, place) > (?, ?, ?) "
             "ORDER BY time, decision, place LIMIT ?",
@@ -239,7 +242,7 @@ class TableJournal(Journal):
         """Return the latest snapshot, or the latest one up to an event."""
         rows = self._query(
             f"SELECT {self._state_columns} FROM states WHERE seq <= ? ORDER BY seq DESC LIMIT 1",
-            (_LAST if upto is None else upto,),
+            (LAST_NUMBER if upto is None else upto,),
         )
         if not rows:
             return None
@@ -249,6 +252,27 @@ class TableJournal(Journal):
         if stored != schema.state_checksum(version, state) and version > self._unchecked():
             raise DamagedSnapshot(f"{self._name}: snapshot {version} is damaged", version)
         return Snapshot(version, state)
+
+
+def oldest_decisions(
+    seen: Sequence[tuple[Any, ...]], before: float, limit: int
+) -> tuple[list[str], int]:
+    """Return the first decisions that are older than a time, as many as the limit, and the number of the last one seen.
+
+    Parameters
+    ----------
+    seen
+        Rows of `OLDEST`, as many as the limit and `LOOK_AHEAD`, or all.
+    before
+        The time.
+    limit
+        Number of decisions to return at most.
+    """
+    old = [(seq, id) for seq, id, time in seen if time < before]
+    ids = [id for _, id in old[:limit]]
+    if len(old) > limit:
+        return ids, int(old[limit][0]) - 1
+    return ids, LAST_NUMBER if len(seen) < limit + LOOK_AHEAD else int(seen[-1][0])
 
 
 def _missing(first: int, last: int) -> str:

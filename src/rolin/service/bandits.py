@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from rolin.bandit import AsyncBandit, Bandit
 from rolin.errors import DataError, JournalError, StateFileError
@@ -21,7 +22,7 @@ from rolin.service import schema
 from rolin.service.building import check_rewards, feature_map_of, n_features_of, policy_of
 from rolin.service.documents import Documents
 from rolin.service.engine import Engine, Limits
-from rolin.service.errors import Refusal, field_of
+from rolin.service.errors import Refusal, failure_of, field_of
 from rolin.service.storage import Storage, Version
 
 __all__ = ["Bandits", "read_bandits"]
@@ -44,6 +45,8 @@ class Bandits:
         self._storage = storage
         self._limits, self._fall_back = limits, fall_back
         self._engines: dict[str, Engine] = {}
+        self.broken: dict[str, str] = {}
+        """Why bandits could not be opened, by name."""
         self._opening = asyncio.Lock()
 
     def names(self) -> list[str]:
@@ -66,7 +69,12 @@ class Bandits:
         async with self._opening:
             if name not in self._engines:
                 await self._check_exists(name)
-                self._engines[name] = await asyncio.to_thread(self._open, name)
+                try:
+                    self._engines[name] = await asyncio.to_thread(self._open, name)
+                except Exception as error:
+                    self.broken[name] = failure_of(error).message
+                    raise
+                self.broken.pop(name, None)
             return self._engines[name]
 
     async def create(self, given: schema.NewBandit) -> Engine:
@@ -86,6 +94,21 @@ class Bandits:
             return False
         return True
 
+    async def get_or_create(self, given: schema.NewBandit) -> Engine:
+        """Return a bandit by name; create it if there is none."""
+        engine = self._engines.get(given.name)
+        if engine is not None:
+            return engine
+        return await asyncio.shield(self._get_or_create(given))
+
+    async def _get_or_create(self, given: schema.NewBandit) -> Engine:
+        async with self._opening:
+            if given.name not in self._engines:
+                if not await asyncio.to_thread(self._storage.exists, given.name):
+                    await asyncio.to_thread(self._create, given)
+                self._engines[given.name] = await asyncio.to_thread(self._open, given.name)
+            return self._engines[given.name]
+
     async def apply(self, declared: Sequence[schema.NewBandit]) -> None:
         """Create the bandits of a file that do not exist, and change the settings of those that do."""
         for wanted in declared:
@@ -100,13 +123,16 @@ class Bandits:
                     )
             now = engine.info().settings.given()
             new = {name: v for name, v in wanted.settings.given().items() if now.get(name) != v}
-            await engine.change(schema.BanditChange(schema.Settings(**new), wanted.rewards))
+            await engine.change(
+                schema.BanditChange(schema.Settings(**new), wanted.rewards, wanted.retention)
+            )
 
     async def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""
         async with self._opening:
             await self._check_exists(name)
             await self._close(name)
+            self.broken.pop(name, None)
             await asyncio.to_thread(self._storage.delete, name)
 
     async def _check_exists(self, name: str) -> None:
@@ -159,14 +185,15 @@ class Bandits:
         if self._storage.exists(given.name):
             raise Refusal(409, f"there is a bandit {given.name!r} already", field="name")
         rewards = given.rewards.applied_to(schema.RewardRules())
-        config = schema.BanditConfig(**given.parts(), rewards=rewards)
+        retention = None if given.retention is UNSET else given.retention
+        config = schema.BanditConfig(**given.parts(), rewards=rewards, retention=retention)
         feature_map = feature_map_of(config.features)
         d = n_features_of(config, feature_map)
         if given.state is None:
             policy = policy_of(config.policy, config.options, d)
         else:
             policy = _policy_in(given.state)
-        check_rewards(rewards, policy)
+        check_rewards(rewards, retention, policy)
 
         def begin(journal: Journal) -> None:
             # The journal begins with the policy and its settings, so that opening it needs neither.

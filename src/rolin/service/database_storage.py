@@ -25,12 +25,14 @@ class DatabaseStorage(Storage):
         Where it is.
     lock_timeout
         Seconds to wait for another process, and for a server that restarts.
+    compress
+        Whether to compress the features in new decisions.
     """
 
     is_shared = True
 
-    def __init__(self, dsn: str, lock_timeout: float) -> None:
-        self._dsn = dsn
+    def __init__(self, dsn: str, lock_timeout: float, *, compress: bool = False) -> None:
+        self._dsn, self._compress = dsn, compress
         self._database = open_database(dsn, lock_timeout)
         self._known: dict[str, Version] = {}
         self.look()
@@ -81,7 +83,7 @@ class DatabaseStorage(Storage):
 
     def journal(self, name: str, lock_timeout: float) -> Journal:
         """Open the journal of a bandit."""
-        return PostgresJournal(self._dsn, name, lock_timeout=lock_timeout)
+        return PostgresJournal(self._dsn, name, lock_timeout=lock_timeout, compress=self._compress)
 
     def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Literal, NamedTuple
 
-import msgspec
-
 from rolin.service import schema
 from rolin.service.engine import Engine
-from rolin.service.errors import Refusal
+from rolin.service.errors import Failure, Refusal
+from rolin.service.keys import bearer_key
 from rolin.service.service import Service
 
-__all__ = ["ENDPOINTS", "Call", "Endpoint", "Reply"]
+__all__ = ["ENDPOINTS", "Call", "Dialect", "Endpoint", "Reply"]
 
 Scope = Literal["decide", "reward", "read", "admin"]
 
@@ -24,6 +23,8 @@ class Call(NamedTuple):
     service: Service
     path: Mapping[str, str]
     query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """Not sensitive to case."""
     body: Any
     """The decoded body, or its bytes if the endpoint takes a file."""
 
@@ -38,6 +39,20 @@ class Reply(NamedTuple):
     status: int
     content: Any = None
     media_type: str = "application/json"
+
+
+class Dialect(NamedTuple):
+    """How callers send keys, and how errors are answered."""
+
+    key_of: Callable[[Mapping[str, str]], str | None]
+    """Returns the key in the headers of a request."""
+    expected_key: str
+    """The header that holds a key, for messages."""
+    error_of: Callable[[Failure], dict[str, object]]
+    """Returns the JSON of an error."""
+
+
+_NATIVE = Dialect(bearer_key, "Authorization: Bearer <key>", Failure.body)
 
 
 class Endpoint(NamedTuple):
@@ -63,34 +78,18 @@ class Endpoint(NamedTuple):
     """Type that the body is decoded as, if it is not `body`."""
     slow: bool = False
     """Whether it may take longer than other requests."""
+    dialect: Dialect = _NATIVE
 
 
 # -- decisions ---------------------------------------------------------------------------------
 
 
 async def _decide(call: Call) -> Reply:
-    engine = await call.engine()
-    answer = await engine.decide(call.body)
-    call.service.metrics.decision(engine.name, _decided_by(answer))
-    return Reply(201, answer)
-
-
-def _decided_by(answer: schema.DecisionAnswer) -> str:
-    if not answer.recorded:
-        return "fallback"
-    if answer.control:
-        return "control"
-    return "baseline" if answer.outside_share or answer.mode != "online" else "policy"
+    return Reply(201, await (await call.engine()).decide(call.body))
 
 
 async def _decide_batch(call: Call) -> Reply:
-    engine = await call.engine()
-    answer = await engine.decide_batch(call.body)
-    for result in answer.results:
-        if "error" not in result:
-            made = msgspec.convert(result, schema.DecisionAnswer)  # which ignores the status
-            call.service.metrics.decision(engine.name, _decided_by(made))
-    return Reply(200, answer)
+    return Reply(200, await (await call.engine()).decide_batch(call.body))
 
 
 async def _decision(call: Call) -> Reply:
@@ -116,19 +115,12 @@ async def _explain(call: Call) -> Reply:
 
 
 async def _reward(call: Call) -> Reply:
-    engine = await call.engine()
-    status = await engine.reward(call.path["id"], call.body)
-    call.service.metrics.reward(engine.name, status)
+    status = await (await call.engine()).reward(call.path["id"], call.body)
     return Reply(202 if status == "early" else 204)
 
 
 async def _reward_batch(call: Call) -> Reply:
-    engine = await call.engine()
-    answer = await engine.reward_batch(call.body)
-    for result in answer.results:
-        if "became" in result:
-            call.service.metrics.reward(engine.name, result["became"])
-    return Reply(200, answer)
+    return Reply(200, await (await call.engine()).reward_batch(call.body))
 
 
 # -- bandits -----------------------------------------------------------------------------------
@@ -206,7 +198,7 @@ async def _import(call: Call) -> Reply:
 
 
 async def _erase(call: Call) -> Reply:
-    return Reply(200, schema.ErasureAnswer(await (await call.engine()).erase(call.body)))
+    return Reply(200, await (await call.engine()).erase(call.body))
 
 
 async def _snapshot(call: Call) -> Reply:
@@ -221,15 +213,17 @@ async def _live(call: Call) -> Reply:
 
 
 async def _ready(call: Call) -> Reply:
-    problem = call.service.problem
-    if not call.service.is_ready:
-        raise Refusal(503, f"not ready: {problem}", retry_after=1)
-    return Reply(200, {"status": "ok"} if problem is None else {"status": problem})
+    service = call.service
+    if (why := service.unready) is not None:
+        raise Refusal(503, f"not ready: {why}", retry_after=1)
+    if problems := service.problems:
+        return Reply(200, {"status": "degraded", "bandits": problems})
+    return Reply(200, {"status": "ok"})
 
 
 async def _metrics(call: Call) -> Reply:
-    text = call.service.metrics.text(call.service.bandits.opened())
-    return Reply(200, text.encode(), "text/plain; version=0.0.4")
+    text = await asyncio.to_thread(call.service.metrics_text)
+    return Reply(200, text.encode(errors="replace"), "text/plain; version=0.0.4")
 
 
 _BANDIT = "/v1/bandits/{name}"
@@ -300,8 +294,8 @@ ENDPOINTS = [
         slow=True,
     ),
     Endpoint("POST", f"{_BANDIT}/snapshots", "admin", _snapshot, "Store a snapshot", None, schema.SnapshotAnswer),
-    Endpoint("GET", "/livez", None, _live, "Whether the process runs", None, dict[str, str]),
-    Endpoint("GET", "/readyz", None, _ready, "Whether it can answer requests", None, dict[str, str]),
+    Endpoint("GET", "/healthz", None, _live, "Whether the process runs", None, dict[str, str]),
+    Endpoint("GET", "/readyz", None, _ready, "Whether it can answer requests", None, dict[str, Any]),
     Endpoint("GET", "/metrics", "read", _metrics, "Counters for Prometheus", None, str),
 ]  # fmt: skip
 """All endpoints; of those that fit a path, the first one answers."""

@@ -116,11 +116,14 @@ class FolderStorage(Storage):
     ----------
     folder
         The data folder; it is created if it does not exist.
+    compress
+        Whether to compress the features in new decisions.
     """
 
     is_shared = False
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, compress: bool = False) -> None:
+        self._compress = compress
         self._folder = folder / "bandits"
         self._folder.mkdir(parents=True, exist_ok=True)
         for left in (*self._folder.glob(".new-*"), *self._folder.glob(".deleted-*")):
@@ -177,7 +180,7 @@ class FolderStorage(Storage):
         path = self._folder / name / "journal.db"
         if not path.exists():  # opening it would create an empty one
             raise Refusal(503, f"bandit {name!r} cannot be opened: there is no journal.db")
-        return SQLiteJournal(path, lock_timeout=lock_timeout)
+        return SQLiteJournal(path, lock_timeout=lock_timeout, compress=self._compress)
 
     def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""
@@ -205,7 +208,7 @@ def open_storage(settings: Settings, lock_timeout: float) -> Storage:
         Seconds to wait for another process, and for a server that restarts.
     """
     if settings.database is None:
-        return FolderStorage(settings.data)
+        return FolderStorage(settings.data, compress=settings.compress)
     from rolin.service.database_storage import DatabaseStorage
 
-    return DatabaseStorage(settings.database, lock_timeout)
+    return DatabaseStorage(settings.database, lock_timeout, compress=settings.compress)

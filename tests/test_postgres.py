@@ -275,6 +275,8 @@ def test_a_journal_that_was_deleted(journal: PostgresJournal, postgres: Postgres
     with pytest.raises(JournalError, match="tables are gone"):
         other.append([decided("x")], after=0)
     with PostgresJournal(postgres.dsn, journal.name) as new:
+        with pytest.raises(JournalError, match="was deleted, and another one was created"):
+            other.header()  # not `None`, as if it had not begun
         new.begin(b"origin", "digest")
     with pytest.raises(JournalError, match="was deleted, and another one was created"):
         other.append([decided("x")], after=0)

@@ -363,8 +363,10 @@ class PostgresJournal(TableJournal):
 
     def _header_in(self, rows: list[tuple[Any, ...]]) -> _StoredHeader | None:
         """Return the header from its row; reject that of another journal."""
-        if not rows:
+        if not rows and self._token is None:
             return None
+        if not rows:
+            raise self._replaced()
         header = _StoredHeader(*rows[0])
         if header.format > _FORMAT:
             raise JournalError(
@@ -374,10 +376,11 @@ class PostgresJournal(TableJournal):
         if self._token is None:
             self._token = header.token
         if header.token != self._token:
-            raise JournalError(
-                f"{self._name} was deleted, and another one was created with this name"
-            )
+            raise self._replaced()
         return header
+
+    def _replaced(self) -> JournalError:
+        return JournalError(f"{self._name} was deleted, and another one was created with this name")
 
     def _query(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         return self._database.query(statement, values)

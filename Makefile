@@ -10,7 +10,7 @@ BENCH := .benchmarks-venv
 
 ENGINES := .engines-venv
 
-.PHONY: help demo test test-slow test-service test-service-slow test-engines test-clients coverage check format docs bench bench-hot-path bench-service bench-postgres bakeoff accuracy clean
+.PHONY: help demo test test-slow test-service test-service-slow test-browser screenshot test-engines test-clients coverage check format docs bench bench-hot-path bench-service bench-postgres bakeoff accuracy clean
 
 help:
 	@echo "make demo      Figure 1 of the paper with few runs: a table, a figure, the claims (about a minute, after the installation)"
@@ -19,6 +19,8 @@ help:
 	@echo "make test-service-slow  the same with more kills, more steps and more requests (10 minutes)"
 	@echo "make test-service  kill, starve and attack a real service (a few minutes)"
 	@echo "make test-clients  the TypeScript client, and Azure Personalizer's own clients, against a real service (2 minutes)"
+	@echo "make test-browser  use the dashboard in a real Chromium (installs it if there is none; 2 minutes)"
+	@echo "make screenshot    the picture of the dashboard in the documentation (2 minutes)"
 	@echo "make coverage  which lines the tests run, with the kernels interpreted (tens of minutes)"
 	@echo "make test-engines  the same work on real Dask, Ray and Spark on this machine (installs them, and Java if there is none)"
 	@echo "make check     lint, types and layers only"
@@ -57,10 +59,10 @@ check: $(DEV)
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
 
 test: check
-	$(PYTEST) -m "not slow and not service"
+	$(PYTEST) -m "not slow and not service and not browser"
 
 test-slow: $(DEV)
-	$(PYTEST) -m "slow and not service"
+	$(PYTEST) -m "slow and not service and not browser"
 
 # Without nginx, the test of its configuration is skipped.
 test-service: $(DEV)
@@ -70,10 +72,23 @@ test-service: $(DEV)
 test-service-slow: $(DEV)
 	$(PYTEST) -m "service and slow"
 
+CHROMIUM := (command -v chromium && command -v chromedriver) > /dev/null || \
+	(apt-get update -qq && apt-get install -y -qq chromium chromium-driver) || \
+	(echo "the dashboard is tested in Chromium: install chromium and chromedriver" && exit 1)
+
+# One worker: two browsers would wait for each other.
+test-browser: $(DEV)
+	@$(CHROMIUM)
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -m browser
+
+screenshot: $(DEV)
+	@$(CHROMIUM)
+	$(RUN) docs/screenshot.py docs/assets/dashboard.png
+
 # Coverage sees only Python, so the kernels are interpreted. What a test does after two seconds is skipped (see
 # tests/conftest.py). Compiled kernels do not warn of numbers that overflow, which they check for.
 coverage: $(DEV)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not service" -W ignore::RuntimeWarning --cov=rolin --cov-report=term-missing:skip-covered
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not service and not browser" -W ignore::RuntimeWarning --cov=rolin --cov-report=term-missing:skip-covered
 
 # Spark runs on Java 17 or later, which pip does not bring.
 $(ENGINES)/.ready: pyproject.toml tests-engines/requirements.txt

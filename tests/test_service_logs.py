@@ -68,7 +68,7 @@ def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [line for line in lines if line["logger"] == "rolin.access"]
     assert [(r["method"], r["route"], r["status"]) for r in requests] == [
         ("POST", "/v1/bandits/{name}/decisions", 201),
-        ("POST", "/v1/bandits/{name}/decisions/{id:path}/reward", 400),
+        ("POST", "/v1/bandits/{name}/decisions/{id:id}/reward", 400),
         ("POST", "/v1/bandits/{name}/decisions", 400),
         ("GET", "other", 404),
         ("GET", "/v1/bandits", 401),

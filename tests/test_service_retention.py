@@ -153,21 +153,21 @@ def test_a_log_that_grows_is_reported(
                 reader.execute("BEGIN")
                 reader.execute("SELECT count(*) FROM events").fetchone()
                 n = 0
-                while engine.bandit.bandit.journal.disk_usage().log < 1 << 18:
+                while engine.bandit.bandit.journal.storage().log_bytes < 1 << 18:
                     await http.post(f"{V1}/decisions", json=question(f"visit-{n}"))
                     n += 1
                 erasure = {"ids": ["visit-0", "visit-1"]}
                 erased = await http.post(f"{V1}/erasures", json=erasure)
                 assert erased.json() == {"decisions": 2, "log_wiped": False}
                 assert (
-                    engine.bandit.bandit.journal.disk_usage().log
+                    engine.bandit.bandit.journal.storage().log_bytes
                     == path.with_name("journal.db-wal").stat().st_size
                 )
                 for _ in range(3):
                     await service.look_after(engine)
             assert caplog.text.count("bandit default: the write-ahead log has ") == 1
             await service.look_after(engine)
-            assert engine.bandit.bandit.journal.disk_usage().log == 0
+            assert engine.bandit.bandit.journal.storage().log_bytes == 0
             erased = await http.post(f"{V1}/erasures", json={"ids": ["visit-2"]})
             assert erased.json() == {"decisions": 1, "log_wiped": True}
 

@@ -872,11 +872,9 @@ class Bandit(Generic[P]):
             For each decision, a list of its K arms; or one list for all. By default 0 … K - 1, or without contexts,
             all arms that were not removed.
         """
-        with self._state.lock:
-            policy, _ = self._state.current()
-            if not hasattr(policy, "diagnose"):
-                raise Unsupported(f"{type(policy).__name__} has no moments to diagnose")
-            own = copy.deepcopy(policy)  # a diagnosis may take seconds, for which nobody waits
+        if not hasattr(self.policy, "diagnose"):
+            raise Unsupported(f"{type(self.policy).__name__} has no moments to diagnose")
+        own: Any = self.copy_policy()  # a diagnosis may take seconds, for which nobody waits
         found: Diagnosis = own.diagnose(feature_names=feature_names, contexts=contexts, arms=arms)
         return found
 
@@ -916,6 +914,11 @@ class Bandit(Generic[P]):
         """The policy in its present state; read it, but do not change it."""
         with self._state.lock:
             return self._state.current().policy
+
+    def copy_policy(self) -> P:
+        """Return a copy of the policy in its present state, for work that takes long."""
+        with self._state.lock:
+            return copy.deepcopy(self._state.current().policy)
 
     @property
     def settings(self) -> SettingsChanged:

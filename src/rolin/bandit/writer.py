@@ -142,7 +142,7 @@ class Writer:
             state.snapshot_time,
             state.reward_time,
             state.scales_time,
-            state.journal.disk_usage(),
+            state.journal.storage(),
         )
 
     def _check_process(self) -> None:

@@ -101,7 +101,11 @@ def _greeting(settings: Settings, keys: Keys, port: int) -> str:
     scheme = "http" if settings.tls_certificate is None else "https"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"{scheme}://{host}:{port}"
-    lines = [f"Listening on {url}", f"Data folder: {settings.data.resolve()}"]
+    lines = [
+        f"Listening on {url}",
+        f"Dashboard: {url}/dashboard",
+        f"Data folder: {settings.data.resolve()}",
+    ]
     if settings.database is not None:
         lines.append(f"Bandits and keys: {keys.where}")
     if (text := keys.create_first()) is not None:

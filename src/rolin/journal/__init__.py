@@ -11,7 +11,6 @@ from os import PathLike
 from rolin.errors import ParameterError
 from rolin.journal.base import (
     DamagedSnapshot,
-    DiskUsage,
     Found,
     Header,
     Journal,
@@ -19,6 +18,7 @@ from rolin.journal.base import (
     Removal,
     Removed,
     Snapshot,
+    Storage,
     Waiting,
 )
 from rolin.journal.checking import JournalReport, check_journal
@@ -30,7 +30,6 @@ from rolin.journal.sqlite import SQLiteJournal
 
 __all__ = [
     "DamagedSnapshot",
-    "DiskUsage",
     "Found",
     "Header",
     "Journal",
@@ -45,6 +44,7 @@ __all__ = [
     "Removed",
     "SQLiteJournal",
     "Snapshot",
+    "Storage",
     "Waiting",
     "check_journal",
     "load_policy",

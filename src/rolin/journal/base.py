@@ -21,13 +21,13 @@ from rolin.journal.events import (
 __all__ = [
     "LOOK_AHEAD",
     "DamagedSnapshot",
-    "DiskUsage",
     "Header",
     "Journal",
     "OutOfDate",
     "Removal",
     "Removed",
     "Snapshot",
+    "Storage",
     "Waiting",
     "ended_by",
     "reached",
@@ -98,6 +98,17 @@ class Snapshot(NamedTuple):
     state: bytes
 
 
+class Storage(NamedTuple):
+    """How a journal is stored; `None` where it is not known."""
+
+    synchronous: str | None = None
+    """When a commit is on the disk, in the words of the database: `"FULL"` if before it returns."""
+    journal_bytes: int | None = None
+    """Size of the journal itself."""
+    log_bytes: int | None = None
+    """Size of its write-ahead log, which is written back to the journal from time to time."""
+
+
 class Removal(NamedTuple):
     """Which decisions to remove, together with their outcomes."""
 
@@ -132,15 +143,6 @@ class Removed(NamedTuple):
     """Number of decisions removed."""
     last: int
     """Number of the last event: a removal takes a number as well, so that other processes notice it."""
-
-
-class DiskUsage(NamedTuple):
-    """Sizes of the files of a journal, in bytes."""
-
-    journal: int
-    """Of the journal itself."""
-    log: int
-    """Of its write-ahead log, which is written back to the journal from time to time."""
 
 
 class Journal(ABC):
@@ -345,9 +347,9 @@ class Journal(ABC):
     def do_upkeep(self) -> None:  # noqa: B027  # the same
         """Do the long work that was deferred; events can be appended meanwhile."""
 
-    def disk_usage(self) -> DiskUsage:
-        """Return the sizes of the files; 0 for a journal in memory."""
-        return DiskUsage(0, 0)
+    def storage(self) -> Storage:
+        """Return how the journal is stored, and how large it is."""
+        return Storage()
 
     def wipe_log(self) -> bool:
         """Write back and empty a log, which may hold bytes of removed events; return whether it is empty."""

@@ -24,11 +24,11 @@ from rolin.errors import JournalError
 from rolin.journal import schema
 from rolin.journal.base import (
     LOOK_AHEAD,
-    DiskUsage,
     Header,
     OutOfDate,
     Removal,
     Removed,
+    Storage,
     ended_by,
     reached,
     waiting_since,
@@ -322,9 +322,12 @@ class SQLiteJournal(TableJournal):
         """Write back the log."""
         self._file.checkpoint_in_background()
 
-    def disk_usage(self) -> DiskUsage:
-        """Return the sizes of the files."""
-        return self._file.disk_usage()
+    def storage(self) -> Storage:
+        """Return the setting of SQLite by which commits are durable, and the sizes of the files."""
+        # Both connections have the same settings, and this one does not wait for a commit.
+        ((found,),) = self._file.query("PRAGMA synchronous")
+        names = ("OFF", "NORMAL", "FULL", "EXTRA")
+        return Storage(names[int(found)], *self._file.sizes())  # type: ignore[call-overload]  # an integer
 
     def wipe_log(self) -> bool:
         """Write back and empty the log, unless another process is reading; return whether it is empty."""

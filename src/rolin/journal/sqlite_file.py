@@ -18,7 +18,6 @@ from rolin._support.checks import flag_of
 from rolin._support.process import close_in_child, forget_locks_after_fork
 from rolin.errors import JournalError
 from rolin.journal import schema
-from rolin.journal.base import DiskUsage
 
 __all__ = ["SQLiteFile"]
 
@@ -337,9 +336,9 @@ class SQLiteFile:
                 stacklevel=2,
             )
 
-    def disk_usage(self) -> DiskUsage:
-        """Return the sizes of the files at the path."""
-        return DiskUsage(_size(self.path), _size(self._log))
+    def sizes(self) -> tuple[int, int]:
+        """Return the bytes of the file and of its write-ahead log."""
+        return _size(self.path), _size(self._log)
 
     def checkpoint(self) -> bool:
         """Write the whole log back to the file; return whether it was possible."""

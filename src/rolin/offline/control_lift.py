@@ -18,7 +18,7 @@ from rolin.offline.log import DecisionLog
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Lift", "lift"]
+__all__ = ["GroupMean", "Lift", "compare_means", "lift"]
 
 By = Literal["control", "share"]
 # How the other group is called: in short, and in messages.
@@ -29,6 +29,18 @@ _OTHERS: dict[By, tuple[str, str]] = {
 # The share of the group is checked from 50 decisions on. 8 standard errors, because a few people with many
 # decisions each make the share vary more than independent decisions would.
 _FEW, _FAR = 50, 8.0
+
+
+class GroupMean(NamedTuple):
+    """The mean reward of a group."""
+
+    value: float
+    std_error: float
+    """Standard error of the mean."""
+    n: int
+    """Number of decisions."""
+    people: int
+    """Number of people; a decision without a person is one of its own."""
 
 
 class Lift(NamedTuple):
@@ -91,27 +103,50 @@ def lift(log: DecisionLog, *, by: By = "control", level: float = 0.95) -> Lift:
     of_policy = ~(log.control | log.baseline)
     others_name = _OTHERS[by][1]
     _check_share(others[others | of_policy], others_name)
-    means: list[float] = []
-    variances: list[float] = []
-    sizes, freedoms = [], []
-    for name, rows in (("of the policy", of_policy), (f"of {others_name}", others)):
-        if rows.sum() < 2:
-            raise DataError(f"the log has {rows.sum()} decisions {name}, expected at least 2")
+    means = []
+    for rows in (of_policy, others):
         part = log.take(rows)
+        if not len(part):
+            means.append(GroupMean(float("nan"), float("nan"), 0, 0))
+            continue
         terms = weighted_mean(part.rewards, part.weights / part.weights.mean())
         error, groups = standard_error(terms.each, groups_of(part.people, len(part)))
-        if groups < 2:
+        means.append(GroupMean(terms.value, error, len(part), groups))
+    return compare_means(*means, by=by, level=level)
+
+
+def compare_means(
+    policy: GroupMean, others: GroupMean, *, by: By = "control", level: float = 0.95
+) -> Lift:
+    """Return the lift of two groups whose means are known.
+
+    Parameters
+    ----------
+    policy
+        The decisions of the policy.
+    others
+        Those of the other group.
+    by
+        Which group that is, as for `lift`.
+    level
+        Level of the interval.
+    """
+    for name, group in (("of the policy", policy), (f"of {_OTHERS[by][1]}", others)):
+        if group.n < 2:
+            raise DataError(f"the log has {group.n} decisions {name}, expected at least 2")
+        if group.people < 2:
             raise DataError(f"all decisions {name} are for one person, expected at least 2 people")
-        means.append(terms.value)
-        variances.append(error**2)
-        sizes.append(len(part))
-        freedoms.append(groups - 1)
-    gain, total = means[0] - means[1], sum(variances)
+    gain = policy.value - others.value
+    variances = [group.std_error**2 for group in (policy, others)]
+    freedoms = [group.people - 1 for group in (policy, others)]
+    total = sum(variances)
     # Welch's degrees of freedom: near those of the group with the larger variance.
     parts = sum(v**2 / max(f, 1) for v, f in zip(variances, freedoms, strict=True))
     freedom = total**2 / parts if parts > 0.0 else min(freedoms)
     reach = student_margin(max(freedom, 1.0), level) * total**0.5
-    return Lift(means[0], means[1], gain, gain - reach, gain + reach, level, sizes[0], sizes[1], by)
+    return Lift(
+        policy.value, others.value, gain, gain - reach, gain + reach, level, policy.n, others.n, by
+    )
 
 
 def _check_share(others: NDArray[np.bool_], name: str) -> None:

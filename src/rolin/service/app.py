@@ -16,8 +16,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from rolin.service.dashboard.files import DASHBOARD_ROUTES
 from rolin.service.errors import CODES, Failure, Refusal, failure_of
-from rolin.service.keys import Keys
+from rolin.service.keys import Key, Keys
 from rolin.service.limits import RateLimit, is_deeper
 from rolin.service.openapi import document, human_page
 from rolin.service.personalizer import PERSONALIZER
@@ -65,7 +66,8 @@ def create_app(settings: Settings, keys: Keys, *, demo: bool = False) -> Starlet
         + [
             Route(path, _page(path, made, service))
             for path, made in (("/", _home), ("/openapi.json", _openapi), ("/docs", _docs))
-        ],
+        ]
+        + DASHBOARD_ROUTES,
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
     )
@@ -90,7 +92,7 @@ def _page(
 
 
 def _home() -> Response:
-    return RedirectResponse("/docs")
+    return RedirectResponse("/dashboard")
 
 
 def _openapi() -> Response:
@@ -150,8 +152,9 @@ def _endpoint(
         body: Any = None
         content: Any = None
         try:
+            key = None
             if endpoint.scope is not None:
-                _authorize(service.keys, endpoint, request.headers, rates)
+                key = _authorize(service.keys, endpoint, request.headers, rates)
             if endpoint.body is not None:
                 body = await _read(request, settings.max_body, settings.request_timeout)
                 if decoder is not None:
@@ -160,7 +163,9 @@ def _endpoint(
                             400, f"the body is nested deeper than {settings.max_depth} levels"
                         )
                     body = decoder.decode(body)
-            call = Call(service, path, request.query_params, request.headers, body)
+            if request.scope["query_string"]:
+                _check_query(endpoint, request.query_params)
+            call = Call(service, path, request.query_params, request.headers, body, key)
             async with asyncio.timeout(limit):
                 reply = await endpoint.handler(call)
             content = reply.content
@@ -172,9 +177,7 @@ def _endpoint(
     return answer
 
 
-def _authorize(
-    keys: Keys, endpoint: Endpoint, headers: Mapping[str, str], rates: RateLimit
-) -> None:
+def _authorize(keys: Keys, endpoint: Endpoint, headers: Mapping[str, str], rates: RateLimit) -> Key:
     text = endpoint.dialect.key_of(headers)
     key = None if text is None else keys.find(text)
     if key is None:
@@ -189,6 +192,15 @@ def _authorize(
         raise Refusal(
             429, f"the key {key.name!r} sends too many requests", retry_after=int(wait) + 1
         )
+    return key
+
+
+def _check_query(endpoint: Endpoint, given: Mapping[str, str]) -> None:
+    """Reject parameters that do not exist, so that a misspelt one does not go unnoticed."""
+    for name in given:
+        if name not in endpoint.query:
+            known = f"expected {', '.join(endpoint.query)}" if endpoint.query else "expected none"
+            raise Refusal(400, f"there is no parameter {name!r}, {known}", field=name)
 
 
 async def _read(request: Request, most: int, seconds: float) -> bytes:

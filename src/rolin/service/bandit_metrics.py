@@ -271,8 +271,8 @@ class BanditMetrics:
                 (SCALES_TIME, now.scales_time),
                 (SNAPSHOT_TIME, now.snapshot_time),
                 (SINCE_SNAPSHOT, now.since_snapshot),
-                (JOURNAL_BYTES, now.disk.journal),
-                (LOG_BYTES, now.disk.log),
+                (JOURNAL_BYTES, now.storage.journal_bytes),
+                (LOG_BYTES, now.storage.log_bytes),
             ):
                 if value is not None:
                     yield Sample(metric, own, value)

@@ -18,6 +18,9 @@ __all__ = ["DEMO", "World", "visit_for_ever"]
 DEMO = "demo"
 """The bandit that the visitors use."""
 _PAUSE = 0.02  # seconds between two visitors
+_WINDOW = 60.0  # seconds after which no reward is expected
+_SILENT, _LATE = 0.05, 0.02  # shares of visitors whose reward never comes, or too late
+_PEOPLE = 2000  # visitors who come again
 _REPORT = 250  # visitors between two lines of the report, after the first ones
 _FIRST_REPORTS = (25, 50, 100)
 _log = logging.getLogger("rolin.service")
@@ -62,6 +65,19 @@ class World:
         """Return whether a visitor reads an article."""
         return bool(self._rng.random() < rate)
 
+    def person(self) -> str:
+        """Return who the next visitor is."""
+        return f"visitor-{self._rng.integers(_PEOPLE)}"
+
+    def delay(self) -> float | None:
+        """Return the seconds until it is known whether an article was read; `None` if that is never known."""
+        chance = self._rng.random()
+        if chance < _SILENT:
+            return None
+        if chance < _SILENT + _LATE:
+            return 1.2 * _WINDOW
+        return float(min(self._rng.lognormal(0.5, 1.0), 0.5 * _WINDOW))
+
 
 async def visit_for_ever(bandits: Bandits, *, visitors: int | None = None) -> list[str]:
     """Let visitors come, one after the other; log how often they read what is shown, and return these lines.
@@ -71,7 +87,7 @@ async def visit_for_ever(bandits: Bandits, *, visitors: int | None = None) -> li
     bandits
         The bandits of the service; the one of the demo is created.
     visitors
-        Number of visitors; by default they never end.
+        Number of visitors, each of whom is waited for; by default they never end, and rewards come later.
     """
     if DEMO not in bandits.names():
         await bandits.create(
@@ -88,6 +104,7 @@ async def visit_for_ever(bandits: Bandits, *, visitors: int | None = None) -> li
                         "age": {"kind": "number", "scale": 5.0},
                     },
                 },
+                rewards=schema.RewardChange(window=_WINDOW),
                 settings=schema.Settings(control_share=0.1),
             )
         )
@@ -97,28 +114,43 @@ async def visit_for_ever(bandits: Bandits, *, visitors: int | None = None) -> li
     shown: list[float] = []
     others: list[tuple[float, float]] = []
     n = 0
-    while visitors is None or n < visitors:
-        n += 1
-        situation = world.visitor()
-        rates = world.rates(situation)
+
+    async def report(id: str, read: bool, delay: float) -> None:
         try:
-            answer = await engine.decide(schema.DecisionRequest(arms=arms, situation=situation))
-            read = world.is_read(rates[answer.arm])
-            await engine.reward(answer.id, schema.RewardRequest(float(read)))
+            await asyncio.sleep(delay)
+            await engine.reward(id, schema.RewardRequest(float(read)))
         except RolinError as error:
             _log.warning("demo: %s", error)
-        else:
-            if not answer.control:
-                shown.append(rates[answer.arm])
-                others.append((float(np.mean(list(rates.values()))), max(rates.values())))
-        if (n % _REPORT == 0 or n in _FIRST_REPORTS) and shown:
-            chance, best = np.mean(others, axis=0)
-            lines.append(
-                f"demo: {n} visitors; of the latest, {np.mean(shown):.0%} read the article that the policy shows "
-                f"(by chance {chance:.0%}, at best {best:.0%})"
-            )
-            _log.info(lines[-1])
-            shown, others = [], []
-        if visitors is None:
-            await asyncio.sleep(_PAUSE)
+
+    async with asyncio.TaskGroup() as reports:
+        while visitors is None or n < visitors:
+            n += 1
+            situation = world.visitor()
+            rates = world.rates(situation)
+            try:
+                answer = await engine.decide(
+                    schema.DecisionRequest(arms=arms, situation=situation, person=world.person())
+                )
+                read = world.is_read(rates[answer.arm])
+                delay = 0.0 if visitors is not None else world.delay()
+                if delay is not None:
+                    made = reports.create_task(report(answer.id, read, delay))
+                    if not delay:
+                        await made
+            except RolinError as error:
+                _log.warning("demo: %s", error)
+            else:
+                if not answer.control:
+                    shown.append(rates[answer.arm])
+                    others.append((float(np.mean(list(rates.values()))), max(rates.values())))
+            if (n % _REPORT == 0 or n in _FIRST_REPORTS) and shown:
+                chance, best = np.mean(others, axis=0)
+                lines.append(
+                    f"demo: {n} visitors; of the latest, {np.mean(shown):.0%} read the article that the policy shows "
+                    f"(by chance {chance:.0%}, at best {best:.0%})"
+                )
+                _log.info(lines[-1])
+                shown, others = [], []
+            if visitors is None:
+                await asyncio.sleep(_PAUSE)
     return lines

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any, TypeVar
 
 import msgspec
@@ -30,6 +30,8 @@ from rolin.service.building import check_rewards, policy_of
 from rolin.service.documents import Documents
 from rolin.service.errors import Failure, Refusal, failure_of
 from rolin.service.exposition import Sample
+from rolin.service.statistics.estimates import LatestBeliefs
+from rolin.service.statistics.watch import Watch
 from rolin.service.storage import Document, Storage, Version
 from rolin.service.tracing import child_span
 
@@ -99,6 +101,12 @@ class Engine:
         self._log_to_wipe = False  # because it may hold bytes of erased decisions
         self.problem: str | None = None
         """Why the last write failed; `None` if it succeeded."""
+        self.written_at: float | None = None
+        """When a request was last written, in seconds since 1970."""
+        self.watch = Watch(bandit.bandit.journal)
+        """What happened in the bandit, as statistics."""
+        self.beliefs = LatestBeliefs(bandit.bandit)
+        """What it believes of its arms."""
 
     def _use(self, documents: Documents) -> None:
         self.config: schema.BanditConfig = documents.config
@@ -151,7 +159,7 @@ class Engine:
         self, arms: Sequence[str | schema.Arm], situation: schema.Features
     ) -> tuple[Any, list[str], Any]:
         """Return contexts, names and situation as the library takes them."""
-        names = [arm if isinstance(arm, str) else arm.id for arm in arms]
+        names = [_id_of(arm) for arm in arms]
         features = [None if isinstance(arm, str) else arm.features for arm in arms]
         if self.bandit.bandit.feature_map is None:
             return self._vectors(names, features, situation), names, None
@@ -400,8 +408,11 @@ class Engine:
 
     async def _register(self, given: schema.ArmList) -> None:
         async with self._changing:
-            content = msgspec.json.encode(given)
-            await self._change_document("arms", lambda _: content)
+            await self._store_arms(given)
+
+    async def _store_arms(self, given: schema.ArmList) -> None:
+        content = msgspec.json.encode(given)
+        await self._change_document("arms", lambda _: content)
 
     async def start_shadow(self, request: schema.PolicyChoice) -> None:
         """Let a second policy learn from the same rewards; it never decides."""
@@ -416,9 +427,30 @@ class Engine:
         d = self.bandit.bandit.policy.n_features
         return policy_of(request.policy, request.options, d)
 
-    async def explain(self, id: str, arm: str | None, against: str | None) -> dict[str, Any]:
+    async def remove_arm(self, arm: str) -> None:
+        """Remove an arm, also from the registered ones: until it is restored, offering it is an error."""
+        await asyncio.shield(self._remove_arm(arm))
+
+    async def _remove_arm(self, arm: str) -> None:
+        async with self._changing:
+            await asyncio.to_thread(self.bandit.bandit.remove_arm, arm)
+            self.beliefs.renew()
+            left = [each for each in self.arms or () if _id_of(each) != arm]
+            if self.arms is not None and len(left) < len(self.arms):
+                await self._store_arms(schema.ArmList(left))
+
+    async def restore_arm(self, arm: str) -> None:
+        """Let a removed arm be offered again, with what was learned about it."""
+        await asyncio.to_thread(self.bandit.bandit.restore_arm, arm)
+        self.beliefs.renew()
+
+    async def explain(
+        self, id: str, arm: str | None, against: str | None, as_of: Any = "decision"
+    ) -> dict[str, Any]:
         """Explain the score of an arm."""
-        found = await asyncio.to_thread(self.bandit.bandit.explain, id, arm, against=against)
+        found = await asyncio.to_thread(
+            self.bandit.bandit.explain, id, arm, against=against, as_of=as_of
+        )
         return asdict(found)
 
     async def diagnose(self) -> dict[str, Any]:
@@ -494,7 +526,7 @@ class Engine:
             self._metrics.write_error()
             self.problem = self._storage.without_place(str(error))
             raise
-        self.problem = None
+        self.problem, self.written_at = None, time()
         return result
 
     def samples(self) -> Iterator[Sample]:
@@ -503,6 +535,7 @@ class Engine:
 
     def close(self) -> None:
         """Close the journal."""
+        self.watch.close()
         self.bandit.bandit.close()
         self.bandit.bandit.journal.close()
 
@@ -513,6 +546,10 @@ class Engine:
                 f"there are {len(items)} {name}, expected at most {self.limits.max_batch}",
                 field=name,
             )
+
+
+def _id_of(arm: str | schema.Arm) -> str:
+    return arm if isinstance(arm, str) else arm.id
 
 
 def answer_of(decision: LoggedDecision) -> schema.DecisionAnswer:

@@ -3,83 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from rolin.service import schema
-from rolin.service.engine import Engine
-from rolin.service.errors import Failure, Refusal
-from rolin.service.keys import bearer_key
-from rolin.service.service import Service
+from rolin.service.endpoint import BANDIT as _BANDIT
+from rolin.service.endpoint import Call, Endpoint, Reply
+from rolin.service.errors import Refusal
+from rolin.service.statistics.routes import STATISTICS_ENDPOINTS
 
-__all__ = ["ENDPOINTS", "Call", "Dialect", "Endpoint", "Reply"]
-
-Scope = Literal["decide", "reward", "read", "admin"]
-
-
-class Call(NamedTuple):
-    """A request whose key was accepted and whose body was read."""
-
-    service: Service
-    path: Mapping[str, str]
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    """Not sensitive to case."""
-    body: Any
-    """The decoded body, or its bytes if the endpoint takes a file."""
-
-    async def engine(self) -> Engine:
-        """Return the bandit that the path names."""
-        return await self.service.bandits.get(self.path["name"])
-
-
-class Reply(NamedTuple):
-    """An answer: a value to be sent as JSON, or bytes."""
-
-    status: int
-    content: Any = None
-    media_type: str = "application/json"
-
-
-class Dialect(NamedTuple):
-    """How callers send keys, and how errors are answered."""
-
-    key_of: Callable[[Mapping[str, str]], str | None]
-    """Returns the key in the headers of a request."""
-    expected_key: str
-    """The header that holds a key, for messages."""
-    error_of: Callable[[Failure], dict[str, object]]
-    """Returns the JSON of an error."""
-
-
-_NATIVE = Dialect(bearer_key, "Authorization: Bearer <key>", Failure.body)
-
-
-class Endpoint(NamedTuple):
-    """One method of one path."""
-
-    method: str
-    path: str
-    scope: Scope | None
-    """What a key must allow; `None` if no key is needed."""
-    handler: Callable[[Call], Awaitable[Reply]]
-    summary: str
-    body: Any = None
-    """Type of the body; `bytes` for a file; `None` if there is none."""
-    answer: Any = None
-    """Type of the JSON that answers; `str` or `bytes` for a text or a file; `None` if there is none."""
-    status: int = 200
-    """The status of success."""
-    query: Mapping[str, str] = {}
-    """Parameters behind the path, with their meaning."""
-    media: Collection[str] = ()
-    """Media types of a file that answers."""
-    decoded_as: Any = None
-    """Type that the body is decoded as, if it is not `body`."""
-    slow: bool = False
-    """Whether it may take longer than other requests."""
-    dialect: Dialect = _NATIVE
-
+__all__ = ["ENDPOINTS", "Call", "Endpoint", "Reply"]
 
 # -- decisions ---------------------------------------------------------------------------------
 
@@ -108,7 +40,8 @@ async def _activate_batch(call: Call) -> Reply:
 async def _explain(call: Call) -> Reply:
     engine = await call.engine()
     arm, against = call.query.get("arm"), call.query.get("against")
-    return Reply(200, await engine.explain(call.path["id"], arm, against))
+    as_of = call.query.get("as_of", "decision")
+    return Reply(200, await engine.explain(call.path["id"], arm, against, as_of))
 
 
 # -- rewards -----------------------------------------------------------------------------------
@@ -152,6 +85,16 @@ async def _delete(call: Call) -> Reply:
 
 async def _register(call: Call) -> Reply:
     await (await call.engine()).register(call.body)
+    return Reply(204)
+
+
+async def _remove_arm(call: Call) -> Reply:
+    await (await call.engine()).remove_arm(call.path["arm"])
+    return Reply(204)
+
+
+async def _restore_arm(call: Call) -> Reply:
+    await (await call.engine()).restore_arm(call.path["arm"])
     return Reply(204)
 
 
@@ -226,8 +169,7 @@ async def _metrics(call: Call) -> Reply:
     return Reply(200, text.encode(errors="replace"), "text/plain; version=0.0.4")
 
 
-_BANDIT = "/v1/bandits/{name}"
-_ONE = _BANDIT + "/decisions/{id:path}"  # an id may contain slashes
+_ONE = _BANDIT + "/decisions/{id:id}"
 ENDPOINTS = [
     Endpoint(
         "POST", f"{_BANDIT}/decisions/batch", "decide", _decide_batch, "Make several decisions",
@@ -252,7 +194,8 @@ ENDPOINTS = [
     Endpoint("POST", f"{_ONE}/activate", "decide", _activate, "Activate a decision", None, None, 204),
     Endpoint(
         "GET", f"{_ONE}/explanation", "read", _explain, "Explain the score of an arm", None, dict[str, Any], 200,
-        {"arm": "the arm to explain; by default the chosen one", "against": "another arm to compare it with"},
+        {"arm": "the arm to explain; by default the chosen one", "against": "another arm to compare it with",
+         "as_of": "decision (the default): what the model knew when it decided; now: what it knows now"},
         slow=True,
     ),
     Endpoint("GET", _ONE, "read", _decision, "Read a decision", None, schema.DecisionAnswer),
@@ -268,6 +211,14 @@ ENDPOINTS = [
     Endpoint("DELETE", _BANDIT, "admin", _delete, "Delete a bandit and its journal", None, None, 204, slow=True),
     Endpoint("GET", f"{_BANDIT}/arms", "read", _registered, "Read the registered arms", None, schema.ArmList),
     Endpoint("PUT", f"{_BANDIT}/arms", "admin", _register, "Register arms", schema.ArmList, None, 204),
+    Endpoint(
+        "PUT", f"{_BANDIT}/removed-arms/{{arm:id}}", "admin", _remove_arm,
+        "Remove an arm: until it is restored, requests that offer it are refused", None, None, 204,
+    ),
+    Endpoint(
+        "DELETE", f"{_BANDIT}/removed-arms/{{arm:id}}", "admin", _restore_arm,
+        "Let a removed arm be offered again, with what was learned about it", None, None, 204,
+    ),
     Endpoint(
         "PUT", f"{_BANDIT}/shadow", "admin", _start_shadow, "Let a second policy learn from the same rewards",
         schema.PolicyChoice, None, 204, slow=True,
@@ -297,5 +248,6 @@ ENDPOINTS = [
     Endpoint("GET", "/healthz", None, _live, "Whether the process runs", None, dict[str, str]),
     Endpoint("GET", "/readyz", None, _ready, "Whether it can answer requests", None, dict[str, Any]),
     Endpoint("GET", "/metrics", "read", _metrics, "Counters for Prometheus", None, str),
+    *STATISTICS_ENDPOINTS,
 ]  # fmt: skip
 """All endpoints; of those that fit a path, the first one answers."""

@@ -224,7 +224,7 @@ class Service:
 
     def _watch_log(self, engine: Engine) -> None:
         """Warn if the log of a journal keeps growing; again when it has doubled."""
-        size = engine.bandit.bandit.journal.disk_usage().log
+        size = engine.bandit.bandit.journal.storage().log_bytes or 0
         warned = self._warned.get(engine.name, _LARGE_LOG // 2)
         if size >= 2 * warned:
             self._warned[engine.name] = size

@@ -11,6 +11,7 @@ from typing import Any
 from starlette.convertors import StringConvertor, register_url_convertor
 
 from rolin.service import schema as native
+from rolin.service.endpoint import Call, Dialect, Endpoint, Reply
 from rolin.service.engine import Engine
 from rolin.service.errors import Failure, Refusal
 from rolin.service.personalizer import schema
@@ -28,7 +29,6 @@ from rolin.service.personalizer.ranking import (
     slot_id,
     slot_request,
 )
-from rolin.service.routes import Call, Dialect, Endpoint, Reply
 from rolin.service.service import DEFAULT
 
 __all__ = ["PERSONALIZER"]
@@ -215,7 +215,7 @@ class _Version(StringConvertor):
 
 register_url_convertor("personalizer_version", _Version())
 
-_EVENT = "/events/{id:path}"  # an id may contain slashes
+_EVENT = "/events/{id:id}"
 _CALLS: list[tuple[str, str, Any, Any, str, Any, Any, int]] = [
     ("POST", "/rank", "decide", _rank, "Choose an action", schema.RankRequest, schema.RankResponse, 201),
     ("POST", f"{_EVENT}/reward", "reward", _reward, "Report a reward", schema.RewardRequest, None, 204),
@@ -256,7 +256,8 @@ _CALLS: list[tuple[str, str, Any, Any, str, Any, Any, int]] = [
 _PREFIXES = ("/personalizer/{version:personalizer_version}", "/personalizer")
 PERSONALIZER = [
     Endpoint(
-        method, bandit + prefix + path, scope, handler, summary, body, answer, status, dialect=_DIALECT,
+        method, bandit + prefix + path, scope, handler, summary, body, answer, status,
+        query={"api-version": "ignored"}, dialect=_DIALECT,
     )
     for bandit in ("", "/b/{name}")
     for prefix in _PREFIXES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import uuid
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -18,7 +19,7 @@ import rolin
 from rolin import Bandit
 from rolin.cli import main
 from rolin.features import FeatureMap
-from rolin.journal import Journal, MemoryJournal, SQLiteJournal
+from rolin.journal import Journal, MemoryJournal, PostgresJournal, SQLiteJournal
 
 # Deadlines measure the machine, not the code; the first call of a kernel compiles it.
 settings.register_profile(
@@ -35,6 +36,7 @@ pytest.register_assert_rewrite("support")
 # Imported here, because pytest does not rewrite what was imported before.
 from support.bandits import Clock  # noqa: E402
 from support.feature_maps import ARM, SITUATION  # noqa: E402
+from support.postgres import IS_AVAILABLE, PostgresServer, postgres_server  # noqa: E402
 
 # `make coverage` runs the kernels as Python, which is about a hundred times slower.
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -95,11 +97,36 @@ def rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server, which all tests of a process share."""
+    if not IS_AVAILABLE:
+        pytest.skip("needs a server with sockets")
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def new_journal(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Journal]:
+    """Makes a new journal of a kind."""
+
+    def make(kind: str) -> Journal:
+        if kind == "memory":
+            return MemoryJournal()
+        if kind == "sqlite":
+            return SQLiteJournal(tmp_path / "j.db")
+        server: PostgresServer = request.getfixturevalue("postgres")
+        return PostgresJournal(server.dsn, f"test-{uuid.uuid4().hex}")
+
+    return make
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.service)])
+def journal(
+    request: pytest.FixtureRequest, new_journal: Callable[[str], Journal]
+) -> Iterator[Journal]:
     """A journal of every kind."""
-    made = MemoryJournal() if request.param == "memory" else SQLiteJournal(tmp_path / "j.db")
-    with made:
+    with new_journal(request.param) as made:
         yield made
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from rolin._support.arms import PastArm
 from rolin.errors import JournalError, ParameterError
-from rolin.journal import Journal, MemoryJournal, SQLiteJournal, open_journal
+from rolin.journal import Journal, SQLiteJournal, open_journal
 from rolin.journal.base import Header, OutOfDate, Removal
 from rolin.journal.codec import event_of, row_of
 from rolin.journal.events import (
@@ -47,12 +47,13 @@ from support.journals import decided, same
 Make = Callable[[], Journal]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def journal(
+    request: pytest.FixtureRequest, new_journal: Callable[[str], Journal]
+) -> Iterator[Journal]:
     """A journal that has begun, of every kind."""
-    made = MemoryJournal() if request.param == "memory" else SQLiteJournal(tmp_path / "j.db")
-    made.begin(b"origin", "digest")
-    with made:
+    with new_journal(request.param) as made:
+        made.begin(b"origin", "digest")
         yield made
 
 

@@ -17,6 +17,7 @@ OTHERS: dict[str, tuple[str, str, Any]] = {
     "host": ("::1", '"::1"', "::1"),
     "port": ("0", "0", 0),
     "data": ("a/b", '"a/b"', Path("a/b")),
+    "database": ("postgresql://h/x", '"postgresql://h/x"', "postgresql://h/x"),
     "api_key": (SECRET, f'"{SECRET}"', SECRET),
     "tls_certificate": ("c.pem", '"c.pem"', Path("c.pem")),
     "tls_key": ("k.pem", '"k.pem"', Path("k.pem")),

@@ -31,8 +31,9 @@ def reached(name):
     if name == step and next(left) == 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-for module in (journal.base, bandit.writer, bandit.upkeep, journal.sqlite):
+for module in (journal.base, bandit.writer, bandit.upkeep, journal.sqlite, journal.postgres):
     module.reached = reached
+journal.OutOfDate.__init__ = lambda self: print("a plan was thrown away", file=sys.stderr, flush=True)
 if size:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from rolin.service.app import create_app
-from rolin.service.keys import Keys
+from rolin.service.keys import open_keys
 from rolin.service.settings import Settings
 
 KEY = "a key with 24 characters".replace(" ", "-")
@@ -23,7 +23,7 @@ async def client(
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client of a running service; the errors of the service are answers."""
     made = Settings(data=folder, api_key=KEY, **settings)
-    app = create_app(made, Keys(folder, api_key=KEY))
+    app = create_app(made, open_keys(made))
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         app.router.lifespan_context(app),

@@ -160,8 +160,8 @@ class Bandit(Generic[P]):
     Notes
     -----
     Several threads may use one bandit: their events are written to the disk together. Several processes may share
-    one SQLite file; each opens a bandit of its own after forking, and learns the events of the others when it
-    writes, or on `refresh`.
+    one SQLite file, or one [`PostgresJournal`][rolin.journal.PostgresJournal]; each opens a bandit of its own after
+    forking, and learns the events of the others when it writes, or on `refresh`.
 
     With joint sampling, the probabilities of a decision are an average over 64 draws of the coefficients, or over 128
     before there are 100 rewards. The arm is drawn from exactly these probabilities, so the recorded propensities are exact.

@@ -241,6 +241,11 @@ class BanditState(Generic[P]):
         _, version = self.current()
         header = self.journal.header()
         assert header is not None  # it has begun
+        if header.last == version:
+            return
+        if header.last < version:  # the database was set back to an earlier time
+            self._load()
+            return
         tail = list(self.journal.read(after=version, upto=header.last, decisions=False))
         latest = self.journal.header()
         if latest is None or latest.first > version:  # some of these events have been removed

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from time import monotonic
 from typing import Any
 
 from rolin._support.process import forget_locks_after_fork
@@ -27,6 +28,7 @@ from rolin.policies import Policy
 __all__ = ["Upkeep"]
 
 _RETRY = 100  # events after which something that has failed unexpectedly is tried again
+_LOOK_EVERY = 1.0  # seconds after which to look whether another process has done something
 _log = logging.getLogger("rolin")
 
 
@@ -64,6 +66,7 @@ class Upkeep:
         self._snapshot_every = snapshot_every
         self._in_background = in_background
         self._retry_at = 0  # version before which nothing is tried
+        self._look_at = 0.0  # time before which scales are left to another process
         self.new_locks()
         forget_locks_after_fork(self)
         if in_background:
@@ -149,9 +152,15 @@ class Upkeep:
         )
 
     def _learn_scales_if_due(self) -> None:
-        for model in self._models_with_scales_due():
-            reached("scales due")
-            self._learn_scales(model)
+        if not self._models_with_scales_due():
+            return
+        with self._state.journal.elected("scales") as is_elected:
+            if not is_elected:  # another process estimates them, and writes them to the journal
+                self._look_at = monotonic() + _LOOK_EVERY
+                return
+            for model in self._models_with_scales_due():
+                reached("scales due")
+                self._learn_scales(model)
 
     def _snapshot_if_due(self) -> None:
         if self._is_snapshot_due():
@@ -163,6 +172,8 @@ class Upkeep:
 
     def _models_with_scales_due(self) -> list[Adaptive]:
         """Return the models of the policy and the shadow whose scales are due."""
+        if monotonic() < self._look_at:
+            return []
         state = self._state
         models = [adaptive_of(state.policy)]
         if state.shadow is not None:

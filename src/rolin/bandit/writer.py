@@ -123,7 +123,7 @@ class Writer:
 
         with self._commits.lock:
             self.refresh()
-            # Removing ends with writing back the log, which is not possible during a turn.
+            # In a file, removing ends with writing back the log, which is not possible during a turn.
             removed = self._until_up_to_date(attempt, in_turn=False)
             if removed.last > state.version:  # otherwise there was nothing to remove
                 state.note_removal(removed.last, self._clock())
@@ -203,7 +203,8 @@ class Writer:
         state = self._state
         notes = [Rejected(self._clock(), event, str(error)) for event, error in rejected.items()]
         with suppress(JournalError, OutOfDate):
-            state.fold(notes, state.journal.append(notes, after=state.version))
+            last = self._until_up_to_date(lambda: state.journal.append(notes, after=state.version))
+            state.fold(notes, last)
 
     def _planned(self, batch: Sequence[Queued[Request]], pending: Pending) -> list[_Planned]:
         alone = len(batch) == 1
@@ -228,9 +229,10 @@ class Writer:
     def _until_up_to_date(self, attempt: Callable[[], Answer], *, in_turn: bool = True) -> Answer:
         """Try to write; after events of another process, read them and try again.
 
-        Nobody else can write during the second attempt, unless `in_turn` is false.
+        Nobody else can write during the second attempt, unless `in_turn` is false. If others often write, the journal
+        asks for this from the start, so that nothing is planned in vain.
         """
-        while True:
+        while not self._state.journal.takes_turns:
             try:
                 return attempt()
             except OutOfDate:

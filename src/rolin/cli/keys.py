@@ -11,7 +11,7 @@ from rich.table import Table
 
 from rolin.cli.shared import listed_names
 from rolin.errors import DataError
-from rolin.service.keys import SCOPES, Keys
+from rolin.service.keys import SCOPES, Keys, open_keys
 from rolin.service.settings import Settings
 
 __all__ = ["DEFAULT_DATA", "Data", "app"]
@@ -21,16 +21,25 @@ app = typer.Typer(no_args_is_help=True, help="List, create and revoke the API ke
 Data = Annotated[
     Path, typer.Option(metavar="DIR", help="Folder of the service's data.", envvar="ROLIN_DATA")
 ]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Database of the service, postgresql://…, if it has one.",
+        envvar="ROLIN_DATABASE",
+        show_envvar=True,
+    ),
+]
 DEFAULT_DATA = Settings().data
 
 
 @app.command(name="list")
-def list_keys(data: Data = DEFAULT_DATA) -> None:
+def list_keys(data: Data = DEFAULT_DATA, database: Database = None) -> None:
     """List the keys: their ids, names, scopes and dates, but not the keys themselves."""
     table = Table()
     for column in ("id", "name", "scopes", "created"):
         table.add_column(column, no_wrap=True)
-    for key in _keys(data).list():
+    for key in _keys(data, database).list():
         scopes = [scope for scope in SCOPES if scope in key.scopes]
         table.add_row(key.id, key.name, ", ".join(scopes), key.created)
     Console().print(table)
@@ -46,9 +55,10 @@ def create(
         ),
     ] = "decide,reward",
     data: Data = DEFAULT_DATA,
+    database: Database = None,
 ) -> None:
     """Create a key and print it, once. To replace a key, create another one of its name and then revoke the old one."""
-    text, key = _keys(data).create(name, listed_names(scopes) or [])
+    text, key = _keys(data, database).create(name, listed_names(scopes) or [])
     typer.echo(text)
     typer.echo(f"Key {key.id} of {name}. It is not shown again.", err=True)
 
@@ -57,13 +67,15 @@ def create(
 def revoke(
     id: Annotated[str, typer.Argument(help="Id of the key, as `rolin keys list` shows it.")],
     data: Data = DEFAULT_DATA,
+    database: Database = None,
 ) -> None:
     """Revoke a key. A running service rejects it within a second."""
-    key = _keys(data).revoke(id)
+    key = _keys(data, database).revoke(id)
     typer.echo(f"Revoked key {key.id} of {key.name}")
 
 
-def _keys(data: Path) -> Keys:
-    if not data.is_dir():
+def _keys(data: Path, database: str | None) -> Keys:
+    settings = Settings(data=data, database=database)
+    if database is None and not data.is_dir():
         raise DataError(f"there is no folder {data}; --data DIR names the folder of the service")
-    return Keys(data)
+    return open_keys(settings)

@@ -14,7 +14,7 @@ import typer
 
 from rolin._support.optional import needs
 from rolin.errors import DataError
-from rolin.service.keys import SCOPES, Keys
+from rolin.service.keys import Keys, open_keys
 from rolin.service.settings import SETTINGS, Setting, Settings, read_settings
 
 __all__ = ["run"]
@@ -36,7 +36,7 @@ def run(*, config: Path | None, demo: bool, **flags: str | bool | None) -> None:
     settings = read_settings(flags, os.environ, config)
     start_logging(settings)
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    keys = Keys(settings.data, api_key=settings.api_key)
+    keys = open_keys(settings)
     app = create_app(settings, keys, demo=demo)
     server = uvicorn.Server(_server_config(uvicorn, app, settings))
     with _listener(settings) as listener:
@@ -106,8 +106,9 @@ def _greeting(settings: Settings, keys: Keys, port: int) -> str:
         f"Dashboard: {url}/dashboard",
         f"Data folder: {settings.data.resolve()}",
     ]
-    if not any(key.allows("admin") for key in keys.list()):
-        text, _ = keys.create("admin", SCOPES[-1:])
+    if settings.database is not None:
+        lines.append(f"Bandits and keys: {keys.where}")
+    if (text := keys.create_first()) is not None:
         lines.append(f"API key, which is not shown again: {text}")
     lines.append(
         f'Try: curl {url}/v1/bandits -H "Authorization: Bearer $KEY", with your key as KEY'

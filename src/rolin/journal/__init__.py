@@ -1,7 +1,7 @@
 """Append-only records of every decision and of everything that changes a policy.
 
 A new database needs one more class with the calls of `Journal`, and passes the same tests as
-`MemoryJournal` and `SQLiteJournal`.
+`MemoryJournal`, `SQLiteJournal` and `PostgresJournal`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from rolin.journal.checking import JournalReport, check_journal
 from rolin.journal.events import LoggedDecision, Proposal
 from rolin.journal.folding import LoadedPolicy, load_policy
 from rolin.journal.memory import MemoryJournal
+from rolin.journal.postgres import PostgresJournal
 from rolin.journal.sqlite import SQLiteJournal
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "LoggedDecision",
     "MemoryJournal",
     "OutOfDate",
+    "PostgresJournal",
     "Proposal",
     "Removal",
     "Removed",
@@ -64,6 +66,10 @@ def open_journal(where: Journal | str | PathLike[str] | None, *, readonly: bool 
         return MemoryJournal()
     if isinstance(where, Journal):
         return where
+    if isinstance(where, str) and where.startswith(("postgresql://", "postgres://")):
+        raise ParameterError(
+            "journal is the address of a database, expected PostgresJournal(address, name)"
+        )
     if isinstance(where, (str, PathLike)):
         return SQLiteJournal(where, readonly=readonly)
     raise ParameterError(f"journal={where!r}, expected the path of a file, a Journal, or None")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, Self
 
 from rolin.errors import JournalError
@@ -154,6 +154,8 @@ class Journal(ABC):
 
     durable: bool
     """Whether the journal outlives the process."""
+    takes_turns: bool = False
+    """Whether a caller takes a `turn` before it plans what to write, because other processes often write meanwhile."""
 
     @abstractmethod
     def begin(self, state: bytes, origin: str) -> Header:
@@ -320,6 +322,19 @@ class Journal(ABC):
         OutOfDate
             If `after` is not the number of the last event.
         """
+
+    @contextmanager
+    def elected(self, task: str) -> Iterator[bool]:
+        """Give whether this process does a task that one process is enough for.
+
+        Several may be chosen, so doing it twice must be harmless.
+
+        Parameters
+        ----------
+        task
+            Name of the task.
+        """
+        yield True
 
     def defer_upkeep(self) -> None:  # noqa: B027  # most journals have nothing to defer
         """Do not do long work, such as writing back a log, while events are appended: the caller calls `do_upkeep`."""

@@ -24,6 +24,7 @@ from rolin.journal.events import (
 )
 from rolin.journal.folding import load_policy, load_with_snapshot, split_state
 from rolin.journal.sqlite import SQLiteJournal
+from rolin.journal.table_journal import TableJournal
 from rolin.model import state_file
 from rolin.policies import Policy
 
@@ -50,16 +51,21 @@ class JournalReport(NamedTuple):
         return not self.problems
 
 
-def check_journal(path: str | PathLike[str], *, progress: Progress = False) -> JournalReport:
+def check_journal(
+    journal: TableJournal | str | PathLike[str], *, progress: Progress = False
+) -> JournalReport:
     """Read a whole journal and report everything that is damaged, missing or contradictory.
 
     Parameters
     ----------
-    path
-        The file of the journal; it is not changed.
+    journal
+        The path of its file, or an open journal of a database; it is not changed. Nobody should write meanwhile.
     progress
         `True` shows a bar; a function is called with the number of events read since its last call.
     """
+    if not isinstance(journal, TableJournal):
+        with SQLiteJournal(journal, readonly=True, verify=False) as opened:
+            return check_journal(opened, progress=progress)
     problems: list[str] = []
 
     @contextmanager
@@ -70,26 +76,25 @@ def check_journal(path: str | PathLike[str], *, progress: Progress = False) -> J
             problems.append(str(error))
 
     events = unchecked = removed = 0
-    with SQLiteJournal(path, readonly=True, verify=False) as journal:
-        with noting():
-            problems += journal.integrity_problems()
-        with noting():
-            header = journal.header()
-            if header is None:
-                raise JournalError("the journal has not begun: it holds no policy")
-            removed, unchecked = header.first, journal.events_without_checksum()
-            with reporter(progress, "checking", header.last) as advance:
-                events = _check_events(journal, problems, advance)
-            with warnings.catch_warnings():  # about damaged snapshots, which are among the problems
-                warnings.simplefilter("ignore")
-                _check_states(journal, header.first, problems)
+    with noting():
+        problems += journal.integrity_problems()
+    with noting():
+        header = journal.header()
+        if header is None:
+            raise JournalError("the journal has not begun: it holds no policy")
+        removed, unchecked = header.first, journal.events_without_checksum()
+        with reporter(progress, "checking", header.last) as advance:
+            events = _check_events(journal, problems, advance)
+        with warnings.catch_warnings():  # about damaged snapshots, which are among the problems
+            warnings.simplefilter("ignore")
+            _check_states(journal, header.first, problems)
     if len(problems) > _SHOWN:
         problems[_SHOWN:] = [f"… and {len(problems) - _SHOWN} more"]
     return JournalReport(events, unchecked, removed, tuple(problems))
 
 
 def _check_events(
-    journal: SQLiteJournal, problems: list[str], advance: Callable[[int], object]
+    journal: TableJournal, problems: list[str], advance: Callable[[int], object]
 ) -> int:
     """Read every event, and compare what waits for a reward with the decisions and outcomes."""
     waiting: dict[tuple[str, int], float] = {}
@@ -141,7 +146,7 @@ def _check_events(
     return count
 
 
-def _check_states(journal: SQLiteJournal, first: int, problems: list[str]) -> None:
+def _check_states(journal: TableJournal, first: int, problems: list[str]) -> None:
     """Check that every snapshot is the state that the events before it lead to."""
     versions = journal.snapshot_versions()
     for start, version in pairwise(versions):

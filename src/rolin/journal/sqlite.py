@@ -8,11 +8,10 @@ process that has not read the latest events is stopped before it writes.
 
 from __future__ import annotations
 
-import math
 import os
 import sqlite3
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from os import PathLike
@@ -22,67 +21,44 @@ from typing import Any
 from rolin._support.checks import finite_number_of, flag_of
 from rolin._support.progress import Progress
 from rolin.errors import JournalError
-from rolin.features import BaseFeatureMap
 from rolin.journal import schema
 from rolin.journal.base import (
     LOOK_AHEAD,
-    DamagedSnapshot,
-    Found,
     Header,
-    Journal,
     OutOfDate,
     Removal,
     Removed,
-    Snapshot,
     Storage,
-    Waiting,
     ended_by,
     reached,
     waiting_since,
 )
-from rolin.journal.codec import DECISION, PERMANENT_KINDS, Row, event_of, row_of
+from rolin.journal.codec import DECISION, PERMANENT_KINDS, Row, row_of
 from rolin.journal.compression import compressor
 from rolin.journal.events import (
-    EarlyReward,
     Event,
-    FeatureMapChanged,
-    Following,
     LoggedDecision,
-    PermanentEvent,
 )
 from rolin.journal.schema import StoredHeader
 from rolin.journal.sqlite_copy import copy_database
 from rolin.journal.sqlite_file import SQLiteFile
+from rolin.journal.table_journal import (
+    IS_PERMANENT,
+    LAST_NUMBER,
+    OLDEST,
+    TableJournal,
+    oldest_decisions,
+)
 
 __all__ = ["SQLiteJournal"]
 
-_CHUNK = 1000  # rows per query, so that a long read does not block writers
-_FIND = 64  # ids per query
 _BATCH = 1024  # events encoded in memory at a time
 _SNAPSHOTS = 2  # stored beside the first: the latest, and the one before in case of damage
-_IS_PERMANENT = f"kind IN ({', '.join('?' * len(PERMANENT_KINDS))})"
-_LAST = (1 << 63) - 1
 _SELECT_HEADER = "SELECT last, first, origin, unchecked, checksum FROM journal"
 _ROW = f"({', '.join('?' * (2 + len(Row._fields)))})"  # the number, the columns, the checksum
 
 
-class _Maps(dict[str, BaseFeatureMap]):
-    """The feature maps of a journal by version, read when an unknown one is looked up."""
-
-    def __init__(self, journal: SQLiteJournal) -> None:
-        super().__init__()
-        self._journal = journal
-
-    def __missing__(self, version: str) -> BaseFeatureMap:
-        for _, event in self._journal.permanent_events():
-            if isinstance(event, FeatureMapChanged):
-                self[event.feature_map.version] = event.feature_map
-        if version not in self:
-            raise JournalError(f"the feature map {version} is not in the journal")
-        return self[version]
-
-
-class SQLiteJournal(Journal):
+class SQLiteJournal(TableJournal):
     """A journal in one file.
 
     Parameters
@@ -101,8 +77,6 @@ class SQLiteJournal(Journal):
         with decisions of both kinds can be read with either setting.
     """
 
-    durable = True
-
     def __init__(
         self,
         path: str | PathLike[str],
@@ -113,7 +87,7 @@ class SQLiteJournal(Journal):
         compress: bool = False,
     ) -> None:
         self._compressed = compressor() if flag_of("compress", compress) else None
-        self._maps = _Maps(self)
+        super().__init__()
         self._file = SQLiteFile(
             path,
             readonly=readonly,
@@ -122,7 +96,13 @@ class SQLiteJournal(Journal):
         )
         self.path = self._file.path
         self._columns = schema.columns_of(self._file.format)
+        if self._file.format == 1:
+            self._state_columns = "seq, state, NULL"
         self._last_unchecked: int | None = None
+
+    @property
+    def _name(self) -> str:
+        return f"journal {self.path}"
 
     @property
     def readonly(self) -> bool:
@@ -226,9 +206,12 @@ class SQLiteJournal(Journal):
         find = "INSERT OR IGNORE INTO gone SELECT decision FROM events WHERE place = ? AND "
         db.executemany(f"{find} decision = ?", [(DECISION, id) for id in what.ids])
         db.executemany(f"{find} person = ?", [(DECISION, person) for person in what.people])
-        last_seen = _LAST
+        last_seen = LAST_NUMBER
         if what.before is not None and what.limit is not None:
-            last_seen = _find_oldest(db, what.before, what.limit)
+            # No index knows the times, and the table may be huge, so only its beginning is looked at.
+            seen = db.execute(OLDEST, (DECISION, what.limit + LOOK_AHEAD)).fetchall()
+            old, last_seen = oldest_decisions(seen, what.before, what.limit)
+            db.executemany("INSERT INTO gone VALUES (?)", [(id,) for id in old])
         elif what.before is not None:
             db.execute(f"{find} time < ?", (DECISION, what.before))
         (n,) = db.execute("SELECT count(*) FROM gone").fetchone()
@@ -237,7 +220,7 @@ class SQLiteJournal(Journal):
         before = db.total_changes
         if what.before is not None:
             db.execute(
-                f"DELETE FROM events WHERE decision IS NULL AND NOT {_IS_PERMANENT} AND time < ? AND seq <= ?",
+                f"DELETE FROM events WHERE decision IS NULL AND NOT {IS_PERMANENT} AND time < ? AND seq <= ?",
                 (*PERMANENT_KINDS, what.before, last_seen),
             )
             db.execute(
@@ -283,80 +266,15 @@ class SQLiteJournal(Journal):
             header = StoredHeader(*values)
             computed = schema.header_checksum(header)
         except (TypeError, ValueError, AttributeError, struct.error) as error:
-            raise JournalError(f"journal {self.path}: the header is damaged: {error}") from error
+            raise JournalError(f"{self._name}: the header is damaged: {error}") from error
         if len(rows) > 1:
             raise JournalError(f"journal {self.path}: the header is damaged: there are several")
         what = f"journal {self.path}: the header"
         schema.verify(what, checksum, computed, required=self._file.format > 1)
         return header
 
-    def read(
-        self, *, after: int = 0, upto: int | None = None, decisions: bool = True
-    ) -> Iterator[tuple[int, Event]]:
-        """Yield numbers and events in order."""
-        which = "" if decisions else "AND kind != 'decision'"
-        header = self._stored_header()
-        last = 0 if header is None else min(header.last, _LAST if upto is None else upto)
-        while rows := self._file.query(
-            f"SELECT seq, {self._columns} FROM events WHERE seq > ? AND seq <= ? {which} "
-            f"ORDER BY seq LIMIT {_CHUNK}",
-            (after, last),
-        ):
-            end = int(rows[-1][0]) if len(rows) == _CHUNK else last  # type: ignore[call-overload]  # an integer
-            self._check_gaps(after, end)
-            for row in rows:
-                yield int(row[0]), self._event(row)  # type: ignore[call-overload]  # the same
-            after = end
-        self._check_gaps(after, last)
-
-    def _check_gaps(self, after: int, upto: int) -> None:
-        """Reject a range of events of which some are missing, unless they were removed by `remove`."""
-        if upto <= after:
-            return
-        ((n,),) = self._file.query(
-            "SELECT count(*) FROM events WHERE seq > ? AND seq <= ?", (after, upto)
-        )
-        header = self._stored_header()
-        if n != upto - after and header is not None and after >= header.first:
-            raise JournalError(
-                f"journal {self.path}: {upto - after - int(n)} of the events {after + 1} to {upto} are missing"  # type: ignore[call-overload]  # an integer
-            )
-
-    def read_all(self, problems: list[str]) -> Iterator[tuple[int, Event]]:
-        """Yield all events that can be read, and note those that are damaged or missing.
-
-        Parameters
-        ----------
-        problems
-            A list to which descriptions of damaged and missing events are appended.
-        """
-        header = self._stored_header()
-        expected = last = 0
-        if header is not None:
-            expected, last = header.first, header.last
-        after = -_LAST - 1
-        while rows := self._file.query(
-            f"SELECT seq, {self._columns} FROM events WHERE seq > ? ORDER BY seq LIMIT {_CHUNK}",
-            (after,),
-        ):
-            for row in rows:
-                after = int(row[0])  # type: ignore[call-overload]  # an integer
-                if after < 1:
-                    problems.append(f"event {after} has a number below 1, which no event has")
-                    continue
-                if after > expected + 1 and after > (0 if header is None else header.first):
-                    problems.append(_missing(expected + 1, after - 1))
-                expected = max(expected, after)
-                try:
-                    event = self._event(row)
-                except JournalError as error:
-                    problems.append(str(error))
-                else:
-                    yield after, event
-        if expected < last:
-            problems.append(_missing(expected + 1, last))
-        elif expected > last:
-            problems.append(f"there are events up to {expected}, but the last one is {last}")
+    def _query(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        return self._file.query(statement, values)
 
     def integrity_problems(self) -> list[str]:
         """Return what is wrong with the file: pages and indexes, by SQLite's own check, and the schema."""
@@ -364,114 +282,12 @@ class SQLiteJournal(Journal):
         found = [f"SQLite: {line}" for line in lines if line != "ok"]
         return found + schema.differences(self._file.query(schema.SELECT_SCHEMA), self._file.format)
 
-    def events_without_checksum(self) -> int:
-        """Return how many events an earlier format has written."""
-        ((n,),) = self._file.query(
-            "SELECT count(*) FROM events WHERE seq <= ?", (self._unchecked(),)
-        )
-        return int(n)  # type: ignore[call-overload, no-any-return]  # an integer
-
-    def snapshot_versions(self) -> list[int]:
-        """Return the versions of all snapshots, in order."""
-        return [int(v) for (v,) in self._file.query("SELECT seq FROM states ORDER BY seq")]  # type: ignore[call-overload]  # integers
-
-    def permanent_events(self) -> list[tuple[int, PermanentEvent]]:
-        """Return the events that are never removed, with their numbers, in order."""
-        rows = self._file.query(
-            f"SELECT seq, {self._columns} FROM events "
-            f"WHERE decision IS NULL AND {_IS_PERMANENT} ORDER BY seq",
-            PERMANENT_KINDS,
-        )
-        return [(row[0], self._event(row)) for row in rows]  # type: ignore[misc]  # by its kind
-
-    def _event(self, stored: Any) -> Event:
-        """Return the event of a row: its number, its columns and its checksum."""
-        seq, *values, checksum = stored
-        what = f"journal {self.path}: event {seq}"
-        if not isinstance(seq, int) or seq < 1:
-            raise JournalError(f"{what} is damaged: events have numbers from 1 on")
-        row = Row(*values)
-        try:
-            computed = schema.event_checksum(seq, row)
-        except (TypeError, ValueError, AttributeError, struct.error) as error:
-            raise JournalError(f"{what} is damaged: {error}") from error
-        schema.verify(what, checksum, computed, required=seq > self._unchecked())
-        try:
-            return event_of(row, self._maps)
-        except JournalError as error:
-            raise JournalError(f"{what}: {error}") from error
-
     def _unchecked(self) -> int:
         """Return the number of the last event without a checksum."""
         if self._last_unchecked is None:
             header = self._stored_header()
             self._last_unchecked = -1 if header is None else header.unchecked
         return self._last_unchecked
-
-    def decision(self, id: str) -> LoggedDecision | None:
-        """Return the decision with this id."""
-        rows = self._file.query(
-            f"SELECT seq, {self._columns} FROM events WHERE decision = ? AND place = ?",
-            (id, DECISION),
-        )
-        return self._event(rows[0]) if rows else None  # type: ignore[return-value]  # by its rank
-
-    def find(self, ids: Iterable[str]) -> dict[str, Found]:
-        """Return the decisions with these ids, and what has happened to each."""
-        decisions: dict[str, LoggedDecision] = {}
-        following: dict[str, list[Following]] = {}
-        left = iter(ids)
-        while group := list(islice(left, _FIND)):
-            # A power of two, so that few statements are prepared.
-            group += group[-1:] * ((1 << (len(group) - 1).bit_length()) - len(group))
-            for row in self._file.query(
-                f"SELECT seq, {self._columns} FROM events WHERE decision IN ({', '.join('?' * len(group))}) ORDER BY seq",
-                tuple(group),
-            ):
-                event = self._event(row)
-                if isinstance(event, LoggedDecision):
-                    decisions[event.id], following[event.id] = event, []
-                elif isinstance(event, Following):
-                    following.setdefault(event.id, []).append(event)
-        return {id: Found(decisions.get(id), events) for id, events in following.items()}
-
-    def following(self, id: str) -> list[Following]:
-        """Return what has happened to a decision since it was made, in order."""
-        rows = self._file.query(
-            f"SELECT seq, {self._columns} FROM events WHERE decision = ? AND place != ? ORDER BY seq",
-            (id, DECISION),
-        )
-        events: list[Any] = [self._event(row) for row in rows]  # `Following`, by their rank
-        if any(isinstance(event, EarlyReward) for event in events):
-            found = self.find([id])  # which knows what came before the decision
-            return found[id].following if id in found else []
-        return events
-
-    def waiting(self, before: float, limit: int, after: Waiting | None = None) -> list[Waiting]:
-        """Return the oldest arms without an outcome, and early rewards without a decision, before a time."""
-        start = Waiting(-math.inf, "", -_LAST) if after is None else after
-        rows = self._file.query(
-            "SELECT time, decision, place FROM waiting WHERE time < ? AND (time, decision, place) > (?, ?, ?) "
-            "ORDER BY time, decision, place LIMIT ?",
-            (before, *start, limit),
-        )
-        return [Waiting(*row) for row in rows]  # type: ignore[arg-type]  # as the table says
-
-    def latest_snapshot(self, upto: int | None = None) -> Snapshot | None:
-        """Return the latest snapshot, or the latest one up to an event."""
-        checksum = "checksum" if self._file.format > 1 else "NULL"
-        rows = self._file.query(
-            f"SELECT seq, state, {checksum} FROM states WHERE seq <= ? ORDER BY seq DESC LIMIT 1",
-            (_LAST if upto is None else upto,),
-        )
-        if not rows:
-            return None
-        version, state, stored = rows[0]
-        if not (isinstance(version, int) and isinstance(state, bytes)):
-            raise DamagedSnapshot(f"journal {self.path}: a snapshot is damaged", version)
-        if stored != schema.state_checksum(version, state) and version > self._unchecked():
-            raise DamagedSnapshot(f"journal {self.path}: snapshot {version} is damaged", version)
-        return Snapshot(version, state)
 
     def copy_to(self, target: str | PathLike[str], *, progress: Progress = False) -> int:
         """Copy the journal to a new file, and return the number of its events.
@@ -525,26 +341,6 @@ class SQLiteJournal(Journal):
         """Close the file of a journal that nobody closed; there is nothing to close if opening failed."""
         with suppress(AttributeError):
             self.close()
-
-
-def _find_oldest(db: sqlite3.Connection, before: float, limit: int) -> int:
-    """Note the first decisions that are older than a time, as many as the limit; return the number of the last one seen.
-
-    No index knows the times, and the table may be huge, so only its beginning is looked at.
-    """
-    seen = db.execute(
-        "SELECT seq, decision, time FROM events WHERE place = ? ORDER BY seq LIMIT ?",
-        (DECISION, limit + LOOK_AHEAD),
-    ).fetchall()
-    old = [(seq, id) for seq, id, time in seen if time < before]
-    db.executemany("INSERT INTO gone VALUES (?)", [(id,) for _, id in old[:limit]])
-    if len(old) > limit:
-        return int(old[limit][0]) - 1
-    return _LAST if len(seen) < limit + LOOK_AHEAD else int(seen[-1][0])
-
-
-def _missing(first: int, last: int) -> str:
-    return f"event {first} is missing" if first == last else f"events {first} to {last} are missing"
 
 
 def _insert_state(db: sqlite3.Connection, version: int, state: bytes) -> None:

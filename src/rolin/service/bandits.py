@@ -1,60 +1,48 @@
-"""The named bandits of a service: one folder each."""
+"""The named bandits of a service."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import shutil
 import tempfile
 import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from rolin._support.files import sync_folder, write_bytes
 from rolin.bandit import AsyncBandit, Bandit
-from rolin.errors import DataError, StateFileError
-from rolin.journal import SQLiteJournal
+from rolin.errors import DataError, JournalError, StateFileError
+from rolin.journal import Journal
 from rolin.policies import Policy
 from rolin.policies.registry import load_or_start
 from rolin.service import schema
 from rolin.service.building import check_rewards, feature_map_of, n_features_of, policy_of
+from rolin.service.documents import Documents
 from rolin.service.engine import Engine, Limits
 from rolin.service.errors import Refusal, failure_of, field_of
+from rolin.service.storage import Storage, Version
 
 __all__ = ["Bandits", "read_bandits"]
 
-Read = TypeVar("Read", bound=msgspec.Struct)
-_NAME = re.compile(schema.NAME_PATTERN)
-
 
 class Bandits:
-    """All bandits of a data folder.
+    """All bandits of a service.
 
     Parameters
     ----------
-    folder
-        The data folder; it is created if it does not exist.
+    storage
+        Where they are.
     limits
         How much one request may hold.
     fall_back
         Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
-    compress
-        Whether to compress the features in new decisions.
     """
 
-    def __init__(
-        self, folder: Path, limits: Limits, *, fall_back: bool = False, compress: bool = False
-    ) -> None:
-        self._compress = compress
-        self._folder = folder / "bandits"
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for left in (*self._folder.glob(".new-*"), *self._folder.glob(".deleted-*")):
-            shutil.rmtree(left)  # of a process that was killed
+    def __init__(self, storage: Storage, limits: Limits, *, fall_back: bool = False) -> None:
+        self._storage = storage
         self._limits, self._fall_back = limits, fall_back
         self._engines: dict[str, Engine] = {}
         self.broken: dict[str, str] = {}
@@ -63,9 +51,7 @@ class Bandits:
 
     def names(self) -> list[str]:
         """Return the names of all bandits."""
-        return sorted(
-            path.name for path in self._folder.iterdir() if _NAME.match(path.name) and path.is_dir()
-        )
+        return self._storage.names()
 
     def opened(self) -> list[Engine]:
         """Return the bandits that are open."""
@@ -82,7 +68,7 @@ class Bandits:
     async def _get(self, name: str) -> Engine:
         async with self._opening:
             if name not in self._engines:
-                self._check_exists(name)
+                await self._check_exists(name)
                 try:
                     self._engines[name] = await asyncio.to_thread(self._open, name)
                 except Exception as error:
@@ -98,6 +84,16 @@ class Bandits:
             self._engines[given.name] = await asyncio.to_thread(self._open, given.name)
             return self._engines[given.name]
 
+    async def create_unless_exists(self, given: schema.NewBandit) -> bool:
+        """Create a bandit, unless another process is faster; return whether it was created."""
+        try:
+            await self.create(given)
+        except Refusal as error:
+            if error.status != 409:
+                raise
+            return False
+        return True
+
     async def get_or_create(self, given: schema.NewBandit) -> Engine:
         """Return a bandit by name; create it if there is none."""
         engine = self._engines.get(given.name)
@@ -108,7 +104,7 @@ class Bandits:
     async def _get_or_create(self, given: schema.NewBandit) -> Engine:
         async with self._opening:
             if given.name not in self._engines:
-                if not (self._folder / given.name).is_dir():
+                if not await asyncio.to_thread(self._storage.exists, given.name):
                     await asyncio.to_thread(self._create, given)
                 self._engines[given.name] = await asyncio.to_thread(self._open, given.name)
             return self._engines[given.name]
@@ -116,8 +112,7 @@ class Bandits:
     async def apply(self, declared: Sequence[schema.NewBandit]) -> None:
         """Create the bandits of a file that do not exist, and change the settings of those that do."""
         for wanted in declared:
-            if wanted.name not in self.names():
-                await self.create(wanted)
+            if wanted.name not in self.names() and await self.create_unless_exists(wanted):
                 continue
             engine = await self.get(wanted.name)
             for part, value in wanted.parts().items():
@@ -135,60 +130,83 @@ class Bandits:
     async def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""
         async with self._opening:
-            self._check_exists(name)
-            engine = self._engines.pop(name, None)
+            await self._check_exists(name)
+            await self._close(name)
             self.broken.pop(name, None)
-            if engine is not None:
-                await asyncio.to_thread(engine.close)
-            await asyncio.to_thread(self._delete, name)
+            await asyncio.to_thread(self._storage.delete, name)
 
-    def _check_exists(self, name: str) -> None:
-        if not _NAME.match(name) or not (self._folder / name).is_dir():
+    async def _check_exists(self, name: str) -> None:
+        if not await asyncio.to_thread(self._storage.exists, name):
             raise Refusal(404, f"there is no bandit {name!r}")
+
+    async def _close(self, name: str) -> None:
+        engine = self._engines.pop(name, None)
+        if engine is not None:
+            await asyncio.to_thread(engine.close)
+
+    async def follow(self) -> None:
+        """See what other processes have done: bandits created or deleted, documents changed, events written."""
+        versions = await asyncio.to_thread(self._storage.look)
+        for name, engine in list(self._engines.items()):
+            # A bandit that cannot be read is reported by those who write.
+            with suppress(JournalError, Refusal):
+                await self._follow(name, engine, versions.get(name))
+        for name in versions:
+            if name not in self._engines:  # so that its windows end, whoever has created it
+                with suppress(JournalError, Refusal):
+                    await self.get(name)
+
+    async def _follow(self, name: str, engine: Engine, now: Version | None) -> None:
+        known = engine.stored_version
+        if now is None or known is None or now.bandit != known.bandit:
+            async with self._opening:
+                # Unless this process has created it just now.
+                if not await asyncio.to_thread(self._is_stored, name, known):
+                    await self._close(name)
+            return
+        if now != known:
+            await engine.reload()
+        await asyncio.to_thread(engine.bandit.bandit.refresh)
+
+    def _is_stored(self, name: str, version: Version | None) -> bool:
+        if not self._storage.exists(name):
+            return False
+        now = self._storage.read(name).version
+        return version is not None and now is not None and now.bandit == version.bandit
 
     async def close(self) -> None:
         """Close all journals."""
         async with self._opening:
-            for engine in self._engines.values():
-                await asyncio.to_thread(engine.close)
-            self._engines.clear()
+            for name in list(self._engines):
+                await self._close(name)
+        await asyncio.to_thread(self._storage.close)
 
     def _create(self, given: schema.NewBandit) -> None:
-        folder = self._folder / given.name
-        if folder.exists():
+        if self._storage.exists(given.name):
             raise Refusal(409, f"there is a bandit {given.name!r} already", field="name")
         rewards = given.rewards.applied_to(schema.RewardRules())
         retention = None if given.retention is UNSET else given.retention
         config = schema.BanditConfig(**given.parts(), rewards=rewards, retention=retention)
         feature_map = feature_map_of(config.features)
-        with tempfile.TemporaryDirectory(dir=self._folder, prefix=".new-") as made:
-            whole = Path(made) / "bandit"
-            whole.mkdir()
-            d = n_features_of(config, feature_map)
-            if given.state is None:
-                policy = policy_of(config.policy, config.options, d)
-            else:
-                policy = _policy_in(given.state, Path(made) / "state")
-            check_rewards(rewards, retention, policy)
-            write_bytes(whole / "config.json", msgspec.json.encode(config))
+        d = n_features_of(config, feature_map)
+        if given.state is None:
+            policy = policy_of(config.policy, config.options, d)
+        else:
+            policy = _policy_in(given.state)
+        check_rewards(rewards, retention, policy)
+
+        def begin(journal: Journal) -> None:
             # The journal begins with the policy and its settings, so that opening it needs neither.
-            with Bandit(policy, feature_map=feature_map, journal=whole / "journal.db") as bandit:
+            with Bandit(policy, feature_map=feature_map, journal=journal) as bandit:
                 if settings := given.settings.given():
                     bandit.change_settings(**settings)
-            os.rename(whole, folder)
-            sync_folder(self._folder)  # or a power failure could take the bandit away
+
+        self._storage.create(given.name, msgspec.json.encode(config), begin)
 
     def _open(self, name: str) -> Engine:
-        folder = self._folder / name
-        config = _read(folder / "config.json", schema.BanditConfig)
-        arms = None
-        if (registered := folder / "arms.json").exists():
-            arms = _read(registered, schema.ArmList).arms
-        if not (folder / "journal.db").exists():  # opening it would create an empty one
-            raise Refusal(503, f"bandit {name!r} cannot be opened: there is no journal.db")
-        journal = SQLiteJournal(
-            folder / "journal.db", lock_timeout=self._limits.lock_timeout, compress=self._compress
-        )
+        stored = self._storage.read(name)
+        documents = Documents.of(name, stored)
+        journal = self._storage.journal(name, self._limits.lock_timeout)
         try:
             bandit: Bandit[Any] = Bandit(journal=journal, background=True)
         except BaseException:
@@ -196,20 +214,12 @@ class Bandits:
             raise
         return Engine(
             name,
-            folder,
-            config,
+            self._storage,
+            documents,
             AsyncBandit(bandit),
             self._limits,
-            arms=arms,
             fall_back=self._fall_back,
         )
-
-    def _delete(self, name: str) -> None:
-        # Renamed first, so that a half-deleted bandit is never opened.
-        with tempfile.TemporaryDirectory(dir=self._folder, prefix=".deleted-") as gone:
-            os.rename(self._folder / name, Path(gone) / name)
-            sync_folder(self._folder)
-            shutil.rmtree(Path(gone) / name)
 
 
 def read_bandits(path: Path) -> list[schema.NewBandit]:
@@ -238,21 +248,12 @@ def read_bandits(path: Path) -> list[schema.NewBandit]:
     return declared
 
 
-def _read(path: Path, kind: type[Read]) -> Read:
-    """Return the content of a file of a bandit."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error  # without the path
-        raise Refusal(
-            503, f"bandit {path.parent.name!r} cannot be opened: {path.name}: {reason}"
-        ) from error
-
-
-def _policy_in(state: bytes, path: Path) -> Policy[Any]:
+def _policy_in(state: bytes) -> Policy[Any]:
     """Return the policy of an uploaded state file."""
-    path.write_bytes(state)
-    try:
-        return load_or_start(path)
-    except StateFileError as error:
-        raise Refusal(400, str(error).replace(str(path), "state"), field="state") from error
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state"
+        path.write_bytes(state)
+        try:
+            return load_or_start(path)
+        except StateFileError as error:
+            raise Refusal(400, str(error).replace(str(path), "state"), field="state") from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import secrets
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -20,7 +19,6 @@ import numpy as np
 from msgspec import UNSET
 
 from rolin import offline
-from rolin._support.files import write_bytes
 from rolin.bandit import AsyncBandit, RewardStatus
 from rolin.bandit.question import Question
 from rolin.bandit.requests import decide_request
@@ -30,10 +28,12 @@ from rolin.policies import Policy
 from rolin.service import schema
 from rolin.service.bandit_metrics import BanditMetrics
 from rolin.service.building import check_rewards, policy_of
+from rolin.service.documents import Documents
 from rolin.service.errors import Failure, Refusal, failure_of
 from rolin.service.exposition import Sample
 from rolin.service.statistics.estimates import LatestBeliefs
 from rolin.service.statistics.watch import Watch
+from rolin.service.storage import Document, Storage, Version
 from rolin.service.tracing import child_span
 
 __all__ = ["Engine", "Limits"]
@@ -71,16 +71,14 @@ class Engine:
     ----------
     name
         Its name.
-    folder
-        Its folder.
-    config
-        What it is made of.
+    storage
+        Where it is.
+    documents
+        What it is made of, and arms that requests need not repeat.
     bandit
         The bandit.
     limits
         How much one request may hold.
-    arms
-        Arms that requests need not repeat.
     fall_back
         Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
     """
@@ -88,18 +86,16 @@ class Engine:
     def __init__(
         self,
         name: str,
-        folder: Path,
-        config: schema.BanditConfig,
+        storage: Storage,
+        documents: Documents,
         bandit: AsyncBandit[Any],
         limits: Limits,
         *,
-        arms: list[str | schema.Arm] | None = None,
         fall_back: bool,
     ) -> None:
-        self.name, self.folder, self.config, self.bandit = name, folder, config, bandit
+        self.name, self._storage, self.bandit = name, storage, bandit
         self.limits, self._fall_back = limits, fall_back
-        self.arms = arms
-        """Arms that requests need not repeat."""
+        self._use(documents)
         self._n_features = bandit.bandit.policy.n_features
         self._changing = asyncio.Lock()
         self._metrics = BanditMetrics(limits.metrics_arms)
@@ -113,6 +109,20 @@ class Engine:
         """What happened in the bandit, as statistics."""
         self.beliefs = LatestBeliefs(bandit.bandit)
         """What it believes of its arms."""
+
+    def _use(self, documents: Documents) -> None:
+        self.config: schema.BanditConfig = documents.config
+        """What it is made of."""
+        self.arms: list[str | schema.Arm] | None = documents.arms
+        """Arms that requests need not repeat."""
+        self.stored_version: Version | None = documents.version
+        """Version of these documents, by which changes of other processes are noticed."""
+
+    async def reload(self) -> None:
+        """Use the documents as another process has changed them."""
+        async with self._changing:
+            stored = await asyncio.to_thread(self._storage.read, self.name)
+            self._use(Documents.of(self.name, stored))
 
     # -- decisions -----------------------------------------------------------------------------
 
@@ -366,11 +376,27 @@ class Engine:
             check_rewards(rewards, retention, self.bandit.bandit.policy)
             if settings := change.settings.given():
                 await asyncio.to_thread(self.bandit.bandit.change_settings, **settings)
-            config = msgspec.structs.replace(self.config, rewards=rewards, retention=retention)
-            if config != self.config:
-                content = msgspec.json.encode(config)
-                await asyncio.to_thread(write_bytes, self.folder / "config.json", content)
-                self.config = config
+            if change.rewards != schema.RewardChange() or change.retention is not UNSET:
+                await self._change_document("config", self._with(change))
+
+    def _with(self, change: schema.BanditChange) -> Callable[[bytes | None], bytes]:
+        """Return what changes the rules of the rewards and the retention in a configuration."""
+
+        def changed(stored: bytes | None) -> bytes:
+            config = msgspec.json.decode(stored or b"{}", type=schema.BanditConfig)
+            rewards = change.rewards.applied_to(config.rewards)
+            retention = config.retention if change.retention is UNSET else change.retention
+            new = msgspec.structs.replace(config, rewards=rewards, retention=retention)
+            return msgspec.json.encode(new)
+
+        return changed
+
+    async def _change_document(
+        self, document: Document, change: Callable[[bytes | None], bytes]
+    ) -> None:
+        await asyncio.to_thread(self._storage.change, self.name, document, change)
+        stored = await asyncio.to_thread(self._storage.read, self.name)
+        self._use(Documents.of(self.name, stored))
 
     async def register(self, given: schema.ArmList) -> None:
         """Register the arms that requests need not repeat."""
@@ -389,8 +415,7 @@ class Engine:
 
     async def _store_arms(self, given: schema.ArmList) -> None:
         content = msgspec.json.encode(given)
-        await asyncio.to_thread(write_bytes, self.folder / "arms.json", content)
-        self.arms = given.arms
+        await self._change_document("arms", lambda _: content)
 
     async def start_shadow(self, request: schema.PolicyChoice) -> None:
         """Let a second policy learn from the same rewards; it never decides."""
@@ -502,7 +527,7 @@ class Engine:
             raise
         except JournalError as error:
             self._metrics.write_error()
-            self.problem = str(error).replace(f"{self.folder}{os.sep}", "")
+            self.problem = self._storage.without_place(str(error))
             raise
         self.problem, self.written_at = None, time()
         return result

@@ -22,7 +22,7 @@ from rolin.errors import (
     Unsupported,
 )
 
-__all__ = ["CODES", "Failure", "Refusal", "failure_of", "field_of"]
+__all__ = ["CODES", "Failure", "Refusal", "failure_of", "field_of", "without_places"]
 
 CODES = {
     400: "invalid_request",
@@ -112,7 +112,7 @@ def failure_of(error: Exception) -> Failure:
             elif isinstance(error, UnicodeError):
                 message = "the body is not valid UTF-8"
             if isinstance(error, JournalError):
-                message = _without_paths(message)
+                message = without_places(message)
             retry_after = 1 if status == 503 else None
             return Failure(status, CODES[status], message, field, retry_after)
     if isinstance(error, OSError):
@@ -162,9 +162,11 @@ def _plain(message: str) -> str:
     return message
 
 
-def _without_paths(message: str) -> str:
-    """Return the message of a journal without its path, which callers must not see."""
-    return re.sub(r"journal \S*?([^/\\]+)[/\\]journal\.db", r"the journal of bandit \1", message)
+def without_places(message: str) -> str:
+    """Return the message of a journal without its path or its database, which callers must not see."""
+    found = re.sub(r"journal \S*?([^/\\]+)[/\\]journal\.db", r"the journal of bandit \1", message)
+    found = re.sub(r"(journal '\S+' in )?database '.*?' at [^\s:]+(:\d+)?", "the database", found)
+    return re.sub(r"cannot connect \(.*\)", "cannot connect", found)
 
 
 def field_of(message: str) -> tuple[str, str | None]:

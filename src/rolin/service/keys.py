@@ -24,9 +24,10 @@ from time import monotonic
 from typing import Any
 
 from rolin._support.files import read_limited, replace_file
-from rolin.errors import DataError, ParameterError
+from rolin.errors import DataError, JournalError, ParameterError
+from rolin.service.settings import Settings
 
-__all__ = ["SCOPES", "Key", "Keys", "bearer_key"]
+__all__ = ["SCOPES", "Key", "Keys", "bearer_key", "open_keys"]
 
 SCOPES = ("decide", "reward", "read", "admin")
 """What a key can allow; `admin` includes the others."""
@@ -98,8 +99,17 @@ class Keys:
     (True, True, False, None)
     """
 
+    looks_by_itself = True
+    """Whether verifying a key looks for changes; otherwise the owner calls `look`."""
+
     def __init__(self, folder: str | PathLike[str], *, api_key: str | None = None) -> None:
         self.path = Path(folder) / "keys.json"
+        self.where = str(self.path)
+        """Where the keys are stored."""
+        self._start(api_key)
+
+    def _start(self, api_key: str | None) -> None:
+        """Read the keys for the first time."""
         self._given: tuple[Key, ...] = ()
         if api_key is not None:
             self._given = (Key("api_key", frozenset({"admin"}), _now(), _digest(api_key)),)
@@ -113,8 +123,8 @@ class Keys:
 
     def find(self, text: str) -> Key | None:
         """Return what is known of a key; `None` if there is no such key."""
-        if monotonic() >= self._look_at:
-            self._look()
+        if self.looks_by_itself and monotonic() >= self._look_at:
+            self.look()
         digest = _digest(text)
         # Neither step tells a caller, by the time it takes, more than a part of the hash of what it sent itself.
         key = self._by_start.get(digest[:_START])
@@ -140,16 +150,26 @@ class Keys:
             raise ParameterError(
                 f"scopes={sorted(map(str, chosen))}, expected some of {', '.join(SCOPES)}"
             )
-        text = f"rk_{secrets.token_urlsafe(32)}"
-        key = Key(name, chosen, _now(), _digest(text))
         with self._changing():
-            same = [known.id for known in self._stored if known.name == name]
-            if len(same) >= _MAX_PER_NAME:
-                raise ParameterError(
-                    f"{name} has the keys {' and '.join(same)} already, expected at most {_MAX_PER_NAME} per name: "
-                    "revoke one first"
-                )
-            self._write((*self._stored, key))
+            return self._create(name, chosen)
+
+    def create_first(self) -> str | None:
+        """Create a key with all scopes, unless there is one; return its text."""
+        with self._changing():
+            if any(key.allows("admin") for key in self._given + self._stored):
+                return None
+            return self._create("admin", frozenset({"admin"}))[0]
+
+    def _create(self, name: str, scopes: frozenset[str]) -> tuple[str, Key]:
+        text = f"rk_{secrets.token_urlsafe(32)}"
+        key = Key(name, scopes, _now(), _digest(text))
+        same = [known.id for known in self._stored if known.name == name]
+        if len(same) >= _MAX_PER_NAME:
+            raise ParameterError(
+                f"{name} has the keys {' and '.join(same)} already, expected at most {_MAX_PER_NAME} per name: "
+                "revoke one first"
+            )
+        self._write((*self._stored, key))
         return text, key
 
     def revoke(self, id: str) -> Key:
@@ -165,27 +185,33 @@ class Keys:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Keep other threads and processes from changing the keys, and see what they have changed before."""
+        with self._lock, self._locked():
+            self._reload()
+            yield
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes from changing the keys."""
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with self._lock, self.path.with_suffix(".lock").open("ab") as file:
+        with self.path.with_suffix(".lock").open("ab") as file:
             with suppress(ImportError):  # Windows
                 import fcntl
 
                 fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
-            self._reload()
             yield
 
-    def _look(self) -> None:
-        """Read the file again if it has changed; a file that cannot be read changes nothing."""
+    def look(self) -> None:
+        """Read the keys again if they have changed; if they cannot be read, those known before are still in use."""
         self._look_at = monotonic() + _LOOK_EVERY
         try:
             self._reload()
-        except (DataError, OSError) as error:
+        except (DataError, JournalError, OSError) as error:
             _LOG.error("%s; the keys that were read before are still in use", error)
 
     def _reload(self) -> None:
-        seen = _identity(self.path)
+        seen = self._identity()
         if seen != self._seen:
-            self._use(_read(self.path), seen)
+            self._use(_parsed(self._content(), self.where), seen)
 
     def _use(self, keys: tuple[Key, ...], seen: tuple[int, ...] | None) -> None:
         by_start = {key.digest[:_START]: key for key in (*keys, *self._given)}
@@ -205,14 +231,46 @@ class Keys:
                 for key in keys
             ],
         }
+        self._replace(json.dumps(content, indent=1).encode() + b"\n")
+        self._use(keys, self._identity())
+
+    # -- the file ----------------------------------------------------------------------------
+
+    def _identity(self) -> tuple[int, ...] | None:
+        """Return numbers that change when the keys are replaced; `None` if there are none."""
+        try:
+            known = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return known.st_ino, known.st_mtime_ns, known.st_size
+
+    def _content(self) -> bytes | None:
+        """Return the stored keys; `None` if there are none."""
+        try:
+            return read_limited(self.path, _MAX_FILE, DataError)
+        except FileNotFoundError:
+            return None
+
+    def _replace(self, content: bytes) -> None:
+        """Store the keys."""
         if self.path.exists():
             self.path.chmod(0o600)  # the new file gets the mode of the old one
         with replace_file(self.path) as temporary:
             file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(file, "w", encoding="utf-8") as opened:
-                json.dump(content, opened, indent=1)
-                opened.write("\n")
-        self._use(keys, _identity(self.path))
+            with os.fdopen(file, "wb") as opened:
+                opened.write(content)
+
+    def close(self) -> None:
+        """Release connections; a file has none."""
+
+
+def open_keys(settings: Settings) -> Keys:
+    """Return the keys of a service: those of its database, or of its folder."""
+    if settings.database is None:
+        return Keys(settings.data, api_key=settings.api_key)
+    from rolin.service.database_keys import DatabaseKeys
+
+    return DatabaseKeys(settings.database, api_key=settings.api_key)
 
 
 def _now() -> str:
@@ -224,19 +282,9 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
 
 
-def _identity(path: Path) -> tuple[int, ...] | None:
-    """Return numbers that change when the file is replaced; `None` if there is no file."""
-    try:
-        known = path.stat()
-    except FileNotFoundError:
-        return None
-    return known.st_ino, known.st_mtime_ns, known.st_size
-
-
-def _read(path: Path) -> tuple[Key, ...]:
-    try:
-        content = read_limited(path, _MAX_FILE, DataError)
-    except FileNotFoundError:
+def _parsed(content: bytes | None, where: str) -> tuple[Key, ...]:
+    """Return the keys that were stored somewhere."""
+    if content is None:
         return ()
     try:
         found: Any = json.loads(content)
@@ -245,7 +293,7 @@ def _read(path: Path) -> tuple[Key, ...]:
         return tuple(_key(entry) for entry in found["keys"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
-            f"{path} cannot be read as API keys: {type(error).__name__}: {error}; restore it, or remove it to start "
+            f"{where} cannot be read as API keys: {type(error).__name__}: {error}; restore it, or remove it to start "
             "with a new key"
         ) from error
 

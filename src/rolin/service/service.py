@@ -22,6 +22,7 @@ from rolin.service.keys import Keys
 from rolin.service.logs import log_answer
 from rolin.service.metrics import Metrics
 from rolin.service.settings import Settings
+from rolin.service.storage import Storage, open_storage
 from rolin.service.tracing import Tracing
 
 __all__ = ["DEFAULT", "Service", "warm_up"]
@@ -29,6 +30,7 @@ __all__ = ["DEFAULT", "Service", "warm_up"]
 DEFAULT = "default"
 """The bandit that a new service has."""
 _EXPIRE_EVERY = 5.0  # seconds between two looks for windows that have ended
+_FOLLOW_EVERY = 0.25  # seconds between two looks at what other processes have done
 _OPEN_EVERY = 6  # such looks, after which bandits that could not be opened are tried again
 _RETAIN_EVERY = 12  # such looks, after which decisions that are too old are erased
 # Bytes of a journal's log that are worth a warning. Without readers it has less than 20 MB.
@@ -52,6 +54,7 @@ class Service:
     def __init__(self, settings: Settings, keys: Keys, *, demo: bool = False) -> None:
         self.settings, self.keys, self._demo = settings, keys, demo
         self.metrics = Metrics()
+        self.storage: Storage
         self.tracing = Tracing() if settings.traces else None
         self.bandits: Bandits
         mark_folder(settings.data)
@@ -69,12 +72,11 @@ class Service:
             settings.request_timeout / 4,
             settings.metrics_arms,
         )
-        self.bandits = Bandits(
-            Path(settings.data), limits, fall_back=self._falls_back, compress=settings.compress
-        )
+        self.storage = await asyncio.to_thread(open_storage, settings, limits.lock_timeout)
+        self.bandits = Bandits(self.storage, limits, fall_back=self._falls_back)
         await self.bandits.apply(self._declared)
         if not self.bandits.names():
-            await self.bandits.create(schema.NewBandit(name=DEFAULT))
+            await self.bandits.create_unless_exists(schema.NewBandit(name=DEFAULT))
         for name in self.bandits.names():  # windows end also where nobody asks
             try:
                 await self.bandits.get(name)
@@ -89,6 +91,8 @@ class Service:
         gc.freeze()
         gc.set_threshold(20_000, 50, 50)
         self._tasks = [asyncio.create_task(self._expire_for_ever())]
+        if self.storage.is_shared:
+            self._tasks.append(asyncio.create_task(self._follow_for_ever()))
         if self._demo:
             self._tasks.append(asyncio.create_task(visit_for_ever(self.bandits)))
         self._phase = None
@@ -159,6 +163,7 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.bandits.close()
+        await asyncio.to_thread(self.keys.close)
         if self.tracing is not None:
             await asyncio.to_thread(self.tracing.close)
 
@@ -170,6 +175,22 @@ class Service:
             retain = n % _RETAIN_EVERY == 0
             for engine in self.bandits.opened():
                 await self.look_after(engine, retain=retain)
+
+    async def _follow_for_ever(self) -> None:
+        """See what other processes have done. Whoever writes sees it in any case, so a moment does not matter."""
+        problem = ""
+        while True:
+            await asyncio.sleep(_FOLLOW_EVERY)
+            try:
+                await self.bandits.follow()
+                await asyncio.to_thread(self.keys.look)
+                problem = ""
+            except RolinError as error:  # such as a server that restarts
+                if str(error) != problem:
+                    _log.warning("%s", error)
+                problem = str(error)
+            except Exception:
+                _log.exception("following other processes failed")
 
     async def open_broken(self) -> None:
         """Try again to open bandits that could not be opened: somebody may have restored them."""

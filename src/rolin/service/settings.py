@@ -26,8 +26,8 @@ _MIN_KEY = 16  # characters of a key that the user chooses
 
 def _declared(default: Any, meaning: str, **options: Any) -> Any:
     """Return the field of a setting; `options` are attributes of `Setting`."""
-    secret = options.get("secret", False)
-    return field(default=default, repr=not secret, metadata={"meaning": meaning, **options})
+    hidden = options.get("secret", False) or options.get("address", False)
+    return field(default=default, repr=not hidden, metadata={"meaning": meaning, **options})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,12 @@ class Settings:
     )
     port: int = _declared(8000, "Port to listen on. 0 chooses a free one.", most=65_535)
     data: Path = _declared(Path("rolin-data"), "Folder of the keys and the bandits.")  # noqa: RUF009  # it is a field
+    database: str | None = _declared(
+        None,
+        "PostgreSQL database of the keys and the bandits, which several processes can share: "
+        "`postgresql://USER:PASSWORD@HOST:PORT/NAME`. Without it, they are in the folder.",
+        address=True,
+    )
     api_key: str | None = _declared(
         None,
         "A key with all scopes, which is not stored. Without it, the first start creates a key.",
@@ -118,6 +124,8 @@ class Setting:
         Range of a number, or of the length of a secret.
     secret
         Whether messages must not show the value. A secret has no flag: other users can see the flags of a process.
+    address
+        Whether it is the address of a database, which may hold a password, so that messages must not show it either.
     """
 
     name: str
@@ -129,6 +137,7 @@ class Setting:
     least: float = 0
     most: float = math.inf
     secret: bool = False
+    address: bool = False
 
     @property
     def flag(self) -> str | None:
@@ -150,6 +159,8 @@ class Setting:
         """The values that the setting can have, in words."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
+        if self.address:
+            return "an address that begins with postgresql:// or postgres://"
         if self.secret:
             return f"at least {self.least} printable ASCII characters, without spaces"
         if self.kind in (int, float):
@@ -180,7 +191,7 @@ class Setting:
         elif self.kind is Path and isinstance(value, (str, PathLike)) and str(value):
             found = Path(value)
         if not self._accepts(found):
-            shown = "***" if self.secret else repr(value)
+            shown = "***" if self.secret or self.address else repr(value)
             raise ParameterError(f"{before}{shown}{after}, expected {self.expected}")
         return found
 
@@ -194,6 +205,8 @@ class Setting:
         if self.choices:
             return value in self.choices
         text = str(value)
+        if self.address and not text.startswith(("postgresql://", "postgres://")):
+            return False
         if self.secret and (not text.isascii() or " " in text):
             return False
         return text.isprintable() and len(text) >= max(self.least, 1)

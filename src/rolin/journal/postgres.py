@@ -1,0 +1,434 @@
+"""A journal in a PostgreSQL database, which several processes can share.
+
+A process that writes takes a turn: it locks the header, reads what others have written since, writes, and commits. So
+the numbers of events have no gaps, are in the order of the commits, and nothing is planned in vain. Commits wait for
+the disk of the server (`synchronous_commit`).
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import Any, NamedTuple
+
+from rolin._support.checks import finite_number_of, flag_of
+from rolin._support.optional import needs
+from rolin.errors import JournalError, ParameterError
+from rolin.journal import schema
+from rolin.journal.base import (
+    LOOK_AHEAD,
+    Header,
+    OutOfDate,
+    Removal,
+    Removed,
+    ended_by,
+    reached,
+    waiting_since,
+)
+from rolin.journal.codec import DECISION, PERMANENT_KINDS, row_of
+from rolin.journal.compression import compressor
+from rolin.journal.events import Event, LoggedDecision
+from rolin.journal.table_journal import (
+    IS_PERMANENT,
+    LAST_NUMBER,
+    OLDEST,
+    TableJournal,
+    oldest_decisions,
+)
+
+__all__ = ["PostgresJournal"]
+
+_FORMAT = 1
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,56}")  # with a prefix, at most 63 characters
+_BATCH = 1024  # events encoded in memory at a time
+_SNAPSHOTS = 2  # stored beside the first: the latest, and the one before in case of damage
+_TYPES = (
+    "int8", "float8", "text", "text", "text", "int8", "text", "bytea", "bytea", "bytea", "text", "bytea",
+)  # fmt: skip
+# The columns are those of SQLite, see `schema`. Texts are ordered by their bytes, as everywhere in rolin. `token` tells a
+# journal from a later one with the same name. Large values are not compressed, which takes twice the time of all else.
+_TABLES = """
+CREATE TABLE journal (
+    last bigint NOT NULL, first bigint NOT NULL, origin text NOT NULL, token text NOT NULL, format int NOT NULL
+);
+CREATE TABLE events (
+    seq bigint PRIMARY KEY,
+    time double precision NOT NULL,
+    kind text NOT NULL,
+    body text NOT NULL,
+    decision text COLLATE "C",
+    place bigint,
+    person text COLLATE "C",
+    numbers bytea,
+    question bytea,
+    digest bytea,
+    reward text COLLATE "C",
+    checksum bytea NOT NULL
+);
+ALTER TABLE events ALTER numbers SET STORAGE EXTERNAL, ALTER question SET STORAGE EXTERNAL;
+CREATE UNIQUE INDEX once ON events (decision, place, coalesce(reward, '')) WHERE decision IS NOT NULL;
+CREATE INDEX by_person ON events (person) WHERE person IS NOT NULL;
+CREATE INDEX without_decision ON events (kind) WHERE decision IS NULL;
+CREATE TABLE waiting (
+    decision text COLLATE "C" NOT NULL, place bigint NOT NULL, time double precision NOT NULL,
+    PRIMARY KEY (decision, place)
+);
+CREATE INDEX oldest ON waiting (time, decision, place);
+CREATE TABLE states (seq bigint PRIMARY KEY, state bytea NOT NULL, checksum bytea NOT NULL);
+ALTER TABLE states ALTER state SET STORAGE EXTERNAL
+"""
+_HEADER = "SELECT last, first, origin, token, format FROM journal"
+# One statement, because each takes a round trip to the server.
+_AFTER_EVENTS = """
+WITH ended AS (
+    DELETE FROM waiting USING unnest(?::text[], ?::bigint[]) AS e (decision, place)
+    WHERE waiting.decision = e.decision AND waiting.place = e.place
+), decided AS (
+    DELETE FROM waiting WHERE place < 0 AND decision = ANY (?::text[])
+), counted AS (
+    UPDATE journal SET last = ?
+)
+INSERT INTO waiting (decision, place, time) SELECT * FROM unnest(?::text[], ?::bigint[], ?::float8[])
+"""
+
+
+class _StoredHeader(NamedTuple):
+    last: int
+    first: int
+    origin: str
+    token: str
+    format: int
+
+
+class PostgresJournal(TableJournal):
+    """A journal in a PostgreSQL database; needs the extra `postgres`.
+
+    Several processes, also on several machines, may write to it. A database can hold several journals. Each has a schema
+    of its own, `rolin_NAME`.
+
+    Parameters
+    ----------
+    dsn
+        Where the database is: `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`, or another connection string of libpq. The
+        encoding of the database must be UTF8.
+    name
+        Name of the journal: 1 to 57 letters, digits, - and _. It is created if it does not exist.
+    lock_timeout
+        Seconds to wait for another process that writes, and for a server that restarts.
+    compress
+        Whether to compress the raw features of new decisions; this needs the extra `service`.
+    """
+
+    takes_turns = True
+
+    def __init__(
+        self,
+        dsn: str,
+        name: str = "default",
+        *,
+        lock_timeout: float = 10.0,
+        compress: bool = False,
+    ) -> None:
+        super().__init__()
+        self._compressed = compressor() if flag_of("compress", compress) else None
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ParameterError(
+                f"name={name!r}, expected 1 to 57 letters, digits, - and _, beginning with a letter or a digit"
+            )
+        timeout = finite_number_of("lock_timeout", lock_timeout)
+        with needs("postgres"):
+            from rolin.journal.postgres_database import CommitUnknown, PostgresDatabase
+        self.name = name
+        self._commit_unknown = CommitUnknown
+        self._database = PostgresDatabase(dsn, schema=f"rolin_{name}", lock_timeout=timeout)
+        self._locked: _StoredHeader | None = None  # the header, during a turn
+        self._written: list[tuple[int, bytes]] = []  # numbers and checksums, during a turn
+        self._token: str | None = None
+        try:
+            self._create_tables()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def _name(self) -> str:
+        return f"journal {self.name!r} in {self._database.where}"
+
+    def _create_tables(self) -> None:
+        """Create the tables, unless they exist."""
+        exist = "SELECT to_regclass('journal') IS NOT NULL"
+        if self._database.query(exist)[0][0]:
+            return
+        with self._database.transaction("SELECT pg_advisory_xact_lock(hashtext('rolin'))"):
+            if self._database.query(exist)[0][0]:  # another process was faster
+                return
+            known = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
+            if not self._database.query(known, (self._database.schema,)):
+                self._database.execute(f'CREATE SCHEMA "{self._database.schema}"')
+            for statement in _TABLES.split(";"):
+                self._database.execute(statement)
+
+    def delete(self) -> None:
+        """Delete the journal with all its events."""
+        with self._database.transaction("SELECT pg_advisory_xact_lock(hashtext('rolin'))"):
+            self._database.execute(f'DROP SCHEMA IF EXISTS "{self._database.schema}" CASCADE')
+        self.close()
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def begin(self, state: bytes, origin: str) -> Header:
+        """Store the first state unless the journal has begun; return the header."""
+        if (known := self.header()) is not None:
+            return known
+        with self._database.transaction("LOCK TABLE journal IN SHARE ROW EXCLUSIVE MODE"):
+            if not self._database.query(_HEADER):
+                self._insert_state(0, state)
+                self._database.execute(
+                    "INSERT INTO journal VALUES (0, 0, ?, ?, ?)",
+                    (origin, secrets.token_hex(8), _FORMAT),
+                )
+        found = self.header()
+        assert found is not None  # it has begun
+        return found
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Return a block in which no other process can write."""
+        if self._database.is_in_transaction:
+            yield
+            return
+        written: list[tuple[int, bytes]] = []
+        try:
+            with self._database.transaction(f"{_HEADER} FOR UPDATE") as rows:
+                self._locked, self._written = self._header_in(rows), written
+                try:
+                    yield
+                finally:
+                    self._locked = None
+        except self._commit_unknown as error:
+            self._check_committed(written, error)
+
+    def _check_committed(self, written: list[tuple[int, bytes]], error: JournalError) -> None:
+        """Raise unless events are in the journal, after the connection was lost during their commit."""
+        if not written:  # but a snapshot or a removal, which can be repeated
+            raise error
+        problem = f"{self._name}: the connection was lost during a commit"
+        first, last = written[0][0], written[-1][0]
+        try:
+            # The lost transaction holds this lock until it has ended, one way or the other.
+            with self._database.transaction(f"{_HEADER} FOR UPDATE") as rows:
+                header = self._header_in(rows)
+                found = self._database.query(
+                    "SELECT seq, checksum FROM events WHERE seq >= ? AND seq <= ? ORDER BY seq",
+                    (first, last),
+                )
+        except JournalError as lost:
+            raise JournalError(
+                f"{problem}, and the server cannot be reached; repeat the call with the same id to see whether it was "
+                "recorded"
+            ) from lost
+        if [tuple(row) for row in found] == written:
+            return
+        if header is None or header.first >= first:  # somebody has erased events since
+            raise JournalError(
+                f"{problem}; repeat the call with the same id to see whether it was recorded"
+            ) from error
+        raise JournalError(f"{problem}; nothing was written by this call") from error
+
+    def append(self, events: Iterable[Event], *, after: int) -> int:
+        """Append all events or none, and return the number of the last one."""
+        with self.turn():
+            header = self._at(after)
+            seq, left = after, iter(events)
+            while group := list(islice(left, _BATCH)):
+                rows = []
+                for event in group:
+                    seq, row = seq + 1, row_of(event)
+                    if self._compressed is not None and row.question is not None:
+                        row = row._replace(question=self._compressed(row.question))
+                    checksum = schema.event_checksum(seq, row)
+                    rows.append((seq, *row, checksum))
+                    self._written.append((seq, checksum))
+                self._database.copy(f"events (seq, {self._columns})", _TYPES, rows)
+                new, ended, decided = _waiting_after(group)
+                self._database.execute(
+                    _AFTER_EVENTS,
+                    (
+                        [id for id, _ in ended], [place for _, place in ended], decided, seq,
+                        [id for id, _ in new], [place for _, place in new], list(new.values()),
+                    ),
+                )  # fmt: skip
+            self._locked = header._replace(last=seq)
+            reached("inserted")
+        reached("committed")
+        return seq
+
+    def _at(self, after: int) -> _StoredHeader:
+        """Return the header, in a turn; raise if another process has written since."""
+        header = self._locked
+        if header is None or header.last != after:
+            raise OutOfDate
+        return header
+
+    def save_snapshot(self, version: int, state: bytes) -> None:
+        """Store the state after event `version`, and drop all but the latest two snapshots."""
+        with self.turn():
+            header = self._locked
+            if header is not None and version >= header.first:
+                self._insert_state(version, state)
+            self._database.execute(
+                "DELETE FROM states WHERE seq > (SELECT first FROM journal) AND seq NOT IN "
+                "(SELECT seq FROM states ORDER BY seq DESC LIMIT ?)",
+                (_SNAPSHOTS,),
+            )
+            reached("state inserted")
+
+    def _insert_state(self, version: int, state: bytes) -> None:
+        self._database.execute(
+            "INSERT INTO states VALUES (?, ?, ?) ON CONFLICT (seq) DO UPDATE "
+            "SET state = excluded.state, checksum = excluded.checksum",
+            (version, state, schema.state_checksum(version, state)),
+        )
+
+    def remove(self, what: Removal, *, after: int, state: bytes) -> Removed:
+        """Remove decisions, and store the state that they led to as a snapshot.
+
+        No query finds them afterwards. Their bytes stay in the files of the database until it vacuums the tables and uses
+        the space again, and in its write-ahead log and backups as long as these are kept.
+        """
+        with self.turn():
+            header = self._at(after)
+            removed = self._remove(what, header, state)
+            reached("removed")
+        return removed
+
+    def _remove(self, what: Removal, header: _StoredHeader, state: bytes) -> Removed:
+        db = self._database
+        db.execute("CREATE TEMP TABLE gone (decision text PRIMARY KEY) ON COMMIT DROP")
+        ids, before, last_seen = list(what.ids), what.before, LAST_NUMBER
+        if before is not None and what.limit is not None:
+            # No index knows the times, and the table may be huge, so only its beginning is looked at.
+            seen = db.query(OLDEST, (DECISION, what.limit + LOOK_AHEAD))
+            ids, last_seen = oldest_decisions(seen, before, what.limit)
+            before = None
+        n = db.execute(
+            "INSERT INTO gone SELECT decision FROM events WHERE place = ? "
+            "AND (decision = ANY (?::text[]) OR person = ANY (?::text[]) OR time < ?::float8)",
+            (DECISION, ids, list(what.people), before),
+        )
+        # Rewards whose decision was never made.
+        db.execute(
+            "INSERT INTO gone SELECT * FROM unnest(?::text[]) ON CONFLICT DO NOTHING",
+            (list(what.ids),),
+        )
+        rows = 0
+        if what.before is not None:
+            rows += db.execute(
+                f"DELETE FROM events WHERE decision IS NULL AND NOT {IS_PERMANENT} AND time < ? AND seq <= ?",
+                (*PERMANENT_KINDS, what.before, last_seen),
+            )
+            rows += db.execute(
+                "DELETE FROM waiting WHERE place < 0 AND time < ? AND (?::boolean OR EXISTS (SELECT 1 FROM events "
+                "WHERE events.decision = waiting.decision AND kind = 'early' AND events.time = waiting.time AND seq <= ?))",
+                (what.before, what.limit is None, last_seen),
+            )
+            rows += db.execute(
+                "DELETE FROM events WHERE kind IN ('early', 'ignored') AND time < ? AND seq <= ? AND NOT EXISTS "
+                "(SELECT 1 FROM events AS made WHERE made.decision = events.decision AND made.place = ?)",
+                (what.before, last_seen, DECISION),
+            )
+        rows += db.execute("DELETE FROM events USING gone WHERE events.decision = gone.decision")
+        if not rows:
+            return Removed(0, header.last)
+        last = header.last + 1
+        db.execute("DELETE FROM waiting USING gone WHERE waiting.decision = gone.decision")
+        db.execute("DELETE FROM states")
+        self._insert_state(last, state)
+        db.execute("UPDATE journal SET last = ?, first = ?", (last, last))
+        self._locked = header._replace(last=last, first=last)
+        return Removed(n, last)
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def header(self) -> Header | None:
+        """Return the header, or `None` if the journal has not begun."""
+        if self._database.is_in_transaction and self._locked is not None:
+            found: _StoredHeader | None = self._locked
+        else:
+            found = self._header_in(self._query(_HEADER))
+        return None if found is None else Header(found.last, found.first, found.origin)
+
+    def _header_in(self, rows: list[tuple[Any, ...]]) -> _StoredHeader | None:
+        """Return the header from its row; reject that of another journal."""
+        if not rows and self._token is None:
+            return None
+        if not rows:
+            raise self._replaced()
+        header = _StoredHeader(*rows[0])
+        if header.format > _FORMAT:
+            raise JournalError(
+                f"{self._name} has format version {header.format}, expected at most {_FORMAT}: it was written by another "
+                "version of rolin"
+            )
+        if self._token is None:
+            self._token = header.token
+        if header.token != self._token:
+            raise self._replaced()
+        return header
+
+    def _replaced(self) -> JournalError:
+        return JournalError(f"{self._name} was deleted, and another one was created with this name")
+
+    def _query(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        return self._database.query(statement, values)
+
+    def _query_decisions(self, ids: list[str]) -> list[tuple[Any, ...]]:
+        return self._query(
+            f"SELECT seq, {self._columns} FROM events WHERE decision = ANY (?::text[]) ORDER BY seq",
+            (ids,),
+        )
+
+    @contextmanager
+    def elected(self, task: str) -> Iterator[bool]:
+        """Give whether this process, and no other, does a task at present."""
+        key = f"rolin {self.name} {task}"
+        ((chosen,),) = self._query("SELECT pg_try_advisory_lock(hashtextextended(?, 0))", (key,))
+        try:
+            yield bool(chosen)
+        finally:
+            if chosen:
+                with suppress(JournalError):  # if the connection is lost, so is the lock
+                    self._query("SELECT pg_advisory_unlock(hashtextextended(?, 0))", (key,))
+
+    def wipe_log(self) -> bool:
+        """Return `False`: only the server can wipe its files and its log."""
+        return False
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._database.close()
+
+
+def _waiting_after(
+    events: Iterable[Event],
+) -> tuple[dict[tuple[str, int], float], list[tuple[str, int]], list[str]]:
+    """Return what waits since some events, what they have ended before, and the decisions among them."""
+    new: dict[tuple[str, int], float] = {}
+    early: dict[str, list[tuple[str, int]]] = {}
+    ended: list[tuple[str, int]] = []
+    decided: list[str] = []
+    for event in events:
+        if isinstance(event, LoggedDecision):
+            decided.append(event.id)
+            for key in early.pop(event.id, ()):
+                new.pop(key, None)
+        for time, id, rank in waiting_since(event):
+            new[id, rank] = time
+            if rank < 0:
+                early.setdefault(id, []).append((id, rank))
+        if (last := ended_by(event)) is not None and new.pop(last, None) is None:
+            ended.append(last)
+    return new, ended, decided

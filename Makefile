@@ -10,7 +10,7 @@ BENCH := .benchmarks-venv
 
 ENGINES := .engines-venv
 
-.PHONY: help demo test test-slow test-service test-service-slow test-browser screenshot test-engines coverage check format docs bench bench-hot-path bench-service bakeoff accuracy clean
+.PHONY: help demo test test-slow test-service test-service-slow test-browser screenshot test-engines test-clients coverage check format docs bench bench-hot-path bench-service bakeoff accuracy clean
 
 help:
 	@echo "make demo      Figure 1 of the paper with few runs: a table, a figure, the claims (about a minute, after the installation)"
@@ -18,6 +18,7 @@ help:
 	@echo "make test-slow only the slow tests, with more repetitions for sharper statistical bounds (about 5 minutes)"
 	@echo "make test-service-slow  the same with more kills, more steps and more requests (10 minutes)"
 	@echo "make test-service  kill, starve and attack a real service (a few minutes)"
+	@echo "make test-clients  the TypeScript client, and Azure Personalizer's own clients, against a real service (2 minutes)"
 	@echo "make test-browser  use the dashboard in a real Chromium (installs it if there is none; 2 minutes)"
 	@echo "make screenshot    the picture of the dashboard in the documentation (2 minutes)"
 	@echo "make coverage  which lines the tests run, with the kernels interpreted (tens of minutes)"
@@ -41,7 +42,7 @@ $(READY): pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(DEV): requirements-dev.txt $(READY)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[service]" -r requirements-dev.txt
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[client,service,telemetry]" -r requirements-dev.txt
 	@touch $@
 
 demo: $(READY)
@@ -62,7 +63,9 @@ test: check
 test-slow: $(DEV)
 	$(PYTEST) -m "slow and not service and not browser"
 
+# Without nginx, the test of its configuration is skipped.
 test-service: $(DEV)
+	@command -v nginx > /dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light) || true
 	$(PYTEST) -m "service and not slow"
 
 test-service-slow: $(DEV)
@@ -97,6 +100,18 @@ $(ENGINES)/.ready: pyproject.toml tests-engines/requirements.txt
 test-engines: $(ENGINES)/.ready
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(ENGINES)/bin/pytest tests-engines
 
+# Our client for Node.js, and clients that others wrote. Versions are pinned, so there is no lock file.
+$(VENV)/.clients: tests-clients/requirements.txt tests-clients/package.json clients/typescript/package.json $(DEV)
+	@command -v npm > /dev/null || (apt-get update -qq && apt-get install -y -qq nodejs npm) || \
+		(echo "make test-clients needs Node.js 18 or later, with npm" && exit 1)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -r tests-clients/requirements.txt
+	for folder in tests-clients clients/typescript; do \
+		npm install --prefix $$folder --no-package-lock --no-audit --no-fund --loglevel=error || exit 1; done
+	@touch $@
+
+test-clients: $(VENV)/.clients
+	PYTHONPATH=tests OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest tests-clients
+
 format: $(DEV)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -128,5 +143,5 @@ accuracy: $(DEV)
 	$(RUN) benchmarks/accuracy.py
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(ENGINES) site out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH) $(ENGINES) tests-clients/node_modules clients/typescript/node_modules clients/typescript/dist site out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,6 +23,7 @@ import numpy as np
 KEY = "benchmark-key-of-the-service"
 HEAD = (
     "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
+    "Ocp-Apim-Subscription-Key: {key}\r\n"
     "Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
 )
 ECHO = """
@@ -82,6 +83,14 @@ def question(rng: np.random.Generator, id: str, d: int) -> bytes:
         body["situation"] = {
             "hour": int(rng.integers(24)), "device": "v1", "weekend": False, "age": 31, "visits": 4,
         }  # fmt: skip
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def rank(rng: np.random.Generator, id: str) -> bytes:
+    """Return the same question as Azure Personalizer's clients send it."""
+    asked = json.loads(question(rng, id, 110))
+    actions = [{"id": arm["id"], "features": [arm["features"]]} for arm in asked["arms"]]
+    body = {"eventId": id, "actions": actions, "contextFeatures": [asked["situation"]]}
     return json.dumps(body, separators=(",", ":")).encode()
 
 
@@ -172,14 +181,17 @@ def main() -> None:
             print("| case | echo, µs CPU | rolin, µs CPU | share of the echo | p99 echo, ms | p99 rolin, ms |")  # fmt: skip
             print("|---|---|---|---|---|---|")
             n = 0
-            for d, half_rewards in ((10, False), (110, False), (231, False), (231, True)):
+            # 0 is the default bandit, whose features are hashed, through Personalizer's API.
+            for d, half_rewards in ((10, False), (110, False), (231, False), (231, True), (0, False)):  # fmt: skip
                 best: dict[int, tuple[float, float]] = {}
                 for _ in range(given.turns):
                     requests = []
                     for i in range(given.requests):
                         n += 1
                         path = f"/v1/bandits/d{d}/decisions"
-                        if half_rewards and i % 2 and i > _LAG:
+                        if d == 0:
+                            requests.append(("/personalizer/v1.0/rank", rank(rng, str(n))))
+                        elif half_rewards and i % 2 and i > _LAG:
                             body = json.dumps({"value": float(rng.random())}).encode()
                             requests.append((f"{path}/{n - _LAG}/reward", body))
                         else:
@@ -192,6 +204,7 @@ def main() -> None:
                         best[port] = min(best.get(port, (9.0, 9.0)), (spent, p99))
                 (echo, echo_p99), (own, own_p99) = best[8711], best[8712]
                 label = f"d = {d}" + (", half rewards" if half_rewards else "")
+                label = label if d else "Personalizer, hashed to 256"
                 print(
                     f"| {label} | {1e6 * echo:.0f} | {1e6 * own:.0f} | {echo / own:.3f} | {1e3 * echo_p99:.1f} "
                     f"| {1e3 * own_p99:.1f} |"

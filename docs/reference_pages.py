@@ -254,6 +254,7 @@ class Writer:
 
     def note(self, annotation: Any) -> None:
         """Note the type aliases of an annotation, and those that they are made of."""
+        annotation = result_type(annotation)
         if not isinstance(annotation, griffe.Expr):
             return
         for name in annotation.iterate(flat=True):
@@ -276,6 +277,12 @@ class Writer:
                 )
                 for name, alias in sorted(self.aliases.items())
             )
+
+
+def result_type(annotation: Any) -> Any:
+    """Return the type that callers get: a call of the client is written as a flow of requests that has a result."""
+    is_flow = isinstance(annotation, griffe.ExprSubscript) and str(annotation.left) == "Flow"
+    return annotation.slice if is_flow else annotation
 
 
 def items(thing: Any, kind: str) -> list[Any]:
@@ -320,7 +327,7 @@ def signature(name: str, function: Any) -> str:
             word += f" = {parameter.default}"
         words.append(word)
     returns = None if function.is_class else function.returns
-    end = f") -> {returns}" if returns is not None else ")"
+    end = f") -> {result_type(returns)}" if returns is not None else ")"
     line = f"{name}({', '.join(words)}{end}"
     if len(line) <= WIDTH:
         return line

@@ -252,7 +252,15 @@ def test_comments_are_not_torn() -> None:
     """No comment stands behind a closing bracket, where the formatter moves those of lines that it splits."""
     found = [
         f"{path.relative_to(TESTS.parent)}:{number}: {line.strip()}"
-        for folder in ("src", "tests", "tests-engines", "examples", "benchmarks", "docs")
+        for folder in (
+            "src",
+            "tests",
+            "tests-engines",
+            "tests-clients",
+            "examples",
+            "benchmarks",
+            "docs",
+        )
         for path in sorted((TESTS.parent / folder).rglob("*.py"))
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if TORN.match(line)

@@ -271,8 +271,8 @@ def test_a_snapshot_that_ends_late_is_not_taken_for_the_latest(tmp_path: Path) -
     """Two may be stored at once."""
     policy = rolin.RoLinTS(n_features=2, seed=1)
     with Bandit(policy, journal=tmp_path / "j.db") as bandit:
-        bandit._state.note_snapshot(7)
-        bandit._state.note_snapshot(5)
+        bandit._state.note_snapshot(7, 0.0)
+        bandit._state.note_snapshot(5, 0.0)
         assert bandit._state.snapshot_version == 7
 
 

@@ -403,3 +403,14 @@ def test_a_log_that_cannot_be_written_back_is_worth_a_warning(
         reader.execute("SELECT count(*) FROM events").fetchone()
         with pytest.warns(UserWarning, match="another process has been reading the file for long"):
             bandit.decide_many([np.ones((50, 2))] * 200)
+
+
+def test_tables_of_litestream_are_no_damage(tmp_path: Path) -> None:
+    """It adds two tables to a database that it replicates."""
+    path = tmp_path / "j.db"
+    with Bandit(rolin.RoLinTS(n_features=2, seed=1), journal=path) as bandit:
+        bandit.decide({"a": [1.0, 0.0], "b": [0.0, 1.0]})
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)")
+        db.execute("CREATE TABLE _litestream_lock (id INTEGER)")
+    assert check_journal(path).problems == ()

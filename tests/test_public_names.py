@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
@@ -123,34 +124,70 @@ def undocumented(path: str, value: Any) -> Iterator[str]:
                 yield f"{path}.{name}"
 
 
-def test_importing_is_light() -> None:
-    """`import rolin` needs none of the extras, nor SciPy's solvers."""
-    heavy = [
-        "scipy.linalg",
-        "pandas",
-        "matplotlib",
-        "joblib",
-        "typer",
-        "rich",
-        "threadpoolctl",
-        "hypothesis",
-        "pyarrow",
-        "fsspec",
-    ]
-    code = f"import sys, rolin; print([m for m in {heavy} if m in sys.modules])"
+@pytest.mark.parametrize(
+    ("module", "own", "more"),
+    [
+        ("rolin", set(), set()),
+        # Where rich is installed, httpx loads it.
+        ("rolin.client", {"_support", "client", "errors"}, {"httpx", "anyio", "rich"}),
+    ],
+)
+def test_importing_is_light(module: str, own: set[str], more: set[str]) -> None:
+    """`import rolin` loads no other package, and `import rolin.client` only httpx and what that needs."""
+    heavy = {
+        "numpy", "numba", "scipy", "safetensors", "pandas", "matplotlib", "joblib", "typer", "rich", "threadpoolctl",
+        "hypothesis", "pyarrow", "fsspec", "msgspec", "starlette", "httpx", "anyio",
+    }  # fmt: skip
+    code = f"import sys, {module}; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
+    loaded = run.stdout.split()
+    assert heavy & set(loaded) <= more
+    assert {name.split(".")[1] for name in loaded if name.startswith("rolin.")} == own
 
 
 def test_every_package_is_an_attribute() -> None:
-    """After `import rolin`, every public package can be used; two of them are imported only then."""
+    """After `import rolin`, every public package can be used; it is imported only then."""
     code = (
         "import sys, rolin\n"
-        "before = [name for name in ('paper', 'testing') if f'rolin.{name}' in sys.modules]\n"
+        "before = [name for name in sys.modules if name.startswith('rolin.')]\n"
         "print(before, rolin.testing.check_policy.__name__, rolin.paper.Experiment.__name__)\n"
-        "assert {'paper', 'testing', 'datasets'} <= set(dir(rolin))"
+        "assert {'client', 'paper', 'testing', *rolin.__all__} <= set(dir(rolin))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["[]", "check_policy", "Experiment"]
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         rolin.nothing  # type: ignore[attr-defined]  # noqa: B018  # on purpose
+
+
+def test_type_checkers_see_what_is_imported() -> None:
+    """The imports for type checkers give every public name, from the same place."""
+    tree = ast.parse(inspect.getsource(rolin))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {}
+    for statement in block.body:
+        assert isinstance(statement, ast.ImportFrom)
+        for alias in statement.names:
+            home = statement.module or ""
+            seen[alias.name] = importlib.import_module(
+                f"rolin.{alias.name}" if home == "rolin" else home
+            )
+    assert seen.keys() == {*rolin.__all__, "client", "paper", "testing"} - {"__version__"}
+    for name, home in seen.items():
+        found = getattr(rolin, name)
+        assert found is home or found is getattr(home, name)
+
+
+def test_names_are_the_same_however_they_are_imported() -> None:
+    """Also by `from rolin import`, by a star, and in a pickle."""
+    code = (
+        "import pickle\n"
+        "from rolin import *\n"
+        "from rolin import RoLinTS as other\n"
+        "import rolin.policies\n"
+        "assert RoLinTS is other is rolin.RoLinTS is rolin.policies.RoLinTS\n"
+        "assert pickle.loads(pickle.dumps(RoLinTS)) is RoLinTS\n"
+        "assert pickle.loads(pickle.dumps(RoLinTS(n_features=2, seed=1))).n_features == 2\n"
+        "print(bandit.Bandit is Bandit, rolin.fit is fitting.fit)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["True", "True"]

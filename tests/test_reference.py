@@ -24,6 +24,7 @@ PACKAGES = [
     "rolin",
     "rolin.bandit",
     "rolin.catalogue",
+    "rolin.client",
     "rolin.datasets",
     "rolin.environments",
     "rolin.errors",

@@ -183,7 +183,7 @@ def test_nobody_gets_in_without_a_key(tmp_path: Path) -> None:
     async def knock() -> None:
         async with client(tmp_path, headers={}) as http:
             for endpoint in ENDPOINTS:
-                path = endpoint.path.replace("{name}", "default").replace("{id:path}", "x")
+                path = endpoint.path.replace("{name}", "default").replace("{id:id}", "x")
                 found = await http.request(endpoint.method, path)
                 assert (found.status_code == 401) == (endpoint.scope is not None), path
             text, _ = http.service.keys.create("shop", ["decide"])  # type: ignore[attr-defined]
@@ -352,7 +352,7 @@ def test_logs_states_erasure_and_reports(tmp_path: Path) -> None:
             assert (await http.get("/v1/bandits/one/diagnosis")).json()["answer"]
             assert (await http.post("/v1/bandits/one/snapshots")).json()["version"] > 80
             gone = await http.post("/v1/bandits/one/erasures", json={"person": "p1"})
-            assert gone.json() == {"decisions": 10}
+            assert gone.json() == {"decisions": 10, "log_wiped": True}
             assert (await http.get("/v1/bandits/one/decisions/1")).status_code == 404
 
     run(work())
@@ -541,3 +541,33 @@ def test_openapi_describes_what_answers(tmp_path: Path) -> None:
             assert 'rolin_requests_total{method="GET"' in metrics or "# TYPE" in metrics
 
     run(read())
+
+
+def test_an_unknown_parameter_is_rejected(tmp_path: Path) -> None:
+    """A misspelt one would otherwise be ignored without a word."""
+
+    async def visit() -> None:
+        async with client(tmp_path) as http:
+            failed = await http.get(f"{V1}/log?fromat=parquet")
+            assert failed.status_code == 400
+            error = failed.json()["error"]
+            assert error["message"] == "there is no parameter 'fromat', expected format"
+            assert error["field"] == "fromat"
+            failed = await http.get(f"{V1}?x=1")
+            assert failed.json()["error"]["message"] == "there is no parameter 'x', expected none"
+
+    asyncio.run(visit())
+
+
+def test_an_id_may_have_line_breaks(tmp_path: Path) -> None:
+    """What can be decided can be rewarded."""
+
+    async def visit() -> None:
+        async with client(tmp_path) as http:
+            body = {"id": "a\nb/c", "arms": ["x", "y"]}
+            assert (await http.post(f"{V1}/decisions", json=body)).status_code == 201
+            path = f"{V1}/decisions/a%0Ab%2Fc"
+            assert (await http.get(path)).json()["id"] == "a\nb/c"
+            assert (await http.post(f"{path}/reward", json={"value": 1})).status_code == 204
+
+    asyncio.run(visit())

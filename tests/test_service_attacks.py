@@ -194,7 +194,7 @@ def test_other_methods(server: Server) -> None:
 
     async def look() -> None:
         async with connected(server.port) as connection:
-            for path in (V1, "/livez", f"{V1}/log"):
+            for path in (V1, "/healthz", f"{V1}/log"):
                 connection.writer.write(head("HEAD", path))
                 found = await connection.reader.readuntil(b"\r\n\r\n")
                 assert found.startswith(b"HTTP/1.1 200")

@@ -70,7 +70,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         why = unready.json()["error"]["message"]
         assert why.startswith("not ready: bandit default: journal journal.db: ")
         assert "full" in why
-        assert asked(server, "GET", "/livez").status == 200
+        assert asked(server, "GET", "/healthz").status == 200
         assert asked(server, "GET", f"{V1}/decisions/v0").json() == known["v0"]
         arms = asked(
             server, "PUT", f"{V1}/arms", {"arms": ["x" * 500 + str(i) for i in range(9000)]}

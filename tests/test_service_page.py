@@ -49,7 +49,7 @@ def test_the_table_of_settings_is_that_of_the_code() -> None:
 
 def test_the_requests_that_the_page_names_exist() -> None:
     """Every path in the text is one of an endpoint."""
-    paths = {re.sub(r"{\w+(:path)?}", "{}", endpoint.path) for endpoint in ENDPOINTS}
+    paths = {re.sub(r"{\w+(:\w+)?}", "{}", endpoint.path) for endpoint in ENDPOINTS}
     named = re.findall(r"`(?:GET|POST|PUT|PATCH|DELETE) ([^`]+)`", PAGE)
     assert len(named) > 10
     for path in named:

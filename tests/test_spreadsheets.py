@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import rolin
 from rolin import errors
-from rolin.logs.record import with_apostrophe, without_apostrophe
+from rolin._support.spreadsheets import with_apostrophe, without_apostrophe
 
 TEXTS = [
     "=1+1",

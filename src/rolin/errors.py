@@ -16,6 +16,11 @@
     │   └── NotLearned                      it was recorded, but the policy could not learn from it
     ├── DataError                           external data are missing or malformed
     ├── EngineError                         a cluster cannot be reached, or its workers keep dying
+    ├── ServiceError                        the decision service refused a request of a client
+    │   ├── AccessDenied                    the key is missing, unknown, or does not allow the request
+    │   ├── NotFound                        there is no such bandit or decision
+    │   ├── Conflict                        the id or name is in use with other content
+    │   └── ServiceUnavailable              the service did not answer in time, or cannot do it at present
     ├── MissingExtra (ImportError)          an optional dependency is not installed
     └── Unsupported (NotImplementedError)   a policy does not have the requested capability
 
@@ -29,8 +34,10 @@ Messages say what was given and what was expected.
 from __future__ import annotations
 
 __all__ = [
+    "AccessDenied",
     "ApproximationWarning",
     "ArmError",
+    "Conflict",
     "DataError",
     "DecisionConflict",
     "EngineError",
@@ -39,12 +46,15 @@ __all__ = [
     "MergeError",
     "MissingExtra",
     "NotFiniteError",
+    "NotFound",
     "NotLearned",
     "OverlapWarning",
     "ParameterError",
     "RewardConflict",
     "RolinError",
     "ScaleWarning",
+    "ServiceError",
+    "ServiceUnavailable",
     "ShapeError",
     "StateFileError",
     "UnknownDecision",
@@ -117,6 +127,54 @@ class DataError(RolinError):
 
 class EngineError(RolinError):
     """A cluster cannot be reached, or its workers keep dying."""
+
+
+class ServiceError(RolinError):
+    """The decision service refused a request.
+
+    Parameters
+    ----------
+    message
+        What was asked, and what the service said about it.
+    status
+        The HTTP status; `None` if there was no answer.
+    code
+        What kind of error it is, such as `"invalid_request"`.
+    field
+        The part of the request that is meant, such as `"arms[3].features"`.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        code: str | None = None,
+        field: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.field = status, code, field
+
+    @property
+    def message(self) -> str:
+        """What was asked, and what the service said about it."""
+        return str(self)
+
+
+class AccessDenied(ServiceError):
+    """The key is missing, unknown, or does not allow the request."""
+
+
+class NotFound(ServiceError):
+    """There is no such bandit or decision."""
+
+
+class Conflict(ServiceError):
+    """The id or name is in use with other content."""
+
+
+class ServiceUnavailable(ServiceError):
+    """The decision service did not answer in time, or cannot do what was asked at present."""
 
 
 class MissingExtra(RolinError, ImportError):

@@ -128,7 +128,7 @@ class AsyncBandit(Generic[P]):
             As for `Bandit.reward`.
         """
         checked = reward_from(self.bandit._state.policy, id, value, arm, weight, reward_id)
-        await self.submit(RecordRewards([checked], self.bandit._now()))
+        await self.submit(RecordRewards([checked], self.bandit.now()))
 
     async def record_reward(
         self,
@@ -160,7 +160,7 @@ class AsyncBandit(Generic[P]):
         default_reward
             As for `Bandit.record_reward`.
         """
-        policy, now = self.bandit._state.policy, self.bandit._now()
+        policy, now = self.bandit._state.policy, self.bandit.now()
         checked = reward_from(policy, id, value, arm, weight, reward_id)
         found = await self.submit(
             lenient_reward_request(policy, now, checked, window, default_reward)
@@ -176,7 +176,7 @@ class AsyncBandit(Generic[P]):
         id
             Id of the decision.
         """
-        await self.submit(Activate(id_of(id), self.bandit._now()))
+        await self.submit(Activate(id_of(id), self.bandit.now()))
 
     def submit(self, request: Request) -> asyncio.Future[Any]:
         """Have a request written, and return its answer as a future of the running event loop.

@@ -72,6 +72,7 @@ from rolin.bandit.validation import (
     id_of,
     settings_of,
 )
+from rolin.bandit.watching import BanditStats, Observer
 from rolin.bandit.writer import Writer
 from rolin.errors import (
     DataError,
@@ -247,9 +248,9 @@ class Bandit(Generic[P]):
             # Ids are unique across processes, and reproducible in a trial in memory.
             durable, seed = self.journal.durable, self._state.policy.seed
             ids = NewIds(secrets.token_hex(6) if durable else f"{seed:x}", self.journal)
-            self._decider = Decider(self._state, ids, self._now)
+            self._decider = Decider(self._state, ids, self.now)
             self._writer = Writer(
-                self._state, self._decider, self._now, snapshot_every, in_background=background
+                self._state, self._decider, self.now, snapshot_every, in_background=background
             )
             known = self._state.settings
             if known._replace(**settings) != known:
@@ -441,9 +442,10 @@ class Bandit(Generic[P]):
         DecisionConflict
             If the decision has expired before.
         """
-        self._writer.submit(Activate(id_of(id), self._now()))
+        self._writer.submit(Activate(id_of(id), self.now()))
 
-    def _now(self) -> float:
+    def now(self) -> float:
+        """Return the time of the clock, in seconds since 1970."""
         now = number_of("the clock's time", self._clock(), ParameterError)
         if not 0.0 <= now < LAST_TIME:
             raise ParameterError(f"the clock returned {now}, expected seconds since 1970")
@@ -486,7 +488,7 @@ class Bandit(Generic[P]):
             If the decision already has a different reward, or has expired.
         """
         reward = reward_from(self._state.policy, id, value, arm, weight, reward_id)
-        self._writer.submit(RecordRewards([reward], self._now()))
+        self._writer.submit(RecordRewards([reward], self.now()))
 
     def record_reward(
         self,
@@ -530,7 +532,7 @@ class Bandit(Generic[P]):
         default_reward
             The reward to learn if none has arrived in the window, as for `expire`.
         """
-        policy, now = self._state.policy, self._now()
+        policy, now = self._state.policy, self.now()
         reward = reward_from(policy, id, value, arm, weight, reward_id)
         statuses: list[RewardStatus] = self._writer.submit(
             lenient_reward_request(policy, now, reward, window, default_reward)
@@ -548,7 +550,7 @@ class Bandit(Generic[P]):
         if not isinstance(rewards, Mapping):
             raise InputError(f"rewards={rewards!r}, expected a mapping from id to reward")
         checked = [reward_from(self._state.policy, id, value) for id, value in rewards.items()]
-        self._writer.submit(RecordRewards(checked, self._now()))
+        self._writer.submit(RecordRewards(checked, self.now()))
 
     def expire(
         self, after: float | timedelta, *, default_reward: SupportsFloat | None = None
@@ -566,7 +568,7 @@ class Bandit(Generic[P]):
         default_reward
             The reward to record if none has arrived; by default nothing is learned then.
         """
-        window = window_from(self._state.policy, "after", after, default_reward, self._now())
+        window = window_from(self._state.policy, "after", after, default_reward, self.now())
         expired: int = 0
         last: Waiting | None = None
         while True:
@@ -630,7 +632,7 @@ class Bandit(Generic[P]):
         for name in ("feature_map", "now"):
             if name in columns:
                 raise UnknownOption(f"import_log has no option {name!r}: the bandit uses its own")
-        pasts = past_decisions(source, now=self._now(), feature_map=self.feature_map, **columns)
+        pasts = past_decisions(source, now=self.now(), feature_map=self.feature_map, **columns)
         if self.feature_map is None:
             pasts = [reread(past, None) for past in pasts]
         for i, past in enumerate(pasts, start=1):
@@ -768,6 +770,8 @@ class Bandit(Generic[P]):
         ids: Iterable[str] | None = None,
         person: str | None = None,
         older_than: timedelta | datetime | float | None = None,
+        limit: int | None = None,
+        wipe: bool = True,
     ) -> int:
         """Erase decisions and their rewards from the journal, and return the number of decisions.
 
@@ -784,16 +788,27 @@ class Bandit(Generic[P]):
         older_than
             Erase decisions of this age or older: a `timedelta`, a number of seconds, or a `datetime` with a time
             zone.
+        limit
+            With `older_than`: erase at most so many decisions, so that others do not wait for long; call it again
+            until it returns fewer. It erases in the order of recording, and may leave out old decisions that were
+            recorded after 1000 younger ones, such as those of an imported log.
+        wipe
+            Whether to empty SQLite's write-ahead log, which still holds bytes of them. This waits for processes that
+            are reading, and raises `JournalError` if they do not end. With `False`, call `journal.wipe_log()` later.
         """
         if sum(given is not None for given in (ids, person, older_than)) != 1:
             raise ParameterError(
                 "expected exactly one of ids, person and older_than: which decisions to erase"
             )
+        if limit is not None and older_than is None:
+            raise ParameterError("limit needs older_than: it says how many old decisions to erase")
         return self._writer.remove(
             Removal(
                 [text_of("id", id) for id in listed("ids", () if ids is None else ids)],
                 [] if person is None else [text_of("person", person)],
-                None if older_than is None else erase_before(older_than, self._now()),
+                None if older_than is None else erase_before(older_than, self.now()),
+                None if limit is None else count_of("limit", limit, least=1),
+                flag_of("wipe", wipe),
             )
         )
 
@@ -906,11 +921,6 @@ class Bandit(Generic[P]):
             return copy.deepcopy(self._state.current().policy)
 
     @property
-    def n_queued(self) -> int:
-        """Number of calls of all threads that wait to be written to the journal."""
-        return self._writer.n_queued
-
-    @property
     def settings(self) -> SettingsChanged:
         """The settings: floor, control_share, propensities, exploration and mode, and when they were last changed."""
         return self._state.settings
@@ -919,6 +929,20 @@ class Bandit(Generic[P]):
     def version(self) -> int:
         """Number of the last event that the state knows."""
         return self._state.version
+
+    def stats(self) -> BanditStats:
+        """Return how much waits to be written or learned, since when, and how large the journal is."""
+        return self._writer.stats()
+
+    def watch(self, observer: Observer) -> None:
+        """Tell an observer of every batch of requests that is written from now on, such as for metrics.
+
+        Parameters
+        ----------
+        observer
+            An object with the method `written`.
+        """
+        self._writer.observers.append(observer)
 
     def close(self) -> None:
         """Wait for what is done in the background, and close the journal, unless it was passed in open."""

@@ -29,6 +29,8 @@ from rolin.journal.events import (
     HeldReward,
     IgnoredReward,
     LoggedDecision,
+    Outcome,
+    ScalesLearned,
     SettingsChanged,
     ShadowStarted,
 )
@@ -73,6 +75,12 @@ class BanditState(Generic[P]):
         """Number of the last event that was folded."""
         self.snapshot_version = 0
         """Number of the last event of the latest snapshot."""
+        self.snapshot_time: float | None = None
+        """When this process stored its last snapshot."""
+        self.reward_time: float | None = None
+        """Time of the last reward that was folded since the journal was opened."""
+        self.scales_time: float | None = None
+        """Time of the last scales that were folded since the journal was opened."""
         self.policy: P
         """The policy; only folding changes it."""
         self.shadow: Policy[Any] | None = None
@@ -186,15 +194,17 @@ class BanditState(Generic[P]):
                     self._given_map = event.feature_map
         return rejected
 
-    def note_snapshot(self, version: int) -> None:
+    def note_snapshot(self, version: int, time: float) -> None:
         """Note that a snapshot of the state after event `version` was stored."""
         with self.lock:
             self.snapshot_version = max(self.snapshot_version, version)
+            self.snapshot_time = time
 
-    def note_removal(self, last: int) -> None:
+    def note_removal(self, last: int, time: float) -> None:
         """Note that decisions were removed, which took the number `last` and stored a snapshot."""
         with self.lock:
             self.version = self.snapshot_version = last
+            self.snapshot_time = time
             self._recent.clear()
 
     def _fold(self, events: Sequence[Event], last: int) -> dict[int, RolinError]:
@@ -213,6 +223,11 @@ class BanditState(Generic[P]):
                 if not isinstance(event, _NOTHING_LEARNED):
                     self.shadow = fold_shadow(self.shadow, event)
                     self._changed = first + i
+                    if isinstance(event, Outcome):
+                        if event.learned and event.value is not None and i not in rejected:
+                            self.reward_time = event.time
+                    elif isinstance(event, ScalesLearned):
+                        self.scales_time = event.time
                 self._note(first + i, event)
                 if isinstance(event, LoggedDecision):
                     self._recent.add(first + i, event)

@@ -104,7 +104,7 @@ class Upkeep:
             own = _copy_of(policy)
             shadow = None if state.shadow is None else _copy_of(state.shadow)
         state.journal.save_snapshot(version, pack_states(own, shadow))
-        state.note_snapshot(version)
+        state.note_snapshot(version, self._clock())
         return version
 
     def _run(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 from rolin.bandit.deciding import Decider
@@ -13,6 +15,7 @@ from rolin.bandit.planning import change_event, ids_of, plan
 from rolin.bandit.requests import Change, Decide, Request
 from rolin.bandit.state import BanditState
 from rolin.bandit.upkeep import Upkeep
+from rolin.bandit.watching import BanditStats, Finished, Observer, Written
 from rolin.errors import JournalError, RolinError
 from rolin.journal.base import OutOfDate, Removal, Removed, reached
 from rolin.journal.events import Event, Rejected
@@ -22,6 +25,7 @@ from rolin.journal.group_commit import GroupCommit, Queued
 __all__ = ["Writer"]
 
 Answer = TypeVar("Answer")
+_log = logging.getLogger("rolin")
 
 
 class _Planned(NamedTuple):
@@ -69,12 +73,9 @@ class Writer:
             in_background=in_background,
         )
         """Learns scales and stores snapshots when they are due."""
+        self.observers: list[Observer] = []
+        """Told of every batch that was written."""
         self._process = os.getpid()
-
-    @property
-    def n_queued(self) -> int:
-        """Number of requests that wait to be written."""
-        return self._commits.n_queued
 
     def submit(self, request: Request) -> Any:
         """Write a request together with those of other threads, and return its answer."""
@@ -124,8 +125,25 @@ class Writer:
             self.refresh()
             # Removing ends with writing back the log, which is not possible during a turn.
             removed = self._until_up_to_date(attempt, in_turn=False)
-            state.note_removal(removed.last)
+            state.note_removal(removed.last, self._clock())
+            self.upkeep.after_write()
             return removed.decisions
+
+    def stats(self) -> BanditStats:
+        """Return how much waits, and since when the state is as it is."""
+        state = self._state
+        header, backlog = state.journal.header(), self._commits.backlog()
+        version = state.version  # without the lock: a long fold is exactly what should be seen
+        return BanditStats(
+            version,
+            0 if header is None else max(header.last - version, 0),
+            *backlog,
+            version - state.snapshot_version,
+            state.snapshot_time,
+            state.reward_time,
+            state.scales_time,
+            state.journal.storage(),
+        )
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
@@ -139,11 +157,16 @@ class Writer:
         with state.lock:
             state.repair()
         planned: list[_Planned] = []
+        start = planned_at = perf_counter()
+        pending = Pending(state)
 
         def attempt() -> tuple[list[Event], int]:
-            planned[:] = self._planned(batch)
+            nonlocal pending, planned_at
+            pending = Pending(state)
+            planned[:] = self._planned(batch, pending)
             events = [event for item in planned for event in item.plan.events]
             reached("planned")
+            planned_at = perf_counter()
             if not events:
                 # Recent decisions are known from memory: appending would notice if another process had removed one.
                 header = state.journal.header()
@@ -153,18 +176,26 @@ class Writer:
             return events, state.journal.append(events, after=state.version)
 
         events, last = self._until_up_to_date(attempt)
+        commit = perf_counter() - planned_at if events else None
         rejected = state.fold(events, last)
         reached("folded")
-        start = 0
-        for queued, (own, answer), error in planned:
-            errors = [rejected[i] for i in range(start, start + len(own)) if i in rejected]
-            if isinstance(queued.work, Decide):
-                errors = []  # of early rewards, which are no fault of the decision
-            queued.settle(answer, errors[0] if errors else error)
-            start += len(own)
+        finished = _finished(planned, rejected)
+        if self.observers:
+            waited = start - batch[0].since
+            self._tell(Written(finished, events, pending.decision, waited, commit))
+        for queued, (_, answer, error) in zip(batch, finished, strict=True):
+            queued.settle(answer, error)
         if rejected:
             self._note_rejected({last - len(events) + 1 + i: e for i, e in rejected.items()})
         self.upkeep.after_write()
+
+    def _tell(self, batch: Written) -> None:
+        """Tell the observers; never fail, because the batch is written."""
+        for observer in self.observers:
+            try:
+                observer.written(batch)
+            except Exception:
+                _log.exception("an observer of a bandit failed; nothing is lost")
 
     def _note_rejected(self, rejected: Mapping[int, RolinError]) -> None:
         """Record which events taught nothing; a failure is harmless, as they teach nothing again."""
@@ -173,8 +204,7 @@ class Writer:
         with suppress(JournalError, OutOfDate):
             state.fold(notes, state.journal.append(notes, after=state.version))
 
-    def _planned(self, batch: Sequence[Queued[Request]]) -> list[_Planned]:
-        pending = Pending(self._state)
+    def _planned(self, batch: Sequence[Queued[Request]], pending: Pending) -> list[_Planned]:
         alone = len(batch) == 1
         ids = [id for queued in batch for id in ids_of(queued.work)]
         if len(ids) > 1:
@@ -209,3 +239,16 @@ class Writer:
         with self._state.journal.turn():
             self.refresh()
             return attempt()
+
+
+def _finished(planned: Sequence[_Planned], rejected: Mapping[int, RolinError]) -> list[Finished]:
+    """Return what the caller of every request gets, given the errors of events that taught nothing."""
+    finished = []
+    start = 0
+    for queued, (own, answer), error in planned:
+        errors = [rejected[i] for i in range(start, start + len(own)) if i in rejected]
+        if isinstance(queued.work, Decide):
+            errors = []  # of early rewards, which are no fault of the decision
+        finished.append(Finished(queued.work, answer, errors[0] if errors else error))
+        start += len(own)
+    return finished

@@ -7,7 +7,18 @@ from typing import Annotated
 import typer
 
 import rolin
-from rolin.cli import data, diagnose, evaluate, fit, journal, keys, reproduce, serve, simulate
+from rolin.cli import (
+    backup,
+    data,
+    diagnose,
+    evaluate,
+    fit,
+    journal,
+    keys,
+    reproduce,
+    serve,
+    simulate,
+)
 from rolin.cli.shared import in_order
 
 __all__ = ["app"]
@@ -17,7 +28,17 @@ _SERVICE, _SIMULATION, _LOGS, _PAPER = "Service", "Simulation", "Logs and journa
 app = typer.Typer(
     name="rolin",
     cls=in_order(
-        "serve", "keys", "simulate", "diagnose", "fit", "evaluate", "journal", "reproduce", "data"
+        "serve",
+        "keys",
+        "backup",
+        "restore",
+        "simulate",
+        "diagnose",
+        "fit",
+        "evaluate",
+        "journal",
+        "reproduce",
+        "data",
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # expected errors are one line; any other is a bug and shows a traceback
@@ -25,6 +46,8 @@ app = typer.Typer(
 )
 app.command("serve", rich_help_panel=_SERVICE)(serve.run)
 app.add_typer(keys.app, name="keys", rich_help_panel=_SERVICE)
+app.command("backup", rich_help_panel=_SERVICE)(backup.run_backup)
+app.command("restore", rich_help_panel=_SERVICE)(backup.run_restore)
 app.command("simulate", rich_help_panel=_SIMULATION)(simulate.run)
 app.command("diagnose", rich_help_panel=_LOGS)(diagnose.run)
 app.command("fit", rich_help_panel=_LOGS)(fit.run)

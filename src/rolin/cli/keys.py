@@ -14,18 +14,18 @@ from rolin.errors import DataError
 from rolin.service.keys import SCOPES, Keys
 from rolin.service.settings import Settings
 
-__all__ = ["app"]
+__all__ = ["DEFAULT_DATA", "Data", "app"]
 
 app = typer.Typer(no_args_is_help=True, help="List, create and revoke the API keys of the service.")
 
 Data = Annotated[
     Path, typer.Option(metavar="DIR", help="Folder of the service's data.", envvar="ROLIN_DATA")
 ]
-_DEFAULT = Settings().data
+DEFAULT_DATA = Settings().data
 
 
 @app.command(name="list")
-def list_keys(data: Data = _DEFAULT) -> None:
+def list_keys(data: Data = DEFAULT_DATA) -> None:
     """List the keys: their ids, names, scopes and dates, but not the keys themselves."""
     table = Table()
     for column in ("id", "name", "scopes", "created"):
@@ -45,7 +45,7 @@ def create(
             help=f"What the key allows, separated by commas: {', '.join(SCOPES)}. `admin` includes all."
         ),
     ] = "decide,reward",
-    data: Data = _DEFAULT,
+    data: Data = DEFAULT_DATA,
 ) -> None:
     """Create a key and print it, once. To replace a key, create another one of its name and then revoke the old one."""
     text, key = _keys(data).create(name, listed_names(scopes) or [])
@@ -56,7 +56,7 @@ def create(
 @app.command()
 def revoke(
     id: Annotated[str, typer.Argument(help="Id of the key, as `rolin keys list` shows it.")],
-    data: Data = _DEFAULT,
+    data: Data = DEFAULT_DATA,
 ) -> None:
     """Revoke a key. A running service rejects it within a second."""
     key = _keys(data).revoke(id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import os
 import socket
 import ssl
@@ -33,10 +32,9 @@ def run(*, config: Path | None, demo: bool, **flags: str | bool | None) -> None:
         import uvicorn
 
         from rolin.service.app import create_app
+        from rolin.service.logs import start_logging
     settings = read_settings(flags, os.environ, config)
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(levelname)s: %(name)s: %(message)s"
-    )
+    start_logging(settings)
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     keys = Keys(settings.data, api_key=settings.api_key)
     app = create_app(settings, keys, demo=demo)
@@ -58,7 +56,8 @@ def _server_config(uvicorn: Any, app: Any, settings: Settings) -> Any:
     made = uvicorn.Config(
         app,
         log_level=settings.log_level,
-        access_log=settings.access_log,
+        log_config=None,  # all log in one format, and requests are logged by the service
+        access_log=False,
         timeout_graceful_shutdown=settings.drain_timeout,
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=settings.tls_key,

@@ -18,6 +18,7 @@ from rolin.journal.base import (
     Removal,
     Removed,
     Snapshot,
+    Storage,
     Waiting,
 )
 from rolin.journal.checking import JournalReport, check_journal
@@ -41,6 +42,7 @@ __all__ = [
     "Removed",
     "SQLiteJournal",
     "Snapshot",
+    "Storage",
     "Waiting",
     "check_journal",
     "load_policy",

@@ -19,6 +19,7 @@ from rolin.journal.events import (
 )
 
 __all__ = [
+    "LOOK_AHEAD",
     "DamagedSnapshot",
     "Header",
     "Journal",
@@ -102,8 +103,10 @@ class Storage(NamedTuple):
 
     synchronous: str | None = None
     """When a commit is on the disk, in the words of the database: `"FULL"` if before it returns."""
+    journal_bytes: int | None = None
+    """Size of the journal itself."""
     log_bytes: int | None = None
-    """Size of the log that was not written back yet."""
+    """Size of its write-ahead log, which is written back to the journal from time to time."""
 
 
 class Removal(NamedTuple):
@@ -113,6 +116,11 @@ class Removal(NamedTuple):
     people: Collection[str] = ()
     before: float | None = None
     """Remove decisions, early rewards without a decision, and other events, that are older than this time."""
+    limit: int | None = None
+    """With `before`: remove at most so many decisions, those with the lowest numbers first. Look no further than 1000
+    decisions beyond them."""
+    wipe: bool = True
+    """Empty a write-ahead log, which holds their bytes, too; otherwise this is left to `wipe_log`."""
 
 
 class Found(NamedTuple):
@@ -122,6 +130,10 @@ class Found(NamedTuple):
     """`None` if it is not made yet, and only rewards of it have arrived."""
     following: list[Following]
     """In order; the rewards that came before the decision only as long as there is none."""
+
+
+LOOK_AHEAD = 1000
+"""Decisions beyond the limit of a removal that are looked at: some may have come out of order."""
 
 
 class Removed(NamedTuple):
@@ -321,8 +333,12 @@ class Journal(ABC):
         """Do the long work that was deferred; events can be appended meanwhile."""
 
     def storage(self) -> Storage:
-        """Return how the journal is stored."""
+        """Return how the journal is stored, and how large it is."""
         return Storage()
+
+    def wipe_log(self) -> bool:
+        """Write back and empty a log, which may hold bytes of removed events; return whether it is empty."""
+        return True
 
     @abstractmethod
     def close(self) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rolin._support.arms import Name
 from rolin.errors import JournalError, RolinError
 from rolin.features import BaseFeatureMap, RecordedFeatures, from_json
+from rolin.journal.compression import text_of
 from rolin.journal.events import (
     IGNORED_REASONS,
     MODES,
@@ -87,7 +88,7 @@ class Row(NamedTuple):
     person: str | None = None
     numbers: bytes | None = None
     question: bytes | None = None
-    """The raw features of a decision, as JSON."""
+    """The raw features of a decision, as JSON, which may be compressed."""
     digest: bytes | None = None
     """A digest of the question."""
     reward: str | None = None
@@ -207,7 +208,7 @@ def event_of(row: Row, maps: Mapping[str, BaseFeatureMap]) -> Event:
         match kind:
             case "decision":
                 if question is not None:  # format 1 kept it in the body
-                    body["raw"] = json.loads(question)
+                    body["raw"] = json.loads(text_of(question))
                 return _decision(str(decision), time, person, body, _floats(numbers), maps, digest)
             case "reward" | "expiry":
                 return _outcome(str(decision), time, int(rank or 0), body, _floats(numbers), kind)

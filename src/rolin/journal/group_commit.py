@@ -11,13 +11,13 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from time import sleep
-from typing import Any, Generic, TypeVar
+from time import perf_counter, sleep
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from rolin._support.process import forget_locks_after_fork
 from rolin.errors import JournalError
 
-__all__ = ["GroupCommit", "Queued"]
+__all__ = ["Backlog", "GroupCommit", "Queued"]
 
 Work = TypeVar("Work")
 _INTERRUPTED = (
@@ -26,6 +26,14 @@ _INTERRUPTED = (
 _IDLE = 1.0  # seconds without requests after which the thread ends
 _STEP, _MAX_STEPS = 5e-5, 4  # seconds to wait for more requests, and how often
 _LOST = 0.5  # seconds after which a caller looks whether its request was lost by an interruption
+
+
+class Backlog(NamedTuple):
+    """What waits to be written."""
+
+    requests: int
+    oldest: float
+    """Seconds that the first of them has waited; 0 if there are none."""
 
 
 class Queued(Generic[Work]):
@@ -41,7 +49,7 @@ class Queued(Generic[Work]):
         Returns whether nobody waits any more; then it is not written, and gets no result.
     """
 
-    __slots__ = ("_notify", "answer", "done", "error", "is_cancelled", "work")
+    __slots__ = ("_notify", "answer", "done", "error", "is_cancelled", "since", "work")
 
     def __init__(
         self,
@@ -50,6 +58,8 @@ class Queued(Generic[Work]):
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self.work, self._notify, self.is_cancelled = work, notify, is_cancelled
+        self.since = perf_counter()
+        """When it was queued."""
         self.done = False
         self.answer: Any = None
         self.error: BaseException | None = None
@@ -95,11 +105,6 @@ class GroupCommit(Generic[Work]):
         self._bell = threading.Lock()  # released to call the thread
         self._bell.acquire()
 
-    @property
-    def n_queued(self) -> int:
-        """Number of requests that wait to be written."""
-        return len(self._queue)
-
     def submit(self, work: Work) -> Any:
         """Have a request written, and return or raise its result."""
         if self._thread is None and not self._busy:
@@ -139,6 +144,14 @@ class GroupCommit(Generic[Work]):
             raise
         with suppress(RuntimeError):  # it was called already
             self._bell.release()
+
+    def backlog(self) -> Backlog:
+        """Return how many requests wait, and for how long."""
+        try:
+            first = self._queue[0]
+        except IndexError:
+            return Backlog(0, 0.0)
+        return Backlog(max(len(self._queue), 1), perf_counter() - first.since)
 
     def _start(self) -> None:
         """Start the thread, unless it runs."""

@@ -155,13 +155,13 @@ class MemoryJournal(Journal):
         """Remove decisions, and store the state that they led to as a snapshot."""
         with self._lock:
             header = self._at(after)
-            removed = {
+            removed = [
                 decision.id
                 for decision in self._decisions.values()
                 if decision.id in what.ids
                 or (decision.person is not None and decision.person in what.people)
                 or (what.before is not None and decision.time < what.before)
-            }
+            ][: what.limit]
             gone = {*removed, *what.ids}
 
             def stays(event: Event) -> bool:

@@ -86,6 +86,8 @@ UPDATE journal SET unchecked = last
 """
 COLUMNS = "time, kind, body, decision, place, person, numbers, question, digest, reward"
 """Columns of a row of `events`, in the order of `Row`, without its number and its checksum."""
+# Tables that litestream adds to what it replicates.
+_OF_LITESTREAM = ("_litestream_lock", "_litestream_seq")
 _NO_PLACE = -(1 << 31)
 
 
@@ -130,7 +132,9 @@ GROUP BY m.type, m.name ORDER BY m.type, m.name
 
 def differences(found: Sequence[tuple[object, ...]], version: int) -> list[str]:
     """Return in what the schema of a file differs from that of its format."""
-    given = {(str(kind), str(name)): rest for kind, name, *rest in found}
+    given = {
+        (str(kind), str(name)): rest for kind, name, *rest in found if name not in _OF_LITESTREAM
+    }
     if version != FORMAT:
         # The definitions of earlier formats are not known, but they had no other kinds.
         foreign = [key for key in given if key[0] not in ("table", "index")]

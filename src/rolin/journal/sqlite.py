@@ -9,19 +9,23 @@ process that has not read the latest events is stopped before it writes.
 from __future__ import annotations
 
 import math
+import os
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from rolin._support.checks import finite_number_of, flag_of
+from rolin._support.progress import Progress
 from rolin.errors import JournalError
 from rolin.features import BaseFeatureMap
 from rolin.journal import schema
 from rolin.journal.base import (
+    LOOK_AHEAD,
     DamagedSnapshot,
     Found,
     Header,
@@ -37,6 +41,7 @@ from rolin.journal.base import (
     waiting_since,
 )
 from rolin.journal.codec import DECISION, PERMANENT_KINDS, Row, event_of, row_of
+from rolin.journal.compression import compressor
 from rolin.journal.events import (
     EarlyReward,
     Event,
@@ -46,6 +51,7 @@ from rolin.journal.events import (
     PermanentEvent,
 )
 from rolin.journal.schema import StoredHeader
+from rolin.journal.sqlite_copy import copy_database
 from rolin.journal.sqlite_file import SQLiteFile
 
 __all__ = ["SQLiteJournal"]
@@ -90,6 +96,9 @@ class SQLiteJournal(Journal):
         Events are checked in any case when they are read.
     lock_timeout
         Seconds to wait for another process that has locked the file.
+    compress
+        Whether to compress the raw features of new decisions, to about a fifth; this needs the extra `service`. Files
+        with decisions of both kinds can be read with either setting.
     """
 
     durable = True
@@ -101,7 +110,9 @@ class SQLiteJournal(Journal):
         readonly: bool = False,
         verify: bool = True,
         lock_timeout: float = 10.0,
+        compress: bool = False,
     ) -> None:
+        self._compressed = compressor() if flag_of("compress", compress) else None
         self._maps = _Maps(self)
         self._file = SQLiteFile(
             path,
@@ -142,6 +153,8 @@ class SQLiteJournal(Journal):
                 rows = []
                 for event in group:
                     seq, row = seq + 1, row_of(event)
+                    if self._compressed is not None and row.question is not None:
+                        row = row._replace(question=self._compressed(row.question))
                     rows.append((seq, *row, schema.event_checksum(seq, row)))
                 _execute_for_rows(
                     db, f"INSERT INTO events (seq, {self._columns}) VALUES", _ROW, rows
@@ -196,6 +209,8 @@ class SQLiteJournal(Journal):
             finally:
                 db.execute("DROP TABLE temp.gone")
             reached("removed")
+        if not what.wipe:
+            return removed
         # The write-ahead log still holds the removed rows until it is written back.
         if not self._file.checkpoint():
             raise JournalError(
@@ -211,7 +226,10 @@ class SQLiteJournal(Journal):
         find = "INSERT OR IGNORE INTO gone SELECT decision FROM events WHERE place = ? AND "
         db.executemany(f"{find} decision = ?", [(DECISION, id) for id in what.ids])
         db.executemany(f"{find} person = ?", [(DECISION, person) for person in what.people])
-        if what.before is not None:
+        last_seen = _LAST
+        if what.before is not None and what.limit is not None:
+            last_seen = _find_oldest(db, what.before, what.limit)
+        elif what.before is not None:
             db.execute(f"{find} time < ?", (DECISION, what.before))
         (n,) = db.execute("SELECT count(*) FROM gone").fetchone()
         # Rewards whose decision was never made.
@@ -219,15 +237,19 @@ class SQLiteJournal(Journal):
         before = db.total_changes
         if what.before is not None:
             db.execute(
-                f"DELETE FROM events WHERE decision IS NULL AND NOT {_IS_PERMANENT} AND time < ?",
-                (*PERMANENT_KINDS, what.before),
+                f"DELETE FROM events WHERE decision IS NULL AND NOT {_IS_PERMANENT} AND time < ? AND seq <= ?",
+                (*PERMANENT_KINDS, what.before, last_seen),
             )
             db.execute(
-                "DELETE FROM events WHERE kind IN ('early', 'ignored') AND time < ? AND NOT EXISTS "
-                "(SELECT 1 FROM events AS made WHERE made.decision = events.decision AND made.place = ?)",
-                (what.before, DECISION),
+                "DELETE FROM waiting WHERE place < 0 AND time < ? AND (? OR EXISTS (SELECT 1 FROM events "
+                "WHERE events.decision = waiting.decision AND kind = 'early' AND events.time = waiting.time AND seq <= ?))",
+                (what.before, what.limit is None, last_seen),
             )
-            db.execute("DELETE FROM waiting WHERE place < 0 AND time < ?", (what.before,))
+            db.execute(
+                "DELETE FROM events WHERE kind IN ('early', 'ignored') AND time < ? AND seq <= ? AND NOT EXISTS "
+                "(SELECT 1 FROM events AS made WHERE made.decision = events.decision AND made.place = ?)",
+                (what.before, last_seen, DECISION),
+            )
         db.execute("DELETE FROM events WHERE decision IN (SELECT decision FROM gone)")
         if db.total_changes == before:
             return Removed(0, header.last)
@@ -451,12 +473,25 @@ class SQLiteJournal(Journal):
             raise DamagedSnapshot(f"journal {self.path}: snapshot {version} is damaged", version)
         return Snapshot(version, state)
 
-    def storage(self) -> Storage:
-        """Return the setting of SQLite by which commits are durable, and the size of the write-ahead log."""
-        # Both connections have the same settings, and this one does not wait for a commit.
-        ((found,),) = self._file.query("PRAGMA synchronous")
-        names = ("OFF", "NORMAL", "FULL", "EXTRA")
-        return Storage(names[int(found)], self._file.log_bytes)  # type: ignore[call-overload]  # an integer
+    def copy_to(self, target: str | PathLike[str], *, progress: Progress = False) -> int:
+        """Copy the journal to a new file, and return the number of its events.
+
+        The copy is the journal at one moment. Other threads and processes may write meanwhile, but their log is not
+        written back before the copy ends. An interrupted copy leaves a part of the file.
+
+        Parameters
+        ----------
+        target
+            The file to write; it must not exist.
+        progress
+            `True` shows a bar; a function is called with the number of bytes copied since its last call.
+        """
+        if os.path.lexists(target):
+            raise JournalError(f"{target} exists already, expected the name of a new file")
+        with self._file.frozen() as source:
+            (events,) = source.execute("SELECT count(*) FROM events").fetchone()
+            copy_database(source, Path(target), progress)
+        return int(events)
 
     def defer_upkeep(self) -> None:
         """Do not write back the log while events are appended."""
@@ -471,6 +506,17 @@ class SQLiteJournal(Journal):
         """Write back the log."""
         self._file.checkpoint_in_background()
 
+    def storage(self) -> Storage:
+        """Return the setting of SQLite by which commits are durable, and the sizes of the files."""
+        # Both connections have the same settings, and this one does not wait for a commit.
+        ((found,),) = self._file.query("PRAGMA synchronous")
+        names = ("OFF", "NORMAL", "FULL", "EXTRA")
+        return Storage(names[int(found)], *self._file.sizes())  # type: ignore[call-overload]  # an integer
+
+    def wipe_log(self) -> bool:
+        """Write back and empty the log, unless another process is reading; return whether it is empty."""
+        return self._file.wipe_log()
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -479,6 +525,22 @@ class SQLiteJournal(Journal):
         """Close the file of a journal that nobody closed; there is nothing to close if opening failed."""
         with suppress(AttributeError):
             self.close()
+
+
+def _find_oldest(db: sqlite3.Connection, before: float, limit: int) -> int:
+    """Note the first decisions that are older than a time, as many as the limit; return the number of the last one seen.
+
+    No index knows the times, and the table may be huge, so only its beginning is looked at.
+    """
+    seen = db.execute(
+        "SELECT seq, decision, time FROM events WHERE place = ? ORDER BY seq LIMIT ?",
+        (DECISION, limit + LOOK_AHEAD),
+    ).fetchall()
+    old = [(seq, id) for seq, id, time in seen if time < before]
+    db.executemany("INSERT INTO gone VALUES (?)", [(id,) for _, id in old[:limit]])
+    if len(old) > limit:
+        return int(old[limit][0]) - 1
+    return _LAST if len(seen) < limit + LOOK_AHEAD else int(seen[-1][0])
 
 
 def _missing(first: int, last: int) -> str:

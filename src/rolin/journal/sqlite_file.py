@@ -283,6 +283,15 @@ class SQLiteFile:
             except OverflowError as error:  # an integer of more than 64 bits
                 raise JournalError(f"journal {self.path}: {error}") from error
 
+    @contextmanager
+    def frozen(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that sees one state of the file, however long the block takes; others may write meanwhile."""
+        self._check_process()
+        with self._errors(), closing(self._connect()) as db:
+            db.execute("BEGIN")
+            db.execute("SELECT count(*) FROM journal").fetchone()  # the first read fixes the state
+            yield db
+
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise JournalError(
@@ -327,6 +336,10 @@ class SQLiteFile:
                 stacklevel=2,
             )
 
+    def sizes(self) -> tuple[int, int]:
+        """Return the bytes of the file and of its write-ahead log."""
+        return _size(self.path), _size(self._log)
+
     def checkpoint(self) -> bool:
         """Write the whole log back to the file; return whether it was possible."""
         self._check_process()
@@ -347,11 +360,6 @@ class SQLiteFile:
             self._checkpoint_at = _LOG
 
     @property
-    def log_bytes(self) -> int:
-        """Size of the write-ahead log."""
-        return _size(self._log)
-
-    @property
     def is_checkpoint_due(self) -> bool:
         """Whether the log has grown enough to be written back."""
         return self._checkpoint_at is not None and self._log_size > self._checkpoint_at
@@ -368,6 +376,19 @@ class SQLiteFile:
                 with self.writing:
                     db.execute("PRAGMA wal_checkpoint(RESTART)")
         self._checkpoint_at = self._log_size + _LOG
+
+    def wipe_log(self) -> bool:
+        """Write back the whole log and empty it, unless another process is reading; return whether it is empty.
+
+        Writers wait only for what was written during the first step.
+        """
+        self._check_process()
+        with self.checkpointing, self._errors(), closing(self._connect()) as db:
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            db.execute("PRAGMA busy_timeout = 5")
+            with self.writing:
+                busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
 
     def close(self) -> None:
         """Close the connections; a process that has not opened them leaves them alone."""

@@ -26,7 +26,7 @@ from rolin.journal.events import LoggedDecision, Outcome
 from rolin.logs.record import PastDecision
 from rolin.logs.rules import UNREADABLE, is_distribution
 
-__all__ = ["SUFFIXES", "Imported", "read_dsjson"]
+__all__ = ["SUFFIXES", "Imported", "plain_features", "read_dsjson"]
 
 SUFFIXES = (".dsjson", ".dsjson.gz", ".json", ".json.gz", ".jsonl", ".log")
 """Endings of the names of such files."""
@@ -190,11 +190,10 @@ class _ContextMaker(NamedTuple):
     def contexts(self, event: dict[str, Any], offered: tuple[Name, ...]) -> Any:
         """Return the raw features of the arms, or a (K, d) array."""
         if self.feature_map is not None:
-            context = dict(event["c"])
-            rows = [_plain(action) for action in context.pop("_multi")]
-            if not all(isinstance(row, dict) for row in rows):
+            actions = event["c"]["_multi"]
+            if not all(isinstance(action, dict) for action in actions):
                 raise DataError("_multi holds an action that is not an object")
-            situation = _plain(context)
+            rows, situation = _raw_features(event["c"], actions)
             return RecordedFeatures.record(self.feature_map, offered, rows, situation)
         x = np.zeros((len(self.actions), len(self.known)))
         for k, action in enumerate(self.actions):
@@ -204,13 +203,66 @@ class _ContextMaker(NamedTuple):
         return x
 
 
-def _plain(value: Any) -> Any:
-    """Return raw features as a feature map takes them; a list of objects becomes one object."""
-    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
-        value = {name: inner for item in value for name, inner in item.items()}
-    if isinstance(value, dict):
-        return {n: _plain(inner) for n, inner in value.items() if not n.startswith("_")}
-    return value
+def _raw_features(
+    context: dict[str, Any], actions: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the raw features of the actions and of the situation, as a feature map takes them.
+
+    Azure Personalizer wraps the features that its callers send: those of the context in `FromUrl`, those of an action in
+    `j`, beside its name in `i`. They are unwrapped, so that a log and a live request have the same fields.
+    """
+    situation = {name: inner for name, inner in context.items() if not name.startswith("_")}
+    if set(situation) == {"FromUrl"}:
+        situation = plain_features(situation["FromUrl"])
+    rows = actions
+    if all(set(row) <= {"_tag", "i", "j"} and "i" in row for row in rows):
+        rows = [plain_features(row.get("j")) for row in rows]
+    return [plain_features(row) for row in rows], plain_features(situation)
+
+
+def plain_features(value: Any) -> dict[str, Any]:
+    """Return the features of a JSON object, or of a list of objects, as one object that a feature map takes.
+
+    Members whose names begin with an underscore are no features. If several objects of a list have a member of the same
+    name, its parts are joined if they are objects, and otherwise the last one counts.
+
+    Parameters
+    ----------
+    value
+        The object or the objects; `None` has no features.
+    """
+    parts = value if isinstance(value, list) else [] if value is None else [value]
+    if len(parts) == 1 and _is_plain(parts[0]):  # the usual case
+        return parts[0]  # type: ignore[no-any-return]
+    found: dict[str, Any] = {}
+    for part in parts:
+        if not isinstance(part, dict):
+            raise DataError(f"features hold {part!r}, expected objects")
+        for name, inner in part.items():
+            if name.startswith("_"):
+                continue
+            new, old = inner, found.get(name)
+            if isinstance(inner, dict) or _is_list_of_objects(inner):
+                new = plain_features(inner)
+                if isinstance(old, dict):
+                    new = plain_features([old, new])
+            found[name] = new
+    return found
+
+
+def _is_plain(part: Any) -> bool:
+    """Return whether an object holds only features that are not objects or lists. Every arm of a request is checked."""
+    if not isinstance(part, dict):
+        return False
+    for name, value in part.items():
+        kind = type(value)
+        if kind is dict or kind is list or name[:1] == "_":
+            return False
+    return True
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(v, dict) for v in value)
 
 
 def _past(

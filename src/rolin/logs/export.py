@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 from rolin._support.files import check_output, replace_file
 from rolin._support.optional import needs
 from rolin._support.progress import Progress, check_progress, reporter
+from rolin._support.spreadsheets import with_apostrophe
 from rolin.errors import DataError, ParameterError, StateFileError
 from rolin.journal.base import Journal
 from rolin.journal.sqlite import SQLiteJournal
 from rolin.logs.frames import SUFFIXES
-from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, read_journal, with_apostrophe
+from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, read_journal
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,12 +16,8 @@ __all__ = [
     "PastDecision",
     "read_journal",
     "reread",
-    "with_apostrophe",
-    "without_apostrophe",
 ]
 
-# Spreadsheets take a text that begins with one of these for a formula, or drop an apostrophe.
-_FORMULA = tuple("=+-@\t\r\n'")
 
 COLUMNS = {
     "id": "id of the decision, by which rewards are joined",
@@ -103,17 +99,3 @@ def read_journal(journal: Journal) -> Iterator[PastDecision]:
                 outcomes = {after.rank: after for after in following if isinstance(after, Outcome)}
                 shown = event if event.active else event._replace(active=True)
                 yield PastDecision(shown, outcomes)
-
-
-def with_apostrophe(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula.
-
-    >>> with_apostrophe("=1+1"), with_apostrophe("order-7"), with_apostrophe("'=1")
-    ("'=1+1", 'order-7', "''=1")
-    """
-    return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def without_apostrophe(text: str) -> str:
-    """Return the text that `with_apostrophe` was given."""
-    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text

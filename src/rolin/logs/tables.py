@@ -14,6 +14,7 @@ import numpy as np
 
 from rolin._support.arms import Name
 from rolin._support.checks import text_of
+from rolin._support.spreadsheets import without_apostrophe
 from rolin.errors import DataError
 from rolin.features import BaseFeatureMap, FeatureMap, RecordedFeatures
 from rolin.features.sklearn import MissingFeatureMap
@@ -21,7 +22,7 @@ from rolin.journal.events import MODES, LoggedDecision, Mode, Outcome
 from rolin.journal.validation import listed
 from rolin.logs.cells import Cells
 from rolin.logs.raw_columns import RawColumns, raw_columns
-from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, without_apostrophe
+from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision
 from rolin.logs.rules import (
     BadCell,
     Missing,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.applications import Starlette
@@ -21,7 +21,10 @@ from rolin.service.errors import CODES, Failure, Refusal, failure_of
 from rolin.service.keys import Key, Keys
 from rolin.service.limits import RateLimit, is_deeper
 from rolin.service.openapi import document, human_page
+from rolin.service.personalizer import PERSONALIZER
+from rolin.service.personalizer.schema import MultiSlotRankResponse, RankResponse
 from rolin.service.routes import ENDPOINTS, Call, Endpoint, Reply
+from rolin.service.schema import DecisionAnswer, DecisionRequest
 from rolin.service.service import Service
 from rolin.service.settings import Settings
 
@@ -29,6 +32,7 @@ __all__ = ["create_app"]
 
 _log = logging.getLogger("rolin.service")
 _encode = msgspec.json.Encoder().encode
+_NOTHING: AbstractContextManager[Any] = nullcontext()
 
 
 def create_app(settings: Settings, keys: Keys, *, demo: bool = False) -> Starlette:
@@ -57,14 +61,13 @@ def create_app(settings: Settings, keys: Keys, *, demo: bool = False) -> Starlet
     app = Starlette(
         routes=[
             Route(each.path, _endpoint(each, service, rates), methods=[each.method])
-            for each in ENDPOINTS
+            for each in [*ENDPOINTS, *PERSONALIZER]
         ]
         + [
-            Route("/", lambda _: RedirectResponse("/dashboard")),
-            *DASHBOARD_ROUTES,
-            Route("/openapi.json", _openapi),
-            Route("/docs", _docs),
-        ],
+            Route(path, _page(path, made, service))
+            for path, made in (("/", _home), ("/openapi.json", _openapi), ("/docs", _docs))
+        ]
+        + DASHBOARD_ROUTES,
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
     )
@@ -73,12 +76,51 @@ def create_app(settings: Settings, keys: Keys, *, demo: bool = False) -> Starlet
     return app
 
 
-async def _openapi(_: Request) -> Response:
+def _page(
+    path: str, made: Callable[[], Response], service: Service
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the function that answers with a page."""
+
+    async def answer(request: Request) -> Response:
+        start = perf_counter()
+        response = made()
+        seconds = perf_counter() - start
+        service.note_answer(request.method, path, response.status_code, seconds)
+        return response
+
+    return answer
+
+
+def _home() -> Response:
+    return RedirectResponse("/dashboard")
+
+
+def _openapi() -> Response:
     return Response(_encode(document()), media_type="application/json")
 
 
-async def _docs(_: Request) -> Response:
+def _docs() -> Response:
     return HTMLResponse(human_page())
+
+
+class _About(NamedTuple):
+    """What a request was about, for logs and traces."""
+
+    bandit: str | None
+    decision: str | None
+    mode: str | None
+
+    @classmethod
+    def of(cls, path: Mapping[str, str], body: Any, content: Any) -> _About:
+        """Return what path, body and answer say; there may be none of the last two."""
+        decision, mode = path.get("id"), None
+        if isinstance(content, DecisionAnswer):
+            decision, mode = content.id, content.mode
+        elif isinstance(content, (RankResponse, MultiSlotRankResponse)):
+            decision = content.event_id
+        elif isinstance(body, DecisionRequest):
+            decision = body.id
+        return cls(path.get("name"), decision, mode)
 
 
 def _endpoint(
@@ -92,14 +134,27 @@ def _endpoint(
     limit = None if endpoint.slow else settings.request_timeout
 
     async def answer(request: Request) -> Response:
-        start = perf_counter()
+        start, tracing = perf_counter(), service.tracing
+        method, route = endpoint.method, endpoint.path
+        traced = _NOTHING if tracing is None else tracing.request(method, route, request.headers)
+        with traced as span:
+            response, about = await answered(request)
+            if tracing is not None:
+                tracing.answered(span, response.status_code, *about)
+            seconds = perf_counter() - start
+            service.note_answer(
+                method, route, response.status_code, seconds, about.bandit, about.decision
+            )
+        return response
+
+    async def answered(request: Request) -> tuple[Response, _About]:
+        path = request.path_params
+        body: Any = None
+        content: Any = None
         try:
             key = None
             if endpoint.scope is not None:
-                key = _authorize(
-                    service.keys, endpoint.scope, request.headers.get("authorization"), rates
-                )
-            body: Any = None
+                key = _authorize(service.keys, endpoint, request.headers, rates)
             if endpoint.body is not None:
                 body = await _read(request, settings.max_body, settings.request_timeout)
                 if decoder is not None:
@@ -108,35 +163,44 @@ def _endpoint(
                             400, f"the body is nested deeper than {settings.max_depth} levels"
                         )
                     body = decoder.decode(body)
-            call = Call(service, request.path_params, request.query_params, body, key)
+            if request.scope["query_string"]:
+                _check_query(endpoint, request.query_params)
+            call = Call(service, path, request.query_params, request.headers, body, key)
             async with asyncio.timeout(limit):
                 reply = await endpoint.handler(call)
+            content = reply.content
             response = _response(reply)
         except Exception as error:
-            response = _failed(endpoint, error)
-        service.metrics.request(
-            endpoint.method, endpoint.path, response.status_code, perf_counter() - start
-        )
-        return response
+            response = _failed(endpoint, error, _About.of(path, body, content))
+        return response, _About.of(path, body, content)
 
     return answer
 
 
-def _authorize(keys: Keys, scope: str, header: str | None, rates: RateLimit) -> Key:
-    key = keys.verify(header)
+def _authorize(keys: Keys, endpoint: Endpoint, headers: Mapping[str, str], rates: RateLimit) -> Key:
+    text = endpoint.dialect.key_of(headers)
+    key = None if text is None else keys.find(text)
     if key is None:
         raise Refusal(
             401,
-            "the request has no valid key, expected the header Authorization: Bearer <key>",
+            f"the request has no valid key, expected the header {endpoint.dialect.expected_key}",
         )
-    if not key.allows(scope):
-        raise Refusal(403, f"the key {key.name!r} has no scope {scope!r}")
+    if not key.allows(str(endpoint.scope)):
+        raise Refusal(403, f"the key {key.name!r} has no scope {endpoint.scope!r}")
     wait = rates.wait(key.id)
     if wait > 0.0:
         raise Refusal(
             429, f"the key {key.name!r} sends too many requests", retry_after=int(wait) + 1
         )
     return key
+
+
+def _check_query(endpoint: Endpoint, given: Mapping[str, str]) -> None:
+    """Reject parameters that do not exist, so that a misspelt one does not go unnoticed."""
+    for name in given:
+        if name not in endpoint.query:
+            known = f"expected {', '.join(endpoint.query)}" if endpoint.query else "expected none"
+            raise Refusal(400, f"there is no parameter {name!r}, {known}", field=name)
 
 
 async def _read(request: Request, most: int, seconds: float) -> bytes:
@@ -167,7 +231,7 @@ def _response(reply: Reply) -> Response:
     return Response(data, status, media_type=media_type)
 
 
-def _failed(endpoint: Endpoint, error: Exception) -> Response:
+def _failed(endpoint: Endpoint, error: Exception, about: _About) -> Response:
     """Return the answer to a request that failed."""
     if isinstance(error, TimeoutError):
         error = Refusal(
@@ -177,15 +241,18 @@ def _failed(endpoint: Endpoint, error: Exception) -> Response:
         )
     failure = failure_of(error)
     if failure.status == 500 or isinstance(error, OSError):
-        _log.error("%s %s failed", endpoint.method, endpoint.path, exc_info=error)
-    return _failure(failure)
+        extra = {"bandit": about.bandit, "decision": about.decision, "status": failure.status}
+        _log.error("%s %s failed", endpoint.method, endpoint.path, exc_info=error, extra=extra)
+    return _failure(failure, endpoint.dialect.error_of(failure))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
     """Answer a path or a method that does not exist."""
     assert isinstance(error, HTTPException)
+    request.app.state.service.note_answer(request.method, "other", error.status_code, None)
     code = CODES.get(error.status_code, "invalid_request")
-    response = _failure(Failure(error.status_code, code, f"{error.detail}".lower()))
+    failure = Failure(error.status_code, code, f"{error.detail}".lower())
+    response = _failure(failure, failure.body())
     if error.status_code == 405:
         fits = (route for route in request.app.routes if route.path_regex.match(request.url.path))
         methods = {method for route in fits for method in route.methods}
@@ -193,10 +260,10 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return response
 
 
-def _failure(failure: Failure) -> Response:
+def _failure(failure: Failure, body: dict[str, object]) -> Response:
     headers = {}
     if failure.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if failure.retry_after is not None:
         headers["Retry-After"] = str(failure.retry_after)
-    return Response(_encode(failure.body()), failure.status, headers, media_type="application/json")
+    return Response(_encode(body), failure.status, headers, media_type="application/json")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from rolin._support.files import sync_folder, write_bytes
 from rolin.bandit import AsyncBandit, Bandit
@@ -23,7 +24,7 @@ from rolin.policies.registry import load_or_start
 from rolin.service import schema
 from rolin.service.building import check_rewards, feature_map_of, n_features_of, policy_of
 from rolin.service.engine import Engine, Limits
-from rolin.service.errors import Refusal, field_of
+from rolin.service.errors import Refusal, failure_of, field_of
 
 __all__ = ["Bandits", "read_bandits"]
 
@@ -42,15 +43,22 @@ class Bandits:
         How much one request may hold.
     fall_back
         Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
+    compress
+        Whether to compress the features in new decisions.
     """
 
-    def __init__(self, folder: Path, limits: Limits, *, fall_back: bool = False) -> None:
+    def __init__(
+        self, folder: Path, limits: Limits, *, fall_back: bool = False, compress: bool = False
+    ) -> None:
+        self._compress = compress
         self._folder = folder / "bandits"
         self._folder.mkdir(parents=True, exist_ok=True)
         for left in (*self._folder.glob(".new-*"), *self._folder.glob(".deleted-*")):
             shutil.rmtree(left)  # of a process that was killed
         self._limits, self._fall_back = limits, fall_back
         self._engines: dict[str, Engine] = {}
+        self.broken: dict[str, str] = {}
+        """Why bandits could not be opened, by name."""
         self._opening = asyncio.Lock()
 
     def names(self) -> list[str]:
@@ -75,7 +83,12 @@ class Bandits:
         async with self._opening:
             if name not in self._engines:
                 self._check_exists(name)
-                self._engines[name] = await asyncio.to_thread(self._open, name)
+                try:
+                    self._engines[name] = await asyncio.to_thread(self._open, name)
+                except Exception as error:
+                    self.broken[name] = failure_of(error).message
+                    raise
+                self.broken.pop(name, None)
             return self._engines[name]
 
     async def create(self, given: schema.NewBandit) -> Engine:
@@ -83,6 +96,21 @@ class Bandits:
         async with self._opening:
             await asyncio.to_thread(self._create, given)
             self._engines[given.name] = await asyncio.to_thread(self._open, given.name)
+            return self._engines[given.name]
+
+    async def get_or_create(self, given: schema.NewBandit) -> Engine:
+        """Return a bandit by name; create it if there is none."""
+        engine = self._engines.get(given.name)
+        if engine is not None:
+            return engine
+        return await asyncio.shield(self._get_or_create(given))
+
+    async def _get_or_create(self, given: schema.NewBandit) -> Engine:
+        async with self._opening:
+            if given.name not in self._engines:
+                if not (self._folder / given.name).is_dir():
+                    await asyncio.to_thread(self._create, given)
+                self._engines[given.name] = await asyncio.to_thread(self._open, given.name)
             return self._engines[given.name]
 
     async def apply(self, declared: Sequence[schema.NewBandit]) -> None:
@@ -100,13 +128,16 @@ class Bandits:
                     )
             now = engine.info().settings.given()
             new = {name: v for name, v in wanted.settings.given().items() if now.get(name) != v}
-            await engine.change(schema.BanditChange(schema.Settings(**new), wanted.rewards))
+            await engine.change(
+                schema.BanditChange(schema.Settings(**new), wanted.rewards, wanted.retention)
+            )
 
     async def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""
         async with self._opening:
             self._check_exists(name)
             engine = self._engines.pop(name, None)
+            self.broken.pop(name, None)
             if engine is not None:
                 await asyncio.to_thread(engine.close)
             await asyncio.to_thread(self._delete, name)
@@ -127,7 +158,8 @@ class Bandits:
         if folder.exists():
             raise Refusal(409, f"there is a bandit {given.name!r} already", field="name")
         rewards = given.rewards.applied_to(schema.RewardRules())
-        config = schema.BanditConfig(**given.parts(), rewards=rewards)
+        retention = None if given.retention is UNSET else given.retention
+        config = schema.BanditConfig(**given.parts(), rewards=rewards, retention=retention)
         feature_map = feature_map_of(config.features)
         with tempfile.TemporaryDirectory(dir=self._folder, prefix=".new-") as made:
             whole = Path(made) / "bandit"
@@ -137,7 +169,7 @@ class Bandits:
                 policy = policy_of(config.policy, config.options, d)
             else:
                 policy = _policy_in(given.state, Path(made) / "state")
-            check_rewards(rewards, policy)
+            check_rewards(rewards, retention, policy)
             write_bytes(whole / "config.json", msgspec.json.encode(config))
             # The journal begins with the policy and its settings, so that opening it needs neither.
             with Bandit(policy, feature_map=feature_map, journal=whole / "journal.db") as bandit:
@@ -154,7 +186,9 @@ class Bandits:
             arms = _read(registered, schema.ArmList).arms
         if not (folder / "journal.db").exists():  # opening it would create an empty one
             raise Refusal(503, f"bandit {name!r} cannot be opened: there is no journal.db")
-        journal = SQLiteJournal(folder / "journal.db", lock_timeout=self._limits.lock_timeout)
+        journal = SQLiteJournal(
+            folder / "journal.db", lock_timeout=self._limits.lock_timeout, compress=self._compress
+        )
         try:
             bandit: Bandit[Any] = Bandit(journal=journal, background=True)
         except BaseException:

@@ -119,12 +119,21 @@ def _plain(error: Exception) -> str:
     return f"there is no option {found[1]!r}" if found else str(error)
 
 
-def check_rewards(rules: RewardRules, policy: Policy[Any]) -> None:
-    """Reject a default reward that the policy cannot learn from, and a window that is not a number."""
+def check_rewards(rules: RewardRules, retention: float | None, policy: Policy[Any]) -> None:
+    """Reject a default reward that the policy cannot learn from, and a retention that ends before the window."""
     try:
         if rules.default is not None:
             reward_of("default", rules.default, policy)
         if rules.window is not None:
             seconds_of("window", rules.window, InputError)
+            if retention is not None and retention < rules.window:
+                raise Refusal(
+                    400,
+                    f"decisions would be erased after {retention:g} s, but their rewards are awaited for "
+                    f"{rules.window:g} s, expected a retention of at least the window",
+                    field="retention",
+                )
+        if retention is not None:
+            seconds_of("retention", retention, InputError)
     except InputError as error:
         raise Refusal(400, str(error), field="rewards") from error

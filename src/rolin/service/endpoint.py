@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Literal, NamedTuple
 
+from starlette.convertors import StringConvertor, register_url_convertor
+
 from rolin.service.engine import Engine
-from rolin.service.keys import Key
+from rolin.service.errors import Failure
+from rolin.service.keys import Key, bearer_key
 from rolin.service.service import Service
 
-__all__ = ["BANDIT", "Call", "Endpoint", "Reply"]
+__all__ = ["BANDIT", "Call", "Dialect", "Endpoint", "Reply"]
+
+
+class _Id(StringConvertor):
+    """An id in a path: any text, also with slashes and line breaks."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("id", _Id())
 
 BANDIT = "/v1/bandits/{name}"
 """The path of a bandit."""
@@ -22,6 +34,8 @@ class Call(NamedTuple):
     service: Service
     path: Mapping[str, str]
     query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """Not sensitive to case."""
     body: Any
     """The decoded body, or its bytes if the endpoint takes a file."""
     key: Key | None = None
@@ -38,6 +52,20 @@ class Reply(NamedTuple):
     status: int
     content: Any = None
     media_type: str = "application/json"
+
+
+class Dialect(NamedTuple):
+    """How callers send keys, and how errors are answered."""
+
+    key_of: Callable[[Mapping[str, str]], str | None]
+    """Returns the key in the headers of a request."""
+    expected_key: str
+    """The header that holds a key, for messages."""
+    error_of: Callable[[Failure], dict[str, object]]
+    """Returns the JSON of an error."""
+
+
+_NATIVE = Dialect(bearer_key, "Authorization: Bearer <key>", Failure.body)
 
 
 class Endpoint(NamedTuple):
@@ -63,3 +91,4 @@ class Endpoint(NamedTuple):
     """Type that the body is decoded as, if it is not `body`."""
     slow: bool = False
     """Whether it may take longer than other requests."""
+    dialect: Dialect = _NATIVE

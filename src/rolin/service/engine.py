@@ -7,14 +7,16 @@ import json
 import os
 import secrets
 import tempfile
-import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter, time
 from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from rolin import offline
 from rolin._support.files import write_bytes
@@ -25,14 +27,23 @@ from rolin.errors import DataError, JournalError, NotLearned
 from rolin.journal import LoggedDecision
 from rolin.policies import Policy
 from rolin.service import schema
+from rolin.service.bandit_metrics import BanditMetrics
 from rolin.service.building import check_rewards, policy_of
 from rolin.service.errors import Failure, Refusal, failure_of
+from rolin.service.exposition import Sample
 from rolin.service.statistics.estimates import LatestBeliefs
 from rolin.service.statistics.watch import Watch
+from rolin.service.tracing import child_span
 
 __all__ = ["Engine", "Limits"]
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
+# Items of a batch that are written together: other requests wait for no more than these.
+_TOGETHER = 32
+_LATEST = 50  # events among which some are left, even if others were erased
+# Old decisions: these take 40 ms, of which 25 ms are for the state of 256 features.
+_ERASED_AT_ONCE = 200
 _decision_decoder = msgspec.json.Decoder(schema.DecisionRequest)
 _reward_decoder = msgspec.json.Decoder(schema.RewardItem)
 
@@ -47,6 +58,8 @@ class Limits(msgspec.Struct, frozen=True):
     lock_timeout: float = 2.5
     """Seconds to wait for another process that locks a journal. A request may wait twice: behind those that are being
     written, and to be written."""
+    metrics_arms: int = 100
+    """Arms with a label of their own in the metrics."""
 
 
 class Engine:
@@ -87,6 +100,9 @@ class Engine:
         """Arms that requests need not repeat."""
         self._n_features = bandit.bandit.policy.n_features
         self._changing = asyncio.Lock()
+        self._metrics = BanditMetrics(limits.metrics_arms)
+        bandit.bandit.watch(self._metrics)
+        self._log_to_wipe = False  # because it may hold bytes of erased decisions
         self.problem: str | None = None
         """Why the last write failed; `None` if it succeeded."""
         self.written_at: float | None = None
@@ -124,7 +140,9 @@ class Engine:
         except JournalError:
             if not self._fall_back:
                 raise
-            return _fallback(request, names)
+            shown = _fallback(request, names)
+            self._metrics.fallback(shown.arm)
+            return shown
         return answer_of(made)
 
     def _question(
@@ -186,7 +204,12 @@ class Engine:
                 )
             return {"status": 201, **msgspec.to_builtins(await self.decide(request))}
 
-        return await _each([one(raw) for raw in batch.decisions])
+        return await _each(one, batch.decisions)
+
+    async def find(self, ids: Sequence[str]) -> dict[str, LoggedDecision]:
+        """Return the stored decisions among some ids."""
+        found = await asyncio.to_thread(self.bandit.bandit.journal.find, ids)
+        return {id: each.decision for id, each in found.items() if each.decision is not None}
 
     async def decision(self, id: str) -> schema.DecisionAnswer:
         """Return a stored decision."""
@@ -207,7 +230,7 @@ class Engine:
             await self.activate(id)
             return {"status": 204}
 
-        return await _each([one(id) for id in batch.decisions])
+        return await _each(one, batch.decisions)
 
     # -- rewards -------------------------------------------------------------------------------
 
@@ -245,7 +268,7 @@ class Engine:
             became = await self.reward(item.decision, item)
             return {"status": 202 if became == "early" else 204, "became": became}
 
-        return await _each([one(raw) for raw in batch.rewards])
+        return await _each(one, batch.rewards)
 
     async def expire(self) -> int:
         """Close decisions whose window has ended; return how many arms were closed."""
@@ -254,6 +277,37 @@ class Engine:
             return 0
         default = self.config.rewards.default
         return await asyncio.to_thread(self.bandit.bandit.expire, window, default_reward=default)
+
+    async def retain(self) -> int:
+        """Erase decisions that are older than the retention, and return how many.
+
+        Each step lets other requests write for as long as it took itself.
+        """
+        bandit, retention, total = self.bandit.bandit, self.config.retention, 0
+        if self._log_to_wipe:
+            await self._wipe_log()
+        if retention is None or (before := bandit.now() - retention) <= 0.0:
+            return 0
+        # Windows end first, because what ends with them is learned then.
+        end = datetime.fromtimestamp(before, UTC)
+        await self.expire()
+        erased = _ERASED_AT_ONCE
+        while erased == _ERASED_AT_ONCE:
+            start = perf_counter()
+            erased = await asyncio.to_thread(
+                bandit.erase, older_than=end, limit=_ERASED_AT_ONCE, wipe=False
+            )
+            total += erased
+            await asyncio.sleep(perf_counter() - start)
+        if total:
+            await self._wipe_log()
+        return total
+
+    async def _wipe_log(self) -> bool:
+        """Empty the journal's log, which may hold bytes of erased decisions; if another process reads, do it later."""
+        wiped = await asyncio.to_thread(self.bandit.bandit.journal.wipe_log)
+        self._log_to_wipe = not wiped
+        return wiped
 
     # -- reading and changing ------------------------------------------------------------------
 
@@ -277,6 +331,26 @@ class Engine:
             shadow,
         )
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was decided, learned or changed since it was created with all defaults."""
+        # The first event is the feature map.
+        return self.bandit.bandit.version <= 1 and self.config == schema.BanditConfig()
+
+    async def times(self) -> tuple[float, float]:
+        """Return when the first event and the last one happened, in seconds since 1970."""
+        bandit = self.bandit.bandit
+
+        def work() -> tuple[float, float]:
+            times = [
+                event.time
+                for after in (0, max(bandit.version - _LATEST, 0))
+                for _, event in bandit.journal.read(after=after, upto=after + _LATEST)
+            ]
+            return (times[0], times[-1]) if times else (bandit.settings.time,) * 2
+
+        return await asyncio.to_thread(work)
+
     async def change(self, change: schema.BanditChange) -> None:
         """Change settings; those that are not given stay as they are."""
         # A caller that gives up leaves nothing half done.
@@ -285,11 +359,12 @@ class Engine:
     async def _change(self, change: schema.BanditChange) -> None:
         async with self._changing:
             rewards = change.rewards.applied_to(self.config.rewards)
-            check_rewards(rewards, self.bandit.bandit.policy)
+            retention = self.config.retention if change.retention is UNSET else change.retention
+            check_rewards(rewards, retention, self.bandit.bandit.policy)
             if settings := change.settings.given():
                 await asyncio.to_thread(self.bandit.bandit.change_settings, **settings)
-            if rewards != self.config.rewards:
-                config = msgspec.structs.replace(self.config, rewards=rewards)
+            config = msgspec.structs.replace(self.config, rewards=rewards, retention=retention)
+            if config != self.config:
                 content = msgspec.json.encode(config)
                 await asyncio.to_thread(write_bytes, self.folder / "config.json", content)
                 self.config = config
@@ -400,14 +475,16 @@ class Engine:
 
         return await asyncio.to_thread(work)
 
-    async def erase(self, request: schema.Erasure) -> int:
-        """Erase decisions; return how many."""
-        return await asyncio.to_thread(
+    async def erase(self, request: schema.Erasure) -> schema.ErasureAnswer:
+        """Erase decisions; return how many, and whether their bytes are gone."""
+        erased = await asyncio.to_thread(
             self.bandit.bandit.erase,
             ids=request.ids,
             person=request.person,
             older_than=request.older_than,
+            wipe=False,
         )
+        return schema.ErasureAnswer(erased, await self._wipe_log())
 
     async def snapshot(self) -> int:
         """Store a snapshot; return its version."""
@@ -416,14 +493,20 @@ class Engine:
     async def _written(self, call: Awaitable[Result]) -> Result:
         """Return the result of a call that writes; note whether the journal can be written."""
         try:
-            result = await call
+            with child_span("write"):  # wait for the writer, decide or learn, and commit
+                result = await call
         except NotLearned:  # it was written
             raise
         except JournalError as error:
+            self._metrics.write_error()
             self.problem = str(error).replace(f"{self.folder}{os.sep}", "")
             raise
-        self.problem, self.written_at = None, time.time()
+        self.problem, self.written_at = None, time()
         return result
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield what is counted of the bandit."""
+        return self._metrics.samples(self.name, self.bandit.bandit, ready=self.problem is None)
 
     def close(self) -> None:
         """Close the journal."""
@@ -480,15 +563,19 @@ def _text_of(rows: list[dict[str, Any]] | None, names: Sequence[str], situation:
     return msgspec.json.encode(given).decode()
 
 
-async def _each(calls: Sequence[Awaitable[Result]]) -> schema.BatchAnswer:
-    """Wait for all calls; the result of each is its answer or its error."""
+async def _each(
+    call: Callable[[Item], Awaitable[dict[str, Any]]], items: Sequence[Item]
+) -> schema.BatchAnswer:
+    """Call a function with each item; the result of each is its answer or its error."""
     results: list[dict[str, Any]] = []
-    for found in await asyncio.gather(*calls, return_exceptions=True):
-        if isinstance(found, Exception):
-            failure: Failure = failure_of(found)
-            results.append({"status": failure.status, **failure.body()})
-        elif isinstance(found, BaseException):
-            raise found
-        else:
-            results.append(msgspec.to_builtins(found) if found is not None else {})
+    for start in range(0, len(items), _TOGETHER):
+        part = items[start : start + _TOGETHER]
+        for found in await asyncio.gather(*map(call, part), return_exceptions=True):
+            if isinstance(found, Exception):
+                failure: Failure = failure_of(found)
+                results.append({"status": failure.status, **failure.body()})
+            elif isinstance(found, BaseException):
+                raise found
+            else:
+                results.append(found)
     return schema.BatchAnswer(results)

@@ -122,12 +122,41 @@ def failure_of(error: Exception) -> Failure:
     return Failure(500, CODES[500], "the service failed; its log says why")
 
 
+_WORDS = {
+    "str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false", "array": "a list",
+    "object": "an object", "null": "null", "bytes": "Base64", "dict": "an object", "list": "a list", "any": "any value",
+}  # fmt: skip
+_TYPE_ERROR = re.compile(r"Expected `([^`]+)`, got `([^`]+)`")
+_RANGE_ERROR = re.compile(r"Expected `(\w+)` (?:of length )?(>=|<=|>|<) (\S+)")
+_BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
+_COUNTED = {"str": "characters", "array": "items", "object": "members"}
+
+
 def _plain(message: str) -> str:
-    """Return a message of msgspec in our words."""
+    """Return a message of msgspec in our words.
+
+    >>> _plain("Expected `str | object`, got `int`")
+    'it is a whole number, expected a text or an object'
+    >>> _plain("Expected `array` of length >= 1")
+    'expected at least 1 item'
+    """
     if found := re.fullmatch(r"Object contains unknown field `(.*)`", message):
         return f"there is no member {found[1]!r}"
+    if found := re.fullmatch(r"Object missing required field `(.*)`", message):
+        return f"the member {found[1]!r} is missing"
+    if found := re.fullmatch(r"Invalid enum value (.*)", message):
+        return f"it is {found[1]}, which is none of the values that are allowed"
+    if found := _TYPE_ERROR.fullmatch(message):
+        wanted = " or ".join(_WORDS.get(kind, kind) for kind in found[1].split(" | "))
+        return f"it is {_WORDS.get(found[2], found[2])}, expected {wanted}"
+    if found := _RANGE_ERROR.fullmatch(message):
+        counted = _COUNTED.get(found[1], "")
+        counted = counted[:-1] if found[3] == "1" else counted
+        return f"expected {_BOUNDS[found[2]]} {found[3]} {counted}".rstrip()
     if message.startswith("Input data was truncated"):
         return "the body is empty or ends too early, expected JSON"
+    if message.startswith("JSON is malformed"):
+        return message.replace("JSON is malformed", "the body is not JSON", 1)
     if "matching regex" in message:
         return "expected 1 to 64 letters, digits, - and _, beginning with a letter or a digit"
     return message

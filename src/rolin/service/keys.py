@@ -13,7 +13,7 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from typing import Any
 from rolin._support.files import read_limited, replace_file
 from rolin.errors import DataError, ParameterError
 
-__all__ = ["SCOPES", "Key", "Keys"]
+__all__ = ["SCOPES", "Key", "Keys", "bearer_key"]
 
 SCOPES = ("decide", "reward", "read", "admin")
 """What a key can allow; `admin` includes the others."""
@@ -63,6 +63,18 @@ class Key:
         return scope in self.scopes or "admin" in self.scopes
 
 
+def bearer_key(headers: Mapping[str, str]) -> str | None:
+    """Return the key in the header `Authorization: Bearer KEY`; `None` if there is none.
+
+    Parameters
+    ----------
+    headers
+        The headers, with lower-case names.
+    """
+    header = headers.get("authorization", "")
+    return header[7:].strip() if header[:7].lower() == "bearer " else None
+
+
 class Keys:
     """The API keys of a service.
 
@@ -81,8 +93,8 @@ class Keys:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     keys = Keys(folder)
     ...     text, key = keys.create("shop", ["decide", "reward"])
-    ...     found = keys.verify(f"Bearer {text}")
-    ...     found == key, found.allows("decide"), found.allows("admin"), keys.verify("Bearer rk_other")
+    ...     found = keys.find(text)
+    ...     found == key, found.allows("decide"), found.allows("admin"), keys.find("rk_other")
     (True, True, False, None)
     """
 
@@ -98,12 +110,6 @@ class Keys:
         self._use((), None)
         self._reload()
         self._look_at = monotonic() + _LOOK_EVERY
-
-    def verify(self, header: str | None) -> Key | None:
-        """Return the key of a header `Authorization: Bearer KEY`; `None` if there is no such key."""
-        if header is None or header[:7].lower() != "bearer ":
-            return None
-        return self.find(header[7:].strip())
 
     def find(self, text: str) -> Key | None:
         """Return what is known of a key; `None` if there is no such key."""

@@ -1,89 +1,123 @@
-"""What the service counts, in the text format of Prometheus."""
+"""What the service counts, for Prometheus."""
 
 from __future__ import annotations
 
+import os
+import platform
+import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
 
+import rolin
+from rolin.service.bandit_metrics import BANDIT_METRICS, READY
 from rolin.service.engine import Engine
+from rolin.service.exposition import Histogram, Metric, Sample, text_of
 
-__all__ = ["Metrics"]
+__all__ = ["METRICS", "Metrics", "metrics_table"]
+
+REQUESTS = Metric(
+    "rolin_requests_total", "counter", ("method", "route", "status"),
+    "Requests by route and status. Those that fit no route are counted as other.",
+)  # fmt: skip
+SECONDS = Metric(
+    "rolin_request_seconds", "histogram", ("route",), "Time from a request to its answer."
+)
+SERVICE_READY = Metric(
+    "rolin_ready", "gauge", (), "1 if /readyz has status 200, otherwise 0."
+)  # fmt: skip
+BUILD = Metric(
+    "rolin_build_info", "gauge", ("version", "python"), "Always 1; its labels say what runs."
+)
+CPU = Metric(
+    "process_cpu_seconds_total", "counter", (), "CPU time of the process, user and system."
+)
+MEMORY = Metric("process_resident_memory_bytes", "gauge", (), "Resident memory; only on Linux.")
+START = Metric(
+    "process_start_time_seconds",
+    "gauge",
+    (),
+    "When the service was started, in seconds since 1970.",
+)
+METRICS = (REQUESTS, SECONDS, SERVICE_READY, *BANDIT_METRICS, BUILD, CPU, MEMORY, START)
+"""All metrics, in the order of the documentation."""
 
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 class Metrics:
-    """Counters of requests, decisions and rewards."""
+    """Counters of requests, and the text of all metrics."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._requests: Counter[tuple[str, str, int]] = Counter()
-        self._seconds: Counter[str] = Counter()
-        self._within: Counter[tuple[str, float]] = Counter()
-        self._decisions: Counter[tuple[str, str]] = Counter()
-        self._rewards: Counter[tuple[str, str]] = Counter()
-        self._expired: Counter[str] = Counter()
+        self._seconds: dict[str, Histogram] = {}
+        self._start = time.time()
 
-    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+    def request(self, method: str, route: str, status: int, seconds: float | None) -> None:
         """Count a request that was answered."""
-        self._requests[method, route, status] += 1
-        self._seconds[route] += seconds  # type: ignore[assignment]  # a counter of floats
-        for bound in _BOUNDS:
-            if seconds <= bound:
-                self._within[route, bound] += 1
-                break
+        if method not in _METHODS:  # anybody can make up others
+            method = "other"
+        with self._lock:
+            self._requests[method, route, status] += 1
+            if seconds is None:
+                return
+            found = self._seconds.get(route)
+            if found is None:
+                found = self._seconds[route] = Histogram(_BOUNDS)
+            found.add(seconds)
 
-    def decision(self, bandit: str, kind: str) -> None:
-        """Count a decision: of the policy, the baseline, the control group, or a fallback."""
-        self._decisions[bandit, kind] += 1
+    def text(self, engines: Iterable[Engine], broken: Iterable[str], *, ready: bool) -> str:
+        """Return everything in the format of Prometheus. It reads files, so the event loop should not wait for it.
 
-    def reward(self, bandit: str, status: str) -> None:
-        """Count a reward by what became of it."""
-        self._rewards[bandit, status] += 1
+        Parameters
+        ----------
+        engines
+            The bandits that are open.
+        broken
+            Names of those that cannot be opened.
+        ready
+            Whether the service is ready.
+        """
+        return text_of(METRICS, self._samples(engines, broken, ready=ready))
 
-    def expired(self, bandit: str, arms: int) -> None:
-        """Count arms whose window has ended."""
-        self._expired[bandit] += arms
-
-    def text(self, engines: Iterable[Engine]) -> str:
-        """Return everything in the format of Prometheus."""
-        return "\n".join([*self._lines(engines), ""])
-
-    def _lines(self, engines: Iterable[Engine]) -> Iterator[str]:
-        yield from _head("rolin_requests_total", "counter", "Requests by route and status.")
-        for (method, route, status), n in sorted(self._requests.items()):
-            yield f'rolin_requests_total{{method="{method}",route="{route}",status="{status}"}} {n}'
-        yield from self._histogram()
-        yield from _head("rolin_decisions_total", "counter", "Decisions by bandit and who decided.")
-        for (bandit, kind), n in sorted(self._decisions.items()):
-            yield f'rolin_decisions_total{{bandit="{bandit}",by="{kind}"}} {n}'
-        yield from _head(
-            "rolin_rewards_total", "counter", "Rewards by bandit and what became of them."
-        )
-        for (bandit, became), n in sorted(self._rewards.items()):
-            yield f'rolin_rewards_total{{bandit="{bandit}",status="{became}"}} {n}'
-        yield from _head("rolin_expired_total", "counter", "Arms whose reward window has ended.")
-        for bandit, n in sorted(self._expired.items()):
-            yield f'rolin_expired_total{{bandit="{bandit}"}} {n}'
-        yield from _head("rolin_events", "gauge", "Number of the last event of each open bandit.")
+    def _samples(
+        self, engines: Iterable[Engine], broken: Iterable[str], *, ready: bool
+    ) -> Iterator[Sample]:
+        with self._lock:
+            requests = list(self._requests.items())
+            seconds = [(route, found.copy()) for route, found in self._seconds.items()]
+        for (method, route, status), n in requests:
+            yield Sample(REQUESTS, (method, route, str(status)), n)
+        for route, found in seconds:
+            yield Sample(SECONDS, (route,), found)
+        yield Sample(SERVICE_READY, (), int(ready))
+        for name in broken:
+            yield Sample(READY, (name,), 0)
         for engine in engines:
-            yield f'rolin_events{{bandit="{engine.name}"}} {engine.bandit.bandit.version}'
-
-    def _histogram(self) -> Iterator[str]:
-        name = "rolin_request_seconds"
-        yield from _head(name, "histogram", "Time from a request to its answer.")
-        counts: Counter[str] = Counter()
-        for (_, route, _), n in self._requests.items():
-            counts[route] += n
-        for route, n in sorted(counts.items()):
-            total = 0
-            for bound in _BOUNDS:
-                total += self._within[route, bound]
-                yield f'{name}_bucket{{route="{route}",le="{bound:g}"}} {total}'
-            yield f'{name}_bucket{{route="{route}",le="+Inf"}} {n}'
-            yield f'{name}_sum{{route="{route}"}} {self._seconds[route]:.6f}'
-            yield f'{name}_count{{route="{route}"}} {n}'
+            yield from engine.samples()
+        yield Sample(BUILD, (rolin.__version__, platform.python_version()), 1)
+        yield Sample(CPU, (), time.process_time())
+        if sys.platform == "linux":
+            with suppress(OSError, ValueError):
+                yield Sample(MEMORY, (), _resident_memory())
+        yield Sample(START, (), self._start)
 
 
-def _head(name: str, kind: str, text: str) -> Iterator[str]:
-    yield f"# HELP {name} {text}"
-    yield f"# TYPE {name} {kind}"
+def _resident_memory() -> int:
+    """Return the resident memory of this process, in bytes."""
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def metrics_table() -> str:
+    """Return all metrics as a Markdown table, for the documentation."""
+    lines = ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
+    for each in METRICS:
+        labels = ", ".join(f"`{label}`" for label in each.labels)
+        lines.append(f"| `{each.name}` | {each.kind} | {labels} | {each.meaning} |")
+    return "\n".join(lines) + "\n"

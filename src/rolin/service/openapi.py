@@ -54,7 +54,7 @@ def document() -> dict[str, Any]:
     _, components = msgspec.json.schema_components([*types, Error], ref_template=_REF)
     paths: dict[str, Any] = {}
     for endpoint in ENDPOINTS:
-        path = re.sub(r"{(\w+):path}", r"{\1}", endpoint.path)
+        path = re.sub(r"{(\w+):\w+}", r"{\1}", endpoint.path)
         paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, path)
     return {
         "openapi": "3.1.0",

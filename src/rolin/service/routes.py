@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import msgspec
-
 from rolin.service import schema
 from rolin.service.endpoint import BANDIT as _BANDIT
 from rolin.service.endpoint import Call, Endpoint, Reply
@@ -19,28 +17,11 @@ __all__ = ["ENDPOINTS", "Call", "Endpoint", "Reply"]
 
 
 async def _decide(call: Call) -> Reply:
-    engine = await call.engine()
-    answer = await engine.decide(call.body)
-    call.service.metrics.decision(engine.name, _decided_by(answer))
-    return Reply(201, answer)
-
-
-def _decided_by(answer: schema.DecisionAnswer) -> str:
-    if not answer.recorded:
-        return "fallback"
-    if answer.control:
-        return "control"
-    return "baseline" if answer.outside_share or answer.mode != "online" else "policy"
+    return Reply(201, await (await call.engine()).decide(call.body))
 
 
 async def _decide_batch(call: Call) -> Reply:
-    engine = await call.engine()
-    answer = await engine.decide_batch(call.body)
-    for result in answer.results:
-        if "error" not in result:
-            made = msgspec.convert(result, schema.DecisionAnswer)  # which ignores the status
-            call.service.metrics.decision(engine.name, _decided_by(made))
-    return Reply(200, answer)
+    return Reply(200, await (await call.engine()).decide_batch(call.body))
 
 
 async def _decision(call: Call) -> Reply:
@@ -67,19 +48,12 @@ async def _explain(call: Call) -> Reply:
 
 
 async def _reward(call: Call) -> Reply:
-    engine = await call.engine()
-    status = await engine.reward(call.path["id"], call.body)
-    call.service.metrics.reward(engine.name, status)
+    status = await (await call.engine()).reward(call.path["id"], call.body)
     return Reply(202 if status == "early" else 204)
 
 
 async def _reward_batch(call: Call) -> Reply:
-    engine = await call.engine()
-    answer = await engine.reward_batch(call.body)
-    for result in answer.results:
-        if "became" in result:
-            call.service.metrics.reward(engine.name, result["became"])
-    return Reply(200, answer)
+    return Reply(200, await (await call.engine()).reward_batch(call.body))
 
 
 # -- bandits -----------------------------------------------------------------------------------
@@ -167,7 +141,7 @@ async def _import(call: Call) -> Reply:
 
 
 async def _erase(call: Call) -> Reply:
-    return Reply(200, schema.ErasureAnswer(await (await call.engine()).erase(call.body)))
+    return Reply(200, await (await call.engine()).erase(call.body))
 
 
 async def _snapshot(call: Call) -> Reply:
@@ -182,18 +156,20 @@ async def _live(call: Call) -> Reply:
 
 
 async def _ready(call: Call) -> Reply:
-    problem = call.service.problem
-    if not call.service.is_ready:
-        raise Refusal(503, f"not ready: {problem}", retry_after=1)
-    return Reply(200, {"status": "ok"} if problem is None else {"status": problem})
+    service = call.service
+    if (why := service.unready) is not None:
+        raise Refusal(503, f"not ready: {why}", retry_after=1)
+    if problems := service.problems:
+        return Reply(200, {"status": "degraded", "bandits": problems})
+    return Reply(200, {"status": "ok"})
 
 
 async def _metrics(call: Call) -> Reply:
-    text = call.service.metrics.text(call.service.bandits.opened())
-    return Reply(200, text.encode(), "text/plain; version=0.0.4")
+    text = await asyncio.to_thread(call.service.metrics_text)
+    return Reply(200, text.encode(errors="replace"), "text/plain; version=0.0.4")
 
 
-_ONE = _BANDIT + "/decisions/{id:path}"  # an id may contain slashes
+_ONE = _BANDIT + "/decisions/{id:id}"
 ENDPOINTS = [
     Endpoint(
         "POST", f"{_BANDIT}/decisions/batch", "decide", _decide_batch, "Make several decisions",
@@ -236,11 +212,11 @@ ENDPOINTS = [
     Endpoint("GET", f"{_BANDIT}/arms", "read", _registered, "Read the registered arms", None, schema.ArmList),
     Endpoint("PUT", f"{_BANDIT}/arms", "admin", _register, "Register arms", schema.ArmList, None, 204),
     Endpoint(
-        "PUT", f"{_BANDIT}/removed-arms/{{arm:path}}", "admin", _remove_arm,
+        "PUT", f"{_BANDIT}/removed-arms/{{arm:id}}", "admin", _remove_arm,
         "Remove an arm: until it is restored, requests that offer it are refused", None, None, 204,
     ),
     Endpoint(
-        "DELETE", f"{_BANDIT}/removed-arms/{{arm:path}}", "admin", _restore_arm,
+        "DELETE", f"{_BANDIT}/removed-arms/{{arm:id}}", "admin", _restore_arm,
         "Let a removed arm be offered again, with what was learned about it", None, None, 204,
     ),
     Endpoint(
@@ -269,8 +245,8 @@ ENDPOINTS = [
         slow=True,
     ),
     Endpoint("POST", f"{_BANDIT}/snapshots", "admin", _snapshot, "Store a snapshot", None, schema.SnapshotAnswer),
-    Endpoint("GET", "/livez", None, _live, "Whether the process runs", None, dict[str, str]),
-    Endpoint("GET", "/readyz", None, _ready, "Whether it can answer requests", None, dict[str, str]),
+    Endpoint("GET", "/healthz", None, _live, "Whether the process runs", None, dict[str, str]),
+    Endpoint("GET", "/readyz", None, _ready, "Whether it can answer requests", None, dict[str, Any]),
     Endpoint("GET", "/metrics", "read", _metrics, "Counters for Prometheus", None, str),
     *STATISTICS_ENDPOINTS,
 ]  # fmt: skip

@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 Text = Annotated[str, Meta(min_length=1, max_length=512)]
+Seconds = Annotated[float, Meta(gt=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Features = dict[str, Any] | list[float] | None
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z"
@@ -189,7 +190,7 @@ def _given(struct: Struct) -> dict[str, Any]:
 
 
 class BanditConfig(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What a bandit is made of. It cannot be changed later, except for rewards."""
+    """What a bandit is made of. It cannot be changed later, except for rewards and retention."""
 
     policy: str = "RoLinTS"
     """Name of a policy of rolin."""
@@ -199,6 +200,8 @@ class BanditConfig(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """`{"kind": "hashed"}`: any fields; `{"kind": "vectors", "n_features": 10}`; or a feature map: `{"kind": "map",
     "situation": …, "arm": …}`."""
     rewards: RewardRules = msgspec.field(default_factory=RewardRules)
+    retention: Seconds | None = None
+    """Seconds after which decisions are erased, with their rewards; what was learned stays. `null` to keep them."""
 
 
 class Settings(Struct, forbid_unknown_fields=True):
@@ -233,6 +236,8 @@ class NewBandit(Struct, forbid_unknown_fields=True, kw_only=True):
     features: dict[str, Any] | UnsetType = UNSET
     """As in `BanditConfig`."""
     rewards: RewardChange = msgspec.field(default_factory=RewardChange)
+    retention: Seconds | UnsetType | None = UNSET
+    """As in `BanditConfig`."""
     settings: Settings = msgspec.field(default_factory=Settings)
     state: bytes | None = None
     """A state file, such as `rolin fit` writes, in Base64: the bandit starts with what it has learned."""
@@ -248,6 +253,8 @@ class BanditChange(Struct, forbid_unknown_fields=True):
 
     settings: Settings = msgspec.field(default_factory=Settings)
     rewards: RewardChange = msgspec.field(default_factory=RewardChange)
+    retention: Seconds | UnsetType | None = UNSET
+    """As in `BanditConfig`."""
 
 
 class BanditInfo(Struct):
@@ -291,6 +298,9 @@ class ErasureAnswer(Struct):
     """What was erased."""
 
     decisions: int
+    log_wiped: bool = True
+    """`false` if another process, such as one that replicates the journal, keeps its write-ahead log from being emptied:
+    then the log may hold bytes of the decisions for some time."""
 
 
 class SnapshotAnswer(Struct):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +15,24 @@ from rolin.errors import RolinError
 from rolin.features import Boolean, Category, Number
 from rolin.service import schema
 from rolin.service.bandits import Bandits, read_bandits
+from rolin.service.data_folder import mark_folder
 from rolin.service.demo import visit_for_ever
 from rolin.service.engine import Engine, Limits
 from rolin.service.keys import Keys
+from rolin.service.logs import log_answer
 from rolin.service.metrics import Metrics
 from rolin.service.settings import Settings
+from rolin.service.tracing import Tracing
 
-__all__ = ["DEFAULT", "Service"]
+__all__ = ["DEFAULT", "Service", "warm_up"]
 
 DEFAULT = "default"
 """The bandit that a new service has."""
 _EXPIRE_EVERY = 5.0  # seconds between two looks for windows that have ended
+_OPEN_EVERY = 6  # such looks, after which bandits that could not be opened are tried again
+_RETAIN_EVERY = 12  # such looks, after which decisions that are too old are erased
+# Bytes of a journal's log that are worth a warning. Without readers it has less than 20 MB.
+_LARGE_LOG = 64 << 20
 _log = logging.getLogger("rolin.service")
 
 
@@ -43,16 +52,26 @@ class Service:
     def __init__(self, settings: Settings, keys: Keys, *, demo: bool = False) -> None:
         self.settings, self.keys, self._demo = settings, keys, demo
         self.metrics = Metrics()
+        self.tracing = Tracing() if settings.traces else None
         self.bandits: Bandits
+        mark_folder(settings.data)
         self._declared = read_bandits(Path(settings.data) / "bandits.toml")
         self._phase: str | None = "it is starting"  # `None` between start and stop
+        self._warned: dict[str, int] = {}  # sizes of logs
         self._tasks: list[asyncio.Task[Any]] = []
 
     async def start(self) -> None:
         """Open the data folder, create the first bandit, and compile what decisions need."""
         settings = self.settings
-        limits = Limits(settings.max_arms, settings.max_batch, settings.request_timeout / 4)
-        self.bandits = Bandits(Path(settings.data), limits, fall_back=self._falls_back)
+        limits = Limits(
+            settings.max_arms,
+            settings.max_batch,
+            settings.request_timeout / 4,
+            settings.metrics_arms,
+        )
+        self.bandits = Bandits(
+            Path(settings.data), limits, fall_back=self._falls_back, compress=settings.compress
+        )
         await self.bandits.apply(self._declared)
         if not self.bandits.names():
             await self.bandits.create(schema.NewBandit(name=DEFAULT))
@@ -60,8 +79,10 @@ class Service:
             try:
                 await self.bandits.get(name)
             except RolinError as error:
-                _log.error("bandit %s cannot be opened: %s", name, error)
-        await asyncio.to_thread(_warm_up)
+                _log.error("bandit %s cannot be opened: %s", name, error, extra={"bandit": name})
+            except Exception:  # the others work
+                _log.exception("bandit %s cannot be opened", name, extra={"bandit": name})
+        await asyncio.to_thread(warm_up)
         # Objects that live as long as the service are no longer looked at when garbage is collected. A request makes
         # hundreds of objects but no cycles, so with the usual thresholds a tenth of the time went into looking for them.
         gc.collect()
@@ -77,17 +98,59 @@ class Service:
         return self.settings.fallback == "baseline"
 
     @property
-    def problem(self) -> str | None:
-        """What is wrong at present; `None` if all is well."""
+    def problems(self) -> dict[str, str]:
+        """What is wrong with bandits at present, by name."""
         if self._phase is not None:
-            return self._phase
-        problems = (f"bandit {e.name}: {e.problem}" for e in self.bandits.opened() if e.problem)
-        return next(problems, None)
+            return {}
+        failing = {each.name: each.problem for each in self.bandits.opened() if each.problem}
+        return {**self.bandits.broken, **failing}
 
     @property
-    def is_ready(self) -> bool:
-        """Whether it can answer requests."""
-        return self._phase is None and (self._falls_back or self.problem is None)
+    def unready(self) -> str | None:
+        """Why it should get no requests; `None` if it is ready.
+
+        One bandit that fails is no reason as long as another one works: a load balancer would take away the whole
+        instance. If all of them fail, as on a full disk, another instance may do better.
+        """
+        if self._phase is not None:
+            return self._phase
+        opened, problems = self.bandits.opened(), self.problems
+        works = any(self._falls_back or each.problem is None for each in opened)
+        if works or not problems:
+            return None
+        return "; ".join(f"bandit {name}: {problem}" for name, problem in sorted(problems.items()))
+
+    def metrics_text(self) -> str:
+        """Return all metrics, for Prometheus."""
+        return self.metrics.text(
+            self.bandits.opened(), list(self.bandits.broken), ready=self.unready is None
+        )
+
+    def note_answer(
+        self,
+        method: str,
+        route: str,
+        status: int,
+        seconds: float | None,
+        bandit: str | None = None,
+        decision: str | None = None,
+    ) -> None:
+        """Count a request that was answered, and log it if wanted.
+
+        Parameters
+        ----------
+        method, route
+            What was asked; the route as it is declared, without ids.
+        status
+            The status of the answer.
+        seconds
+            How long it took; `None` if nothing was done.
+        bandit, decision
+            What it was about, if known.
+        """
+        self.metrics.request(method, route, status, seconds)
+        if self.settings.access_log:
+            log_answer(method, route, status, seconds, bandit, decision)
 
     async def stop(self) -> None:
         """End what runs in the background, and close all journals."""
@@ -96,26 +159,64 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.bandits.close()
+        if self.tracing is not None:
+            await asyncio.to_thread(self.tracing.close)
 
     async def _expire_for_ever(self) -> None:
-        while True:
+        for n in count(1):
             await asyncio.sleep(_EXPIRE_EVERY)
+            if n % _OPEN_EVERY == 0:
+                await self.open_broken()
+            retain = n % _RETAIN_EVERY == 0
             for engine in self.bandits.opened():
-                await self.look_after(engine)
+                await self.look_after(engine, retain=retain)
 
-    async def look_after(self, engine: Engine) -> None:
-        """Close decisions whose window has ended; if the journal could not be written, see whether it can be again."""
+    async def open_broken(self) -> None:
+        """Try again to open bandits that could not be opened: somebody may have restored them."""
+        for name in list(self.bandits.broken):
+            with suppress(Exception):  # it is known and reported already
+                await self.bandits.get(name)
+
+    async def look_after(self, engine: Engine, *, retain: bool = True) -> None:
+        """Close decisions whose window has ended, and erase old ones; see whether the journal can be written again.
+
+        Parameters
+        ----------
+        engine
+            The bandit.
+        retain
+            Whether to erase decisions that are older than the retention.
+        """
         try:
             if engine.problem is not None:
                 await engine.snapshot()
-            self.metrics.expired(engine.name, await engine.expire())
+            await engine.expire()
+            if retain and (erased := await engine.retain()):
+                _log.info(
+                    "bandit %s: erased %d decisions after their retention", engine.name, erased
+                )
+            self._watch_log(engine)
         except RolinError as error:  # such as a full disk: tried again later
-            _log.warning("bandit %s: %s", engine.name, error)
+            _log.warning("bandit %s: %s", engine.name, error, extra={"bandit": engine.name})
         except Exception:  # the windows of other bandits end all the same
-            _log.exception("bandit %s", engine.name)
+            _log.exception("bandit %s", engine.name, extra={"bandit": engine.name})
+
+    def _watch_log(self, engine: Engine) -> None:
+        """Warn if the log of a journal keeps growing; again when it has doubled."""
+        size = engine.bandit.bandit.journal.storage().log_bytes or 0
+        warned = self._warned.get(engine.name, _LARGE_LOG // 2)
+        if size >= 2 * warned:
+            self._warned[engine.name] = size
+            _log.warning(
+                "bandit %s: the write-ahead log has %d MB, because another process has been reading the journal for long",
+                engine.name,
+                size >> 20,
+            )
+        elif size < _LARGE_LOG:
+            self._warned.pop(engine.name, None)
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """Decide and learn with every kind of features, because kernels are compiled or loaded when they are first called."""
     rows: dict[str, dict[str, Any]] = {
         "a": {"x": 1.0, "c": "u", "b": True},

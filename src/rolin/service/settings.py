@@ -50,12 +50,20 @@ class Settings:
     log_level: Literal["debug", "info", "warning", "error"] = _declared(
         "info", "Least severe messages to log: `debug`, `info`, `warning` or `error`."
     )
+    log_format: Literal["text", "json"] = _declared(
+        "text", "Format of the log: `text`, or `json` for one object per line."
+    )
     access_log: bool = _declared(False, "Log every request.")
+    traces: bool = _declared(
+        False,
+        "Send traces by OpenTelemetry to `OTEL_EXPORTER_OTLP_ENDPOINT`. Needs the extra `telemetry`.",
+    )
     fallback: Literal["error", "baseline"] = _declared(
         "error",
         "Answer if a decision cannot be stored: `error` is status 503; `baseline` is the first arm, marked as not "
         "recorded.",
     )
+    compress: bool = _declared(True, "Compress the features in new decisions of the journals.")
     # A question with 50 arms of 7 fields has 5 KB: a full batch of them fits, and so do 10 000 such arms.
     max_body: int = _declared(8 << 20, "Largest body of a request, in bytes.", least=1024)
     max_depth: int = _declared(
@@ -63,6 +71,9 @@ class Settings:
     )
     max_arms: int = _declared(10_000, "Largest number of arms of a decision.", least=1)
     max_batch: int = _declared(1000, "Largest number of items of a batch.", least=1)
+    metrics_arms: int = _declared(
+        100, "Arms of each bandit that `/metrics` counts by name. The rest are counted as `other`."
+    )
     rate: float = _declared(0.0, "Requests per second that a key may send. 0 is no limit.")
     burst: int = _declared(
         100, "Requests that a key may send at once before `rate` limits it.", least=1

@@ -35,13 +35,14 @@ async def _summary(call: Call) -> Reply:
 
     def make(statistics: Statistics, reading: Reading) -> Summary:
         now, written = time.time(), engine.written_at
+        stats = bandit.stats()
         promises = promises_of(
             statistics,
             problem=engine.problem,
             durable=bandit.journal.durable,
-            storage=bandit.journal.storage(),
+            storage=stats.storage,
             written=None if written is None else now - written,
-            queued=bandit.n_queued,
+            queued=stats.queued,
         )
         return summary_of(statistics, reading, engine.info(), promises, range_, now)
 

@@ -1,0 +1,229 @@
+"""Read, change and maintain a bandit of the service."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rolin._support.optional import needs
+from rolin.client.deciding import DecidingCalls
+from rolin.client.requests import Request, encoded, value_of
+from rolin.client.retrying import Flow, ask
+from rolin.client.running import call
+from rolin.client.tables import read_csv
+from rolin.client.values import Arms, Decision, arm_list, id_of
+from rolin.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ManagingCalls"]
+
+_KINDS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+_LOGS = {**_KINDS, ".dsjson": "dsjson", ".json": "dsjson"}
+
+
+class ManagingCalls(DecidingCalls):
+    """The calls of a bandit, for both kinds of clients."""
+
+    def _ask(self, method: str, *parts: str, body: Any = None, **options: Any) -> Flow[Any]:
+        """Send a request; return the JSON of its answer, or `None` if there is none."""
+        content = None if body is None else encoded(body)
+        request = Request(method, self._path(*parts), content, **options)
+        answer = yield from ask(request, self._limits)
+        return value_of(request, answer) if answer.content else None
+
+    @call
+    def info(self) -> Flow[dict[str, Any]]:
+        """Return the bandit as it is now: its configuration, settings, version, and numbers of features and arms."""
+        found: dict[str, Any] = yield from self._ask("GET")
+        return found
+
+    @call
+    def change(
+        self, settings: Mapping[str, Any] | None = None, rewards: Mapping[str, Any] | None = None
+    ) -> Flow[dict[str, Any]]:
+        """Change settings; return the bandit as it is then. A repeat sets the same values again.
+
+        Parameters
+        ----------
+        settings
+            Settings to change, such as `{"mode": "stopped"}`; the others stay as they are.
+        rewards
+            Rules of rewards to change, such as `{"window": 3600}`.
+        """
+        body = {"settings": settings or {}, "rewards": rewards or {}}
+        found: dict[str, Any] = yield from self._ask("PATCH", body=body)
+        return found
+
+    @call
+    def arms(self) -> Flow[list[Any]]:
+        """Return the registered arms."""
+        found = yield from self._ask("GET", "arms")
+        arms: list[Any] = found["arms"]
+        return arms
+
+    @call
+    def register_arms(self, arms: Arms) -> Flow[None]:
+        """Register the arms that `decide` need not repeat; they replace those that are registered.
+
+        Parameters
+        ----------
+        arms
+            The arms: features by arm, or names of arms.
+        """
+        yield from self._ask("PUT", "arms", body={"arms": arm_list(arms)})
+
+    @call
+    def start_shadow(self, policy: str, options: Mapping[str, Any] | None = None) -> Flow[None]:
+        """Let a second policy learn from the same rewards. It is not sent again, as that would start another one.
+
+        Parameters
+        ----------
+        policy
+            Name of the policy.
+        options
+            Its options.
+        """
+        body = {"policy": policy, "options": options or {}}
+        yield from self._ask("PUT", "shadow", body=body, repeatable=False, slow=True)
+
+    @call
+    def stop_shadow(self) -> Flow[None]:
+        """End the shadow. It is not sent again, as that could end another one."""
+        yield from self._ask("DELETE", "shadow", repeatable=False)
+
+    @call
+    def explain(
+        self, decision: Decision | str, arm: str | None = None, *, against: str | None = None
+    ) -> Flow[dict[str, Any]]:
+        """Return what each feature contributed to the score of an arm.
+
+        Parameters
+        ----------
+        decision
+            The decision, or its id.
+        arm
+            The arm; by default the chosen one.
+        against
+            Another arm to compare it with.
+        """
+        given = {"arm": arm, "against": against}
+        params = {name: value for name, value in given.items() if value is not None}
+        parts = ("decisions", id_of(decision), "explanation")
+        found: dict[str, Any] = yield from self._ask("GET", *parts, params=params, slow=True)
+        return found
+
+    @call
+    def diagnose(self) -> Flow[dict[str, Any]]:
+        """Test whether arms differ by something that the features miss; `text` is a report for people."""
+        found: dict[str, Any] = yield from self._ask("GET", "diagnosis", slow=True)
+        return found
+
+    @call
+    def evaluate(
+        self, policy: str, options: Mapping[str, Any] | None = None
+    ) -> Flow[dict[str, Any]]:
+        """Estimate what another policy would have earned. It changes nothing, so it can be repeated.
+
+        Parameters
+        ----------
+        policy
+            Name of the policy.
+        options
+            Its options.
+        """
+        body = {"policy": policy, "options": options or {}}
+        found: dict[str, Any] = yield from self._ask("POST", "evaluations", body=body, slow=True)
+        return found
+
+    @call
+    def erase(
+        self,
+        *,
+        ids: list[str] | None = None,
+        person: str | None = None,
+        older_than: float | None = None,
+    ) -> Flow[int]:
+        """Erase decisions by exactly one of the conditions; return their number.
+
+        If the connection is lost, it is not sent again, because a repeat would count nothing.
+
+        Parameters
+        ----------
+        ids
+            Ids of decisions.
+        person
+            Whom the decisions were for.
+        older_than
+            Age in seconds.
+        """
+        given = {"ids": ids, "person": person, "older_than": older_than}
+        body = {name: value for name, value in given.items() if value is not None}
+        found = yield from self._ask("POST", "erasures", body=body, repeatable=False, slow=True)
+        return int(found["decisions"])
+
+    @call
+    def snapshot(self) -> Flow[int]:
+        """Store a snapshot; return its version. A repeat stores the same state again."""
+        found = yield from self._ask("POST", "snapshots")
+        return int(found["version"])
+
+    @call
+    def export(self, path: str | PathLike[str]) -> Flow[None]:
+        """Write all decisions with their rewards to a file, which appears when it is complete.
+
+        Parameters
+        ----------
+        path
+            A file that ends in `.csv` or `.parquet`. Parquet needs the extra `frames` on the side of the service.
+        """
+        yield from self._export(Path(path))
+
+    def _export(self, path: Path) -> Flow[None]:
+        params = {"format": _kind(path, _KINDS)}
+        request = Request("GET", self._path("log"), params=params, slow=True, into=path)
+        yield from ask(request, self._limits)
+
+    @call
+    def import_log(self, path: str | PathLike[str]) -> Flow[int]:
+        """Learn from a log of past decisions; return how many were new.
+
+        If the connection is lost, it is not sent again, because a repeat would count nothing. Decisions that the bandit
+        knows already are skipped, so you can call it again.
+
+        Parameters
+        ----------
+        path
+            A file that ends in `.csv`, `.parquet`, `.dsjson` or `.json`.
+        """
+        file = Path(path)
+        params = {"format": _kind(file, _LOGS)}
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise DataError(f"{path} cannot be read: {error}") from error
+        request = Request("POST", self._path("log"), content, params, repeatable=False, slow=True)
+        answer = yield from ask(request, self._limits)
+        return int(value_of(request, answer)["decisions"])
+
+    @call
+    def to_frame(self) -> Flow[pd.DataFrame]:
+        """Return all decisions with their rewards as a pandas data frame, one row each. It needs the extra `sim`."""
+        with needs("sim"):
+            import pandas as pd
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "log.csv"
+            yield from self._export(path)
+            return pd.DataFrame(**read_csv(path))
+
+
+def _kind(path: Path, known: dict[str, str]) -> str:
+    """Return the format of a file by the ending of its name."""
+    try:
+        return known[path.suffix]
+    except KeyError:
+        raise DataError(f"{path} has no known ending, expected one of {', '.join(known)}") from None

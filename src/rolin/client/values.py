@@ -1,0 +1,253 @@
+"""What is asked and answered: questions, decisions and rewards."""
+
+from __future__ import annotations
+
+import html
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rolin.errors import ParameterError
+
+__all__ = ["Arms", "Decision", "Features", "Question", "Reward", "RewardStatus", "id_of", "is_unrecorded"]  # fmt: skip
+
+Features = Mapping[str, Any] | Sequence[float] | None
+Arms = Mapping[str, Features] | Sequence[str | Mapping[str, Any]]
+"""Features by arm; or names of arms, or objects with `id` and `features`."""
+RewardStatus = Literal["recorded", "early", "unrecorded"]
+"""What became of a reward: it is stored; it is stored and waits for its decision; it was not sent, because its decision
+is not recorded."""
+_UNRECORDED = "unrecorded-"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A decision of the service, or a fallback.
+
+    Parameters
+    ----------
+    id
+        The id under which to report the reward.
+    arm
+        The arm to show.
+    ranking
+        The best arms, the chosen one first.
+    probabilities
+        The probability with which each arm could be chosen; `None` if they are not recorded.
+    version
+        The version of the model that decided; `None` for a fallback.
+    mode
+        Who decided: the policy (`"online"`) or the baseline; `"fallback"` if the service did not answer.
+    control
+        Whether it belongs to the control group.
+    outside_share
+        Whether the baseline decided because the person is outside the share of the policy.
+    recorded
+        Whether the service has it. If not, rewards for this id are not sent.
+    """
+
+    id: str
+    arm: str
+    ranking: tuple[str, ...]
+    probabilities: Mapping[str, float] | None = None
+    version: int | None = None
+    mode: str = "online"
+    control: bool = False
+    outside_share: bool = False
+    recorded: bool = True
+
+    @classmethod
+    def from_answer(cls, answer: Mapping[str, Any]) -> Decision:
+        """Return the decision that the service answered.
+
+        Parameters
+        ----------
+        answer
+            The decoded JSON; members that this version does not know are ignored.
+        """
+        known = {name: answer[name] for name in cls.__dataclass_fields__ if name in answer}
+        known["ranking"] = tuple(known.get("ranking", ()))
+        made = cls(**known)
+        return made if made.recorded else cls(**{**known, "id": _UNRECORDED + made.id})
+
+    def _repr_html_(self) -> str:
+        rows = [("id", self.id), ("arm", self.arm), ("recorded", str(self.recorded).lower())]
+        if len(self.ranking) > 1:
+            rows.append(("ranking", ", ".join(self.ranking)))
+        rows += [(f"P({arm})", f"{p:.4g}") for arm, p in (self.probabilities or {}).items()]
+        return html_table(rows)
+
+
+@dataclass(frozen=True)
+class Question:
+    """The question which of some arms should be shown.
+
+    Parameters
+    ----------
+    arms
+        The arms that can be chosen: features by arm, or names of arms. By default those that are registered.
+    situation
+        Features that all arms share.
+    id
+        Your own id of the decision; by default a new one.
+    person
+        Whom it is for: stays in or out of the control group, and can be erased.
+    exclude
+        Arms that must not be chosen.
+    top_k
+        Number of arms to rank.
+    active
+        `False` if it is not known yet whether it will be shown: call `activate` when it is.
+    baseline
+        The arm to show while the baseline decides; by default the first.
+    fallback
+        The arm to show if the service does not answer, or a ranking of arms; by default an error is raised.
+    """
+
+    arms: Arms | None = None
+    situation: Features = None
+    id: str | None = None
+    person: str | None = None
+    exclude: Collection[str] = ()
+    top_k: int = 1
+    active: bool = True
+    baseline: str | None = None
+    fallback: str | Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.arms, str):
+            raise ParameterError(f"arms={self.arms!r} is one text, expected a list of arms")
+        if isinstance(self.exclude, str):
+            raise ParameterError(f"exclude={self.exclude!r} is one text, expected a list of arms")
+        if self.id is not None and is_unrecorded(self.id):
+            raise ParameterError(
+                f"id={self.id!r} begins with {_UNRECORDED!r}, expected another one: these ids are for fallbacks"
+            )
+        object.__setattr__(self, "id", self.id or uuid.uuid4().hex)
+        self._check_fallback()
+
+    def _check_fallback(self) -> None:
+        """Reject a fallback that could not be shown, before it is needed."""
+        if self.fallback is None:
+            return
+        if not self.ranking:
+            raise ParameterError("fallback is empty, expected an arm or a list of arms")
+        known = None if self.arms is None else {_name(arm) for arm in self.arms}
+        for arm in self.ranking:
+            if arm in self.exclude or (known is not None and arm not in known):
+                why = "excluded" if arm in self.exclude else "none of the arms"
+                raise ParameterError(f"fallback={arm!r} is {why}, expected an arm to show")
+
+    @property
+    def ranking(self) -> tuple[str, ...]:
+        """The arms of the fallback."""
+        given = () if self.fallback is None else self.fallback
+        return (given,) if isinstance(given, str) else tuple(given)[: self.top_k]
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the decision counts only after the client has said that its answer came in time."""
+        return self.active and self.fallback is not None
+
+    def body(self) -> dict[str, Any]:
+        """Return the body of the request, without members that have their default."""
+        given: dict[str, Any] = {
+            "situation": self.situation,
+            "person": self.person,
+            "exclude": list(self.exclude) or None,
+            "top_k": None if self.top_k == 1 else self.top_k,
+            "active": False if self.confirmed or not self.active else None,
+            "baseline": self.baseline,
+        }
+        arms: dict[str, Any] = {} if self.arms is None else {"arms": arm_list(self.arms)}
+        return {
+            "id": self.id,
+            **arms,
+            **{name: value for name, value in given.items() if value is not None},
+        }
+
+    def fall_back(self) -> Decision:
+        """Return the decision for the arm of the fallback, which is not recorded."""
+        return Decision(
+            f"{_UNRECORDED}{self.id}",
+            self.ranking[0],
+            self.ranking,
+            mode="fallback",
+            recorded=False,
+        )
+
+
+@dataclass(frozen=True)
+class Reward:
+    """The reward of a decision, as an item of a batch.
+
+    Parameters
+    ----------
+    decision
+        The decision, or its id.
+    value
+        The reward; higher is better.
+    arm
+        The arm that earned it, if several were ranked; by default the first.
+    weight
+        How much it counts.
+    id
+        Your own id of the reward, if the rewards of a decision add up.
+    """
+
+    decision: Decision | str
+    value: float
+    arm: str | None = None
+    weight: float = 1.0
+    id: str | None = None
+
+    def body(self) -> dict[str, Any]:
+        """Return the body of the request, without members that have their default."""
+        given = {
+            "arm": self.arm,
+            "weight": None if self.weight == 1.0 else self.weight,
+            "id": self.id,
+        }
+        return {"value": self.value} | {n: v for n, v in given.items() if v is not None}
+
+
+def id_of(decision: Decision | str) -> str:
+    """Return the id of a decision."""
+    return decision.id if isinstance(decision, Decision) else decision
+
+
+def is_unrecorded(id: str) -> bool:
+    """Return whether the id is that of a fallback.
+
+    >>> is_unrecorded("visit-1")
+    False
+    """
+    return isinstance(id, str) and id.startswith(_UNRECORDED)
+
+
+def arm_list(arms: Arms) -> list[Any]:
+    """Return arms as the service takes them.
+
+    >>> arm_list({"a": {"price": 3}, "b": None})
+    [{'id': 'a', 'features': {'price': 3}}, 'b']
+    """
+    if isinstance(arms, Mapping):
+        return [
+            name if features is None else {"id": name, "features": features}
+            for name, features in arms.items()
+        ]
+    return list(arms)
+
+
+def _name(arm: str | Mapping[str, Any]) -> Any:
+    return arm.get("id") if isinstance(arm, Mapping) else arm
+
+
+def html_table(rows: Sequence[tuple[str, str]]) -> str:
+    """Return a table of names and values, for notebooks."""
+    cells = (
+        f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+        for name, value in rows
+    )
+    return f"<table>{''.join(cells)}</table>"

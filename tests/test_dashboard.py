@@ -224,8 +224,15 @@ def test_it_is_live_and_can_be_paused(page: Any, site: Site) -> None:
     assert seen(page) == count
     page.execute_script(hide + "document.dispatchEvent(new Event('visibilitychange'))", False)
     until(lambda: seen(page) > count)
-    assert page.execute_script("return window.same")
+    # Bandits come and go, too.
+    site.http.post("/v1/bandits", json={"name": "later"})
+    until(lambda: "later" in one(page, "#bandit").text)
+    Select(one(page, "#bandit")).select_by_value("later")
+    until(lambda: page.title == "later · rolin")
     no_errors(page)
+    site.http.delete("/v1/bandits/later")
+    until(lambda: page.title != "later · rolin")
+    assert page.execute_script("return window.same")
 
 
 def test_hostile_names_are_only_shown(page: Any, site: Site) -> None:

@@ -1,4 +1,4 @@
-"""A real Chromium without a window, for tests of the dashboard."""
+"""A real Chromium without a window, for tests and pictures of the dashboard."""
 
 from __future__ import annotations
 

@@ -55,8 +55,7 @@ async function start() {
     const me = await get("/v1/key");
     state.isAdmin = me.scopes.includes("admin");
     fill(at("sign-out"), `Sign out (${me.name})`);
-    const { bandits } = await get("/v1/bandits");
-    fill(at("bandit"), ...bandits.map((name) => el("option", { value: name }, name)));
+    const bandits = await listBandits();
     for (const id of ["dashboard", "bar-controls", "sign-out"]) at(id).hidden = false;
     const wanted = decodeURIComponent(location.hash.slice(2));
     // The first visit shows the demo, if there is one.
@@ -71,6 +70,13 @@ async function start() {
       timer = setTimeout(start, EVERY);
     }
   }
+}
+
+async function listBandits() {
+  const { bandits } = await get("/v1/bandits");
+  fill(at("bandit"), ...bandits.map((name) => el("option", { value: name }, name)));
+  if (bandits.includes(state.bandit)) at("bandit").value = state.bandit;
+  return bandits;
 }
 
 // -- one bandit ------------------------------------------------------------------------------
@@ -130,6 +136,7 @@ async function look() {
     await draw();
     await Promise.all([cards.arms.update(), cards.decisions.update()]);
     cards.diagnosis.update(summary);
+    if (document.activeElement !== at("bandit")) await listBandits();
     if (mine !== run) return;
     at("dashboard").dataset.seen = String(Number(at("dashboard").dataset.seen ?? 0) + 1);
     notice(null);
@@ -137,6 +144,10 @@ async function look() {
     if (mine !== run) return;
     if (refused.status === 401) {
       askForKey("This key is not valid any more.");
+      return;
+    }
+    if (refused.status === 404) {
+      start(); // the bandit was deleted
       return;
     }
     if (refused.status === undefined) throw refused; // an error of ours

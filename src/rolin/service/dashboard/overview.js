@@ -131,7 +131,8 @@ export function liftCard() {
   const card = el("section", { class: "card", "aria-labelledby": "lift-title" },
     el("h2", { id: "lift-title" }, "Lift"),
     el("p", { class: "hint" }, "What the policy gains per decision over people who were assigned to another group at random. ",
-      "This is the causal estimate. Means of single arms are not: arms are shown in different situations."),
+      "This is the causal estimate. Means of single arms are not: arms are shown in different situations. ",
+      "An interval is right for one look: who stops as soon as it excludes 0 errs more often."),
     ...parts.map(({ place }) => place));
   return {
     card,
@@ -158,6 +159,6 @@ function oneLift(lift, text) {
       el("span", { class: "interval-dot", style: { left: at(lift.gain) } })),
     el("p", { class: "hint" },
       `Policy ${number(lift.policy)} (${whole(lift.n_policy)} decisions, effective sample size ${whole(lift.effective_n_policy)}), `,
-      `${text.other} ${number(lift.other)} (${whole(lift.n_other)}, ${whole(lift.effective_n_other)}). Since ${moment(lift.since)}.`),
+      `${text.other} ${number(lift.other)} (${whole(lift.n_other)} decisions, effective ${whole(lift.effective_n_other)}). Since ${moment(lift.since)}.`),
   ];
 }

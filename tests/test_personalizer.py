@@ -211,6 +211,8 @@ def test_errors_have_their_codes(tmp_path: Path) -> None:
             error = failed.json()["error"]
             assert (failed.status_code, error["code"]) == (status, code), (path, body, error)
             assert error["message"]
+        unknown = await http.get(f"{V1}/evaluations")
+        assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "ResourceNotFound")
         for headers in ({"Ocp-Apim-Subscription-Key": "wrong"}, HEADERS):
             http.headers.pop("Ocp-Apim-Subscription-Key", None)
             failed = await http.post(f"{V1}/rank", json=question(), headers=headers)
@@ -279,6 +281,7 @@ def test_settings_can_be_changed(tmp_path: Path) -> None:
             ({"learningMode": "x"}, "none of the values"),
             ({"logMirrorEnabled": True}, "no such feature"),
             ({"logRetentionDays": 0}, "-1 to keep everything"),
+            ({"logRetentionDays": 10**310}, "-1 to keep everything"),
             ({"logRetentionDays": 1}, "retention"),  # the window is longer
         ):
             failed = await http.put(path, json=change)
@@ -424,6 +427,10 @@ def test_slots_are_activated_together(tmp_path: Path) -> None:
         engine = await http.service.bandits.get("default")  # type: ignore[attr-defined]
         journal = engine.bandit.bandit.journal
         assert journal.outcomes("m/slot/0") == {}
+        body = {"reward": [{"slotId": "side", "value": 1}, {"slotId": "top", "value": 1e60}]}
+        failed = await http.post(f"{path}/events/m/reward", json=body)
+        assert failed.status_code == 400
+        assert journal.following("m/slot/1") == []  # nothing was recorded
         assert (await http.post(f"{path}/events/m/activate")).status_code == 204
         assert journal.outcomes("m/slot/0")[0].value == 1.0
 
@@ -440,9 +447,8 @@ def test_features_are_joined() -> None:
     assert plain_features([{"l": [1, 2]}]) == {"l": [1, 2]}
     with pytest.raises(DataError, match="expected objects"):
         plain_features([3])
-    many = [
-        {"u": {f"x{i}": i}} for i in range(100_000)
-    ]  # in linear time, or this test would take hours
+    # In linear time, or this test would take hours.
+    many = [{"u": {f"x{i}": i}} for i in range(100_000)]
     assert len(plain_features(many)["u"]) == 100_000
 
 
@@ -487,7 +493,7 @@ def test_durations_are_read_as_they_are_written(seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "P", "PT", "P1", "10", "PT1.S", "P1Y", "-PT1S", "PT0S", "P1DT", "PT9e9S"]
+    "text", ["", "P", "PT", "P1", "PT٣S", "10", "PT1.S", "P1Y", "-PT1S", "PT0S", "P1DT", "PT9e9S"]
 )
 def test_other_durations_are_rejected(text: str) -> None:
     """A duration has days, hours, minutes or seconds."""

@@ -80,7 +80,7 @@ class Randomization:
         n = len(names)
         if n * self._floor > 1.0 + 1e-12:
             raise ParameterError(
-                f"floor={self._floor:g} with {n} arms, expected at most 1/{n} = {1 / n:.3g}"
+                f"floor={self._floor:g} with {n} arms, expected at most 1/{n} = {1 / n:.5g}"
             )
         if control:
             if not np.isfinite(x).all():

@@ -252,7 +252,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
     request.app.state.service.note_answer(request.method, "other", error.status_code, None)
     code = CODES.get(error.status_code, "invalid_request")
     failure = Failure(error.status_code, code, f"{error.detail}".lower())
-    response = _failure(failure, failure.body())
+    is_personalizer = "/personalizer" in request.url.path
+    dialect = (PERSONALIZER if is_personalizer else ENDPOINTS)[0].dialect
+    response = _failure(failure, dialect.error_of(failure))
     if error.status_code == 405:
         fits = (route for route in request.app.routes if route.path_regex.match(request.url.path))
         methods = {method for route in fits for method in route.methods}

@@ -22,6 +22,7 @@ from rolin import offline
 from rolin.bandit import AsyncBandit, RewardStatus
 from rolin.bandit.question import Question
 from rolin.bandit.requests import decide_request
+from rolin.bandit.validation import reward_of
 from rolin.errors import DataError, JournalError, NotLearned
 from rolin.journal import LoggedDecision
 from rolin.policies import Policy
@@ -270,6 +271,10 @@ class Engine:
                 default_reward=self.config.rewards.default,
             )
         )
+
+    def check_reward(self, value: float) -> None:
+        """Reject a reward that the policy cannot learn from."""
+        reward_of("value", value, self.bandit.bandit.policy)
 
     async def reward_batch(self, batch: schema.RawRewards) -> schema.BatchAnswer:
         """Record several rewards; one that is refused leaves the others alone."""
@@ -601,7 +606,8 @@ def _fallback(request: schema.DecisionRequest, names: Sequence[str]) -> schema.D
         offered.insert(0, request.baseline)
     if not offered:
         raise Refusal(400, "all arms are excluded", field="exclude")
-    id = request.id or f"unrecorded-{secrets.token_hex(8)}"
+    # Never the caller's id: a decision that is made for it later may choose another arm, and would get the reward.
+    id = f"unrecorded-{secrets.token_hex(8)}"
     return schema.DecisionAnswer(
         id, offered[0], offered[: request.top_k], None, None, "stopped", False, recorded=False
     )

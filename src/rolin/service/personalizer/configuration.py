@@ -7,6 +7,7 @@ import math
 import re
 from typing import Any, Literal
 
+import msgspec
 from msgspec import UNSET
 
 from rolin.service import schema
@@ -42,6 +43,7 @@ _MODES: dict[str, LearningMode] = {
     "online": "Online", "apprentice": "Apprentice", "stopped": "LoggingOnly",
 }  # fmt: skip
 _DAY = 86400.0
+_MOST_DAYS = 36_500
 
 
 def configuration_of(info: schema.BanditInfo) -> ServiceConfiguration:
@@ -87,8 +89,10 @@ def change_of(given: ServiceConfigurationChange, now: ServiceConfiguration) -> s
         duration_of("modelExportFrequency", given.model_export_frequency, least=0.0)
     if given.log_retention_days not in (UNSET, now.log_retention_days):
         days = int(given.log_retention_days)
-        if days != -1 and days < 1:
-            raise _bad("logRetentionDays", days, "a number of days, or -1 to keep everything")
+        if days != -1 and not 1 <= days <= _MOST_DAYS:
+            raise _bad(
+                "logRetentionDays", days, f"1 to {_MOST_DAYS} days, or -1 to keep everything"
+            )
         change.retention = None if days == -1 else days * _DAY
     if given.learning_mode not in (UNSET, None, now.learning_mode):
         modes = {name: mode for mode, name in _MODES.items()}
@@ -107,7 +111,7 @@ def _bad(name: str, given: object, expected: str) -> Refusal:
 
 
 _DURATION = re.compile(
-    r"P(?:(\d+(?:\.\d+)?)D)?(?:T(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?"
+    r"P(?:([0-9]+(?:\.[0-9]+)?)D)?(?:T(?:([0-9]+(?:\.[0-9]+)?)H)?(?:([0-9]+(?:\.[0-9]+)?)M)?(?:([0-9]+(?:\.[0-9]+)?)S)?)?"
 )
 
 
@@ -165,7 +169,7 @@ def exploration_change(given: PolicyContract, info: schema.BanditInfo) -> schema
     now = _arguments(info)
     try:
         new = json.loads(given.arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         new = None
     changed = (
         {key for key in {*new, *now} if new.get(key) != now.get(key)}
@@ -181,4 +185,5 @@ def exploration_change(given: PolicyContract, info: schema.BanditInfo) -> schema
         )
     if not changed:
         return schema.BanditChange()
-    return schema.BanditChange(schema.Settings(exploration=new.get("exploration", "auto")))
+    exploration = msgspec.convert(new.get("exploration", "auto"), float | Literal["auto"])
+    return schema.BanditChange(schema.Settings(exploration=exploration))

@@ -137,6 +137,8 @@ async def _reward_slots(call: Call) -> Reply:
     unknown = [each.slot_id for each in call.body.reward if each.slot_id not in numbers]
     if unknown:
         raise Refusal(404, f"event {call.path['id']!r} has no slot {unknown[0]!r}")
+    for each in call.body.reward:  # before the first one is recorded
+        engine.check_reward(each.value)
     for place, each in enumerate(call.body.reward):
         id = slot_id(call.path["id"], numbers[each.slot_id])
         await _give_reward(call, engine, id, each.value, place)

@@ -498,6 +498,7 @@ def test_the_sentences_have_the_verdicts_of_the_runs() -> None:
     assert checked > 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", ["noise", "few-arms", "clicks", "clicks-early", "drift"])
 def test_the_studies_run(study: str, tmp_path: Path) -> None:
     """A small one prints its table and saves it with its figure."""
@@ -515,6 +516,7 @@ def test_the_studies_run(study: str, tmp_path: Path) -> None:
     assert [row.split("|")[1:3] for row in table] == [row.split("|")[1:3] for row in stored]
 
 
+@pytest.mark.slow
 def test_the_study_of_slopes_runs(tmp_path: Path) -> None:
     """A small one saves its tables and its figure; stored problems are not played again; the page has the same rows."""
     command = [
@@ -540,6 +542,7 @@ def test_the_study_of_slopes_runs(tmp_path: Path) -> None:
     assert [row.split("|")[1:3] for row in made] == [row.split("|")[1:3] for row in stored]
 
 
+@pytest.mark.slow
 def test_the_offline_studies_run(tmp_path: Path) -> None:
     """With few logs, and on made files of the format; the stored tables have the same rows."""
     open_bandit_files(tmp_path / "obd/random/all", np.random.default_rng(1))

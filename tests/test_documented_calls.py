@@ -26,7 +26,7 @@ PAGES = [
     *sorted(page for page in ROOT.glob("*.md") if page.name != "CHANGELOG.md"),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-FOREIGN = {"mmap_mode"}  # of numpy.load
+FOREIGN = {"mmap_mode", "sign"}  # of numpy.load, and a label of a metric
 
 
 def public_things() -> Iterator[tuple[str, Any]]:

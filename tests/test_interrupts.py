@@ -172,6 +172,7 @@ def test_an_interrupted_call_has_changed_everything_or_nothing(
     # Every point of what is fast; the points of the others take turns.
     stride = {
         "BayesRoLinTS": 5,
+        "LogisticRoLinTS": 3,
         "learned": 2,
         "defaults": 3,
         "learned slopes": 12,

@@ -188,7 +188,7 @@ def test_the_factor_follows_the_scales(random: int, times: float) -> None:
 
 
 @pytest.mark.parametrize("worlds", [100, pytest.param(600, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("bandit", [True, False])
+@pytest.mark.parametrize("bandit", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_right_intervals_are_rejected_as_often_as_it_says(
     worlds: int, bandit: bool, seed: int
 ) -> None:

@@ -68,7 +68,7 @@ def target(contexts: Any, _arms: Any) -> list[float]:
     return [0.0, 1.0] if contexts[1, 0] > 0 else [1.0, 0.0]
 
 
-@pytest.mark.parametrize("apprentice", [0, 300])
+@pytest.mark.parametrize("apprentice", [pytest.param(0, marks=pytest.mark.slow), 300])
 def test_estimates_are_unbiased(apprentice: int) -> None:
     """Means of 40 logs are within 4 standard errors of the truth; counting the baseline, IPS is far off."""
     found: dict[str, list[float]] = {"IPS": [], "SNIPS": [], "DR": [], "logged": [], "counted": []}

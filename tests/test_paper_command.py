@@ -180,7 +180,7 @@ def test_the_command_names_a_missing_extra(
 @pytest.mark.parametrize(
     ("how", "n_jobs"),
     [
-        (signal.SIGINT, "1"),
+        pytest.param(signal.SIGINT, "1", marks=pytest.mark.slow),
         pytest.param(signal.SIGINT, "2", marks=pytest.mark.slow),
         pytest.param(signal.SIGKILL, "2", marks=pytest.mark.slow),
     ],

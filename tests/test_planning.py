@@ -45,7 +45,7 @@ def test_problems_are_joint_draws_of_the_posterior(
     np.testing.assert_array_less(np.abs(np.cov(drawn.T) - np.cov(exact.T)), 2**0.5 * allowed)
 
 
-@pytest.mark.parametrize("intercept_std", [None, 2.0])
+@pytest.mark.parametrize("intercept_std", [pytest.param(None, marks=pytest.mark.slow), 2.0])
 def test_problems_of_arms_with_slopes_are_joint_draws_too(
     intercept_std: float | None, rng: np.random.Generator
 ) -> None:

@@ -69,6 +69,7 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
     assert isinstance(invoked("keys", "list", "--data", tmp_path / "no").exception, DataError)
 
 
+@pytest.mark.service
 def test_the_service_starts_answers_and_stops(tmp_path: Path) -> None:
     """The first start prints a key, which works; a later one does not; SIGTERM ends it with exit code 0."""
     with served(tmp_path) as (process, lines):
@@ -96,6 +97,7 @@ def test_the_service_starts_answers_and_stops(tmp_path: Path) -> None:
         assert not re.search("rk_", "\n".join(lines))
 
 
+@pytest.mark.service
 def test_the_key_of_the_environment_is_used(tmp_path: Path) -> None:
     """No key is created or shown; the environment's one is let in."""
     with served(tmp_path, ROLIN_API_KEY="0123456789abcdef") as (_, lines):

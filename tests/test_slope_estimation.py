@@ -189,7 +189,7 @@ def test_the_search_of_a_running_policy_is_close(learn: set[Any], seed: int) -> 
 
 
 @pytest.mark.parametrize("n", [60, pytest.param(400, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("slope_std", [0.5, 0.0])
+@pytest.mark.parametrize("slope_std", [0.5, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_intervals_hold_the_truth(slope_std: float, n: int, seed: int) -> None:
     """Of n data sets, 95 % intervals hold slope_std and arm_std in 95 %, within 5 standard errors.
 

@@ -117,6 +117,6 @@ def test_requests_through_nginx(tmp_path: Path) -> None:
         assert 'rolin_events{bandit="default"}' in http.get("/metrics").text
         assert http.get("/v1/bandits", headers={"Authorization": "Bearer x"}).status_code == 401
         for _ in range(50):  # over connections that are kept
-            assert http.get("/livez").status_code == 200
+            assert http.get("/healthz").status_code == 200
         (line,) = (folder / "error.log").read_text().splitlines()
         assert "client intended to send too large body" in line

@@ -20,6 +20,7 @@ from rolin.client import (
     AsyncRemoteBandit,
     Client,
     Decision,
+    Erased,
     Question,
     RemoteBandit,
     Reward,
@@ -125,6 +126,7 @@ def test_manage_bandits(tmp_path: Path) -> None:
             "shop",
             features={"kind": "vectors", "n_features": 2},
             rewards={"window": 60.0, "rule": "sum"},
+            retention=3600.0,
             settings={"floor": 0.01},
             state=state.read_bytes(),
         )
@@ -136,6 +138,8 @@ def test_manage_bandits(tmp_path: Path) -> None:
         changed = await bandit.change({"mode": "stopped"}, {"default": 0.0})
         assert changed["settings"]["mode"] == "stopped"
         assert changed["config"]["rewards"] == {"rule": "sum", "window": 60.0, "default": 0.0}
+        assert changed["config"]["retention"] == 3600.0
+        assert "retention" not in (await bandit.change(retention=None))["config"]
         await bandit.register_arms({"a": np.array([1.0, 2.0]), "b": [3, 4]})
         assert await bandit.arms() == [
             {"id": "a", "features": [1.0, 2.0]},
@@ -187,7 +191,7 @@ def test_read_and_maintain(tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(frame, expected)
         assert list(frame["person"]) == [*PEOPLE] * 4
 
-        assert await bandit.erase(person="=ann") == 4
+        assert await bandit.erase(person="=ann") == Erased(decisions=4, log_wiped=True)
         assert set((await bandit.to_frame())["person"]) == {"bob"}
 
     use(tmp_path, work)

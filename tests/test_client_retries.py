@@ -216,7 +216,7 @@ def test_a_decision_that_is_not_activated_is_shown(caplog: pytest.LogCaptureFixt
 
     decision = client(answer, retries=0).bandit("offers").decide(["a", "b"], id="1", fallback="b")
     assert (decision.arm, decision.recorded) == ("a", True)
-    assert "decisions 1 could not be activated" in caplog.text
+    assert "decision 1 could not be activated" in caplog.text
 
 
 def test_a_fallback_of_the_service_is_not_recorded_either() -> None:

@@ -20,7 +20,8 @@
     │   ├── AccessDenied                    the key is missing, unknown, or does not allow the request
     │   ├── NotFound                        there is no such bandit or decision
     │   ├── Conflict                        the id or name is in use with other content
-    │   └── ServiceUnavailable              the service did not answer in time, or cannot do it at present
+    │   ├── ServiceUnavailable              the service did not answer in time, or cannot do it at present
+    │   └── UnexpectedAnswer                what came is not the answer to what was asked
     ├── MissingExtra (ImportError)          an optional dependency is not installed
     └── Unsupported (NotImplementedError)   a policy does not have the requested capability
 
@@ -57,6 +58,7 @@ __all__ = [
     "ServiceUnavailable",
     "ShapeError",
     "StateFileError",
+    "UnexpectedAnswer",
     "UnknownDecision",
     "UnknownOption",
     "Unsupported",
@@ -175,6 +177,10 @@ class Conflict(ServiceError):
 
 class ServiceUnavailable(ServiceError):
     """The decision service did not answer in time, or cannot do what was asked at present."""
+
+
+class UnexpectedAnswer(ServiceError):
+    """What came is not the answer of a decision service to what was asked; nothing of it is used."""
 
 
 class MissingExtra(RolinError, ImportError):

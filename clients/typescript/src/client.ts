@@ -1,8 +1,9 @@
 /** Decisions and rewards of the bandits of a service. */
 
-import { ServiceError, ServiceUnavailable } from "./errors.js";
+import { type Item, checkDone, decisionOf, isUnrecorded, resultsOf, unrecordedId } from "./answers.js";
+import { ServiceError, ServiceUnavailable, UnexpectedAnswer } from "./errors.js";
 import type { components } from "./schemas.js";
-import { type Options, Sender, now, refusal } from "./sending.js";
+import { type Options, Sender, now } from "./sending.js";
 
 type Schemas = components["schemas"];
 
@@ -20,6 +21,10 @@ export interface Decision extends Omit<Schemas["DecisionAnswer"], "mode" | "reco
   mode: Schemas["DecisionAnswer"]["mode"] | "fallback";
   /** Whether the service has it. If not, rewards for this id are not sent. */
   recorded: boolean;
+  /** Whether it counts: `false` if it is not recorded, was made with `active: false`, or could not be activated. */
+  active: boolean;
+  /** Whether the client tried to activate it, and got no answer: `reward` tries again. */
+  activationLost: boolean;
 }
 
 /** A reward as an item of a batch. */
@@ -27,10 +32,6 @@ export type Reward = Omit<Schemas["RewardItem"], "decision"> & { decision: Decis
 
 /** What became of a reward: stored; stored until its decision comes; not sent, because the decision is a fallback. */
 export type RewardStatus = "recorded" | "early" | "unrecorded";
-
-type Item = Record<string, unknown> & { status: number };
-
-const UNRECORDED = "unrecorded-";
 
 /** A client of the decision service. */
 export class Client {
@@ -70,15 +71,17 @@ export class Bandit {
     const until = now() + this.sender.timeout;
     let made: Decision;
     try {
-      made = decisionOf((await this.sender.post(`${this.path}/decisions`, body, until)).body);
+      const path = `${this.path}/decisions`;
+      const answer = await this.sender.post(path, body, until);
+      made = decisionOf(`POST ${path}`, answer.body, id, question);
     } catch (error) {
       return this.fallenBack(question, id, error);
     }
     if (confirmed && made.recorded) {
       try {
-        await this.sender.post(`${this.path}/decisions/${quoted(made.id)}/activate`, undefined, until);
+        await this.activateOne(made.id, until);
       } catch (error) {
-        this.warnOfLost(made.id, error);
+        this.lose(made, error);
       }
     }
     return made;
@@ -93,39 +96,52 @@ export class Bandit {
       items = await this.batch("decisions/batch", { decisions: asked.map(({ body }) => body) }, until);
     } catch (error) {
       const hasNone = questions.every(({ fallback }) => fallback === undefined);
-      if (!(error instanceof ServiceUnavailable) || hasNone) throw error;
+      if (!isNoDecision(error) || hasNone) throw error;
       items = questions.map(() => error);
     }
     const made = items.map((item, k) => {
-      if (!(item instanceof ServiceError)) return decisionOf(item);
+      const { id } = asked[k]!;
       const question = questions[k]!;
-      const falls = item instanceof ServiceUnavailable && question.fallback !== undefined;
-      return falls ? this.fallenBack(question, asked[k]!.id, item) : item;
+      try {
+        if (item instanceof ServiceError) throw item;
+        return decisionOf(`POST ${this.path}/decisions/batch: item ${k}`, item, id, question);
+      } catch (error) {
+        if (!(error instanceof ServiceError)) throw error;
+        return isNoDecision(error) && question.fallback !== undefined ? this.fallenBack(question, id, error) : error;
+      }
     });
     const confirmed = made.filter(
       (found, k): found is Decision => asked[k]!.confirmed && !(found instanceof ServiceError) && found.recorded,
     );
-    if (confirmed.length > 0) await this.confirm(confirmed, until);
+    const errors = await this.activateAll(confirmed, until);
+    confirmed.forEach((found) => errors.has(found.id) && this.lose(found, errors.get(found.id)));
     return made;
   }
 
-  private async confirm(decisions: Decision[], until: number): Promise<void> {
-    const ids = decisions.map(({ id }) => id);
+  private async activateOne(id: string, until: number): Promise<void> {
+    const path = `${this.path}/decisions/${quoted(id)}/activate`;
+    checkDone(`POST ${path}`, await this.sender.post(path, undefined, until));
+  }
+
+  /** Activate decisions; return the errors of those that could not be activated. */
+  private async activateAll(decisions: readonly Decision[], until: number): Promise<Map<string, ServiceError>> {
+    const ids = [...new Set(decisions.map(({ id }) => id))];
+    if (ids.length === 0) return new Map();
     let items: (Item | ServiceError)[];
     try {
       items = await this.batch("activations", { decisions: ids }, until);
     } catch (error) {
-      this.warnOfLost(ids.join(", "), error);
-      return;
+      if (!(error instanceof ServiceError)) throw error;
+      items = ids.map(() => error);
     }
-    items.forEach((item, k) => item instanceof ServiceError && this.warnOfLost(ids[k]!, item));
+    return new Map(ids.flatMap((id, k) => (items[k] instanceof ServiceError ? [[id, items[k]]] : [])));
   }
 
   /** Say that a decision made with `active: false` is in use; `false` if it is a fallback, which the service does not know. */
   async activate(decision: Decision | string): Promise<boolean> {
     const id = idOf(decision);
     if (isUnrecorded(id)) return false;
-    await this.sender.post(`${this.path}/decisions/${quoted(id)}/activate`, undefined);
+    await this.activateOne(id, now() + this.sender.timeout);
     return true;
   }
 
@@ -141,7 +157,7 @@ export class Bandit {
     });
   }
 
-  /** Report the reward of a decision; that of a fallback is not sent. */
+  /** Report the reward of a decision; that of a fallback is not sent. If its activation was lost, it is activated first. */
   async reward(
     decision: Decision | string,
     value: number,
@@ -150,18 +166,31 @@ export class Bandit {
     const id = idOf(decision);
     if (isUnrecorded(id)) return "unrecorded";
     const body: Schemas["RewardRequest"] = { value, ...more };
-    const answer = await this.sender.post(`${this.path}/decisions/${quoted(id)}/reward`, body);
+    const until = now() + this.sender.timeout;
+    if (typeof decision !== "string" && decision.activationLost) await this.activateOne(id, until);
+    const path = `${this.path}/decisions/${quoted(id)}/reward`;
+    const answer = await this.sender.post(path, body, until);
+    checkDone(`POST ${path}`, answer);
     return answer.status === 202 ? "early" : "recorded";
   }
 
-  /** Report several rewards with one request: what `reward` returns, or an error, for each. */
+  /**
+   * Report several rewards with one request: what `reward` returns, or an error, for each.
+   *
+   * Decisions whose activation was lost are activated first. If that fails, the error is returned, although the reward is
+   * sent: it counts when the decision is activated.
+   */
   async rewardBatch(rewards: readonly Reward[]): Promise<(RewardStatus | ServiceError)[]> {
     const all = rewards.map((reward) => ({ ...reward, decision: idOf(reward.decision) }));
     const sent: Schemas["RewardBatch"] = { rewards: all.filter(({ decision }) => !isUnrecorded(decision)) };
-    const items = sent.rewards.length > 0 ? await this.batch("rewards", sent) : [];
+    const until = now() + this.sender.timeout;
+    const lost = rewards.flatMap(({ decision: of }) => (typeof of !== "string" && of.activationLost ? [of] : []));
+    const errors = await this.activateAll(lost, until);
+    const items = sent.rewards.length > 0 ? await this.batch("rewards", sent, until) : [];
     return all.map(({ decision }) => {
       if (isUnrecorded(decision)) return "unrecorded";
-      const item = items.shift()!;
+      const item = errors.get(decision) ?? items[0]!;
+      items.shift();
       if (item instanceof ServiceError) return item;
       return item.status === 202 ? "early" : "recorded";
     });
@@ -174,28 +203,34 @@ export class Bandit {
     until?: number,
   ): Promise<(Item | ServiceError)[]> {
     const path = `${this.path}/${kind}`;
-    const answer = (await this.sender.post(path, body, until)).body as Schemas["BatchAnswer"];
-    return (answer.results as Item[]).map((item, k) =>
-      "error" in item ? refusal(`POST ${path}: item ${k}`, item.status, JSON.stringify(item)) : item,
-    );
+    const [asked] = Object.values(body) as unknown[][];
+    return resultsOf(`POST ${path}`, (await this.sender.post(path, body, until)).body, asked!.length);
   }
 
   /** Return the fallback of a question; throw the error if there is none, or if the question was refused. */
   private fallenBack(question: Question, id: string, error: unknown): Decision {
     const ranking = rankingOf(question);
     const arm = ranking[0];
-    if (!(error instanceof ServiceUnavailable) || arm === undefined) throw error;
+    if (!isNoDecision(error) || arm === undefined) throw error;
     this.sender.warn(`decision ${id} falls back to ${JSON.stringify(arm)}: ${error.message}`);
     const none = { probabilities: null, version: null, control: false, outside_share: false };
-    return { id: UNRECORDED + id, arm, ranking, ...none, mode: "fallback", recorded: false };
+    const unknown = { recorded: false, active: false, activationLost: false };
+    return { id: unrecordedId(id), arm, ranking, ...none, mode: "fallback", ...unknown };
   }
 
-  private warnOfLost(ids: string, error: unknown): void {
+  /** Mark a decision that could not be activated. */
+  private lose(made: Decision, error: unknown): void {
     const why = error instanceof Error ? error.message : String(error);
-    this.sender.warn(
-      `decisions ${ids} could not be activated, so nothing is learned from them until you call activate: ${why}`,
-    );
+    const until = "until you call activate or reward with it";
+    this.sender.warn(`decision ${made.id} could not be activated, so nothing is learned from it ${until}: ${why}`);
+    made.active = false;
+    made.activationLost = true;
   }
+}
+
+/** Return whether an error leads to the fallback; errors of the caller do not. */
+function isNoDecision(error: unknown): error is ServiceError {
+  return error instanceof ServiceUnavailable || error instanceof UnexpectedAnswer;
 }
 
 function prepared(question: Question) {
@@ -228,18 +263,8 @@ function rankingOf(question: Question): string[] {
   return typeof given === "string" ? [given] : given.slice(0, question.top_k ?? 1);
 }
 
-function decisionOf(answer: unknown): Decision {
-  const made = answer as Schemas["DecisionAnswer"];
-  const recorded = made.recorded ?? true;
-  return { ...made, recorded, id: recorded ? made.id : UNRECORDED + made.id };
-}
-
 function idOf(decision: Decision | string): string {
   return typeof decision === "string" ? decision : decision.id;
-}
-
-function isUnrecorded(id: string): boolean {
-  return id.startsWith(UNRECORDED);
 }
 
 /** Return a name or an id as a part of a path. */
@@ -248,7 +273,11 @@ function quoted(part: string): string {
   if (part === "" || part === "." || part === "..") {
     throw new TypeError(`the name or id is ${JSON.stringify(part)}, expected a text other than "." and ".."`);
   }
-  return encodeURIComponent(part);
+  try {
+    return encodeURIComponent(part);
+  } catch {
+    throw new TypeError(`${JSON.stringify(part)} has half of a surrogate pair, expected valid Unicode`);
+  }
 }
 
 /** Return 128 random bits; browsers have `randomUUID` only on secure pages, and Node 18 has no global `crypto`. */

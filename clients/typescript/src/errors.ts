@@ -20,3 +20,10 @@ export class ServiceError extends Error {
 
 /** The service did not answer in time, or cannot do what was asked at present. */
 export class ServiceUnavailable extends ServiceError {}
+
+/** What came is not the answer of a decision service to what was asked; nothing of it is used. */
+export class UnexpectedAnswer extends ServiceError {
+  constructor(what: string, given: string, cause?: unknown) {
+    super(`${what}: unexpected answer: ${given}`, { code: "unexpected_answer", cause });
+  }
+}

@@ -1,6 +1,6 @@
 /** Send a request, and again if that may help. Every request of this client can be repeated. */
 
-import { ServiceError, ServiceUnavailable } from "./errors.js";
+import { ServiceError, ServiceUnavailable, UnexpectedAnswer } from "./errors.js";
 import type { components } from "./schemas.js";
 
 /** How to reach the service. */
@@ -29,6 +29,7 @@ export interface Answer {
 
 const FIRST_WAIT = 50; // milliseconds; each further wait is up to twice as long
 const LONGEST_WAIT = 2000;
+const LARGEST = 2 ** 26; // bytes of an answer
 // A proxy says with 502 and 504 that it lost the connection, or got no answer in time.
 const AGAIN = new Set([429, 502, 503, 504]);
 
@@ -63,8 +64,10 @@ export class Sender {
       let wait = Math.random() * Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** attempt);
       try {
         const response = await this.once(path, content, until);
-        if (response.status < 300) return { status: response.status, body: decoded(path, response) };
-        failure = refusal(`POST ${path}`, response.status, response.text);
+        if (response.status >= 200 && response.status < 300) {
+          return { status: response.status, body: decoded(path, response) };
+        }
+        failure = refusal(`POST ${path}`, response.status, response.text, response.location);
         wait += response.retryAfter;
         if (!AGAIN.has(response.status)) throw failure;
       } catch (error) {
@@ -95,8 +98,11 @@ export class Sender {
         ...(content === undefined ? {} : { body: content }),
       });
       const seconds = Number(response.headers.get("retry-after") ?? 0);
+      // Browsers do not say where a redirect leads to.
+      const location = response.headers.get("location") ?? (response.type === "opaqueredirect" ? "elsewhere" : undefined);
       // Inside, so that a body that never ends is given up, too.
-      return { status: response.status, text: await response.text(), retryAfter: 1000 * (seconds > 0 ? seconds : 0) };
+      const text = await textOf(`POST ${path}`, response);
+      return { status: response.status, text, location, retryAfter: 1000 * (seconds > 0 ? seconds : 0) };
     } finally {
       clearTimeout(timer);
     }
@@ -113,27 +119,45 @@ function encoded(body: unknown): string {
   });
 }
 
+/** Return the body of an answer, unless it is too large. */
+async function textOf(what: string, response: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  const reader = response.body?.getReader();
+  let text = "";
+  for (let size = 0; reader !== undefined; ) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    size += value.length;
+    if (size > LARGEST) {
+      await reader.cancel();
+      throw new UnexpectedAnswer(what, `more than ${LARGEST} bytes`);
+    }
+    text += decoder.decode(value, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
 function decoded(path: string, response: { status: number; text: string }): unknown {
   if (response.text === "") return undefined;
   try {
     return JSON.parse(response.text);
   } catch (cause) {
     const shown = JSON.stringify(response.text.slice(0, 300));
-    throw new ServiceError(`POST ${path}: the answer is not JSON: ${shown}; is this the address of the service?`, {
-      status: response.status,
-      cause,
-    });
+    throw new UnexpectedAnswer(`POST ${path}`, `it is not JSON: ${shown}; is this the address of the service?`, cause);
   }
 }
 
 /** Return the error that an answer means; `what` says what was asked. */
-export function refusal(what: string, status: number, text: string): ServiceError {
+export function refusal(what: string, status: number, text: string, location?: string): ServiceError {
   let told: components["schemas"]["ErrorDetail"];
   try {
     told = (JSON.parse(text) as components["schemas"]["Error"]).error;
     if (typeof told.code !== "string") throw new TypeError("not an error of the service");
   } catch {
     told = { code: "unexpected_answer", message: JSON.stringify(text.slice(0, 300)) };
+  }
+  if (status < 400 && location !== undefined) {
+    told.message = `redirected to ${location.slice(0, 300)}, expected the address of the service itself`;
   }
   const about = `status ${status}, ${told.code}${told.field ? `, field ${told.field}` : ""}`;
   const kind = status === 429 || status >= 500 ? ServiceUnavailable : ServiceError;

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Client, type Options, ServiceError, ServiceUnavailable } from "../src/index.js";
+import { Client, type Options, ServiceError, ServiceUnavailable, UnexpectedAnswer } from "../src/index.js";
 
 type Handler = (path: string, body: any, k: number) => Response | Error | Promise<Response>;
 
@@ -102,7 +102,7 @@ test("a fallback of the service is not recorded either", async () => {
 test("a decision whose activation is lost is shown", async () => {
   const { bandit, warnings } = clientOf((_, body) => (body ? made(body) : new TypeError("lost")), { retries: 0 });
   assert.equal((await bandit.decide({ id: "1", arms: ["a"], fallback: "a" })).recorded, true);
-  assert.match(warnings[0]!, /decisions 1 could not be activated/);
+  assert.match(warnings[0]!, /decision 1 could not be activated/);
 });
 
 test("bad questions are rejected before they are sent", async () => {
@@ -113,6 +113,7 @@ test("bad questions are rejected before they are sent", async () => {
     { arms: ["a", "b"], exclude: ["b"], fallback: "b" },
     { arms: ["a"], id: "unrecorded-1" },
     { arms: ["a"], id: ".." },
+    { arms: ["a"], id: "x\ud800" },
     { arms: ["a"], situation: { x: NaN } },
   ];
   for (const question of questions) await assert.rejects(bandit.decide(question), TypeError);
@@ -122,5 +123,69 @@ test("bad questions are rejected before they are sent", async () => {
 
 test("an answer that is not from the service", async () => {
   const { bandit } = clientOf(() => new Response("<html>hello"));
-  await assert.rejects(bandit.decide({ arms: ["a"] }), /the answer is not JSON: "<html>hello"; is this the address/);
+  await assert.rejects(bandit.decide({ arms: ["a"] }), /unexpected answer: it is not JSON: "<html>hello"; is this the address/);
+});
+
+test("what was not asked for is not used", async () => {
+  const own = { id: "1", arm: "a", ranking: ["a"] };
+  const answers: any[] = [
+    [], {}, "x", null, 3, { id: "1" }, { ...own, id: "2" }, { ...own, id: 1 }, { ...own, arm: "c" }, { ...own, arm: "x" },
+    { ...own, ranking: ["a", "c"] }, { ...own, ranking: null }, { ...own, recorded: "yes" },
+    { ...own, id: "unrecorded-1" }, { ...own, id: "2", recorded: false },
+  ];
+  for (const answer of answers) {
+    const { bandit, sent } = clientOf((path) =>
+      Response.json(path.endsWith("batch") ? { results: [answer && { status: 201, ...answer }] } : answer),
+    );
+    const question = { id: "1", arms: ["a", "b", "x"], exclude: ["x"] };
+    await assert.rejects(bandit.decide(question), UnexpectedAnswer);
+    assert.ok((await bandit.decideBatch([question]))[0] instanceof UnexpectedAnswer);
+    assert.equal((await bandit.decide({ ...question, fallback: "b" })).recorded, false);
+    assert.equal(sent.filter(({ path }) => path.includes("activat")).length, 0);
+  }
+  for (const id of ["1", "unrecorded-1", "unrecorded-ab12"]) {
+    const { bandit } = clientOf(() => Response.json({ ...own, id, recorded: false }));
+    const made = await bandit.decide({ id: "1", arms: ["a"] });
+    assert.deepEqual([made.id, made.active], [id === "1" ? "unrecorded-1" : id, false]);
+  }
+});
+
+test("no answer makes a call fail otherwise", async () => {
+  const deep = "[".repeat(200_000);
+  for (const text of ["", "[]", "{}", '{"results":[]}', '{"results":[null]}', deep]) {
+    const { bandit } = clientOf(() => new Response(text));
+    await assert.rejects(bandit.activate("1"), UnexpectedAnswer);
+    await assert.rejects(bandit.reward("1", 1), UnexpectedAnswer);
+    const calls = [() => bandit.activateBatch(["1"]), () => bandit.rewardBatch([{ decision: "1", value: 1 }])];
+    for (const call of calls) {
+      const found = await call().catch((error) => [error]);
+      assert.ok(found[0] instanceof UnexpectedAnswer);
+    }
+    assert.equal((await bandit.decide({ arms: ["a", "b"], fallback: "b" })).arm, "b");
+  }
+  const { bandit } = clientOf(() => new Response(new Uint8Array(70_000_000)));
+  await assert.rejects(bandit.reward("1", 1), /more than 67108864 bytes/);
+  const moved = clientOf(() => new Response(null, { status: 308, headers: { Location: "https://service/" } }));
+  await assert.rejects(moved.bandit.reward("1", 1), /redirected to https:\/\/service\/, expected the address/);
+});
+
+test("a lost activation is made good by the reward", async () => {
+  let lost = true;
+  const { bandit, sent } = clientOf((path, body) => {
+    if (path.includes("activat") && lost) return refused(503);
+    if (path.endsWith("decisions")) return made(body);
+    if (path.endsWith("s")) return Response.json({ results: [{ status: 204 }] });
+    return new Response(null, { status: 204 });
+  }, { retries: 0 });
+  const decision = await bandit.decide({ id: "1", arms: ["a"], fallback: "a" });
+  assert.deepEqual([decision.recorded, decision.active, decision.activationLost], [true, false, true]);
+  await assert.rejects(bandit.reward(decision, 1), ServiceUnavailable);
+  assert.ok((await bandit.rewardBatch([{ decision, value: 1 }]))[0] instanceof ServiceUnavailable);
+  lost = false;
+  sent.length = 0;
+  assert.equal(await bandit.reward(decision, 1), "recorded");
+  assert.deepEqual(await bandit.rewardBatch([{ decision, value: 1 }]), ["recorded"]);
+  const paths = sent.map(({ path }) => path.split("/").pop());
+  assert.deepEqual(paths, ["activate", "reward", "activations", "rewards"]);
+  assert.equal((await bandit.decide({ id: "1", arms: ["a"], fallback: "a" })).active, true);
 });

@@ -10,11 +10,13 @@ from typing import Any, Self
 
 import httpx
 
+from rolin.client.answers import check_done, member, value_of
 from rolin.client.bandit import AsyncRemoteBandit, RemoteBandit
-from rolin.client.requests import Request, encoded, path_of, value_of
+from rolin.client.pools import AsyncPool, Pool
+from rolin.client.requests import Request, encoded, path_of
 from rolin.client.retrying import Flow, Limits, ask
 from rolin.client.running import AsyncConnection, AsyncRunner, Connection, Runner, call
-from rolin.errors import ParameterError, ServiceUnavailable
+from rolin.errors import ParameterError, ServiceUnavailable, UnexpectedAnswer
 
 __all__ = ["AsyncClient", "Client"]
 
@@ -32,7 +34,7 @@ class _ClientCalls:
         """Return the names of all bandits."""
         request = Request("GET", path_of("bandits"))
         answer = yield from ask(request, self._limits)
-        names: list[str] = value_of(request, answer)["bandits"]
+        names: list[str] = member(request, value_of(request, answer), "bandits", list)
         return names
 
     @call
@@ -44,6 +46,7 @@ class _ClientCalls:
         options: Mapping[str, Any] | None = None,
         features: Mapping[str, Any] | None = None,
         rewards: Mapping[str, Any] | None = None,
+        retention: float | None = None,
         settings: Mapping[str, Any] | None = None,
         state: bytes | None = None,
     ) -> Flow[dict[str, Any]]:
@@ -64,6 +67,8 @@ class _ClientCalls:
             `{"kind": "hashed"}`, which is the default; `{"kind": "vectors", "n_features": 10}`; or a feature map.
         rewards
             What becomes of rewards, such as `{"window": 3600, "default": 0}`.
+        retention
+            Age in seconds at which decisions are erased; by default they are kept.
         settings
             Settings such as `{"floor": 0.01}`.
         state
@@ -74,14 +79,14 @@ class _ClientCalls:
             "options": options,
             "features": features,
             "rewards": rewards,
+            "retention": retention,
             "settings": settings,
             "state": None if state is None else base64.b64encode(state).decode(),
         }
         body = encoded({"name": name} | {n: v for n, v in given.items() if v is not None})
         request = Request("POST", path_of("bandits"), body, repeatable=False, slow=True)
         answer = yield from ask(request, self._limits)
-        info: dict[str, Any] = value_of(request, answer)
-        return info
+        return value_of(request, answer)
 
     @call
     def delete_bandit(self, name: str) -> Flow[None]:
@@ -95,7 +100,7 @@ class _ClientCalls:
             Its name.
         """
         request = Request("DELETE", path_of("bandits", name), repeatable=False, slow=True)
-        yield from ask(request, self._limits)
+        check_done(request, (yield from ask(request, self._limits)))
 
     @call
     def ready(self) -> Flow[bool]:
@@ -103,7 +108,7 @@ class _ClientCalls:
         request = Request("GET", "/readyz")
         try:
             yield from ask(request, self._limits._replace(retries=0))
-        except ServiceUnavailable:
+        except (ServiceUnavailable, UnexpectedAnswer):
             return False
         return True
 
@@ -112,7 +117,7 @@ class _ClientCalls:
 
 
 class Client(_ClientCalls, Runner):
-    """A client of the decision service. Several threads can use it at once.
+    """A client of the decision service. Several threads can use it at once, and forked processes open their own connections.
 
     Parameters
     ----------
@@ -122,7 +127,8 @@ class Client(_ClientCalls, Runner):
     key
         API key; by default the environment variable `ROLIN_API_KEY`.
     timeout
-        Seconds that a call may take, with all retries. Then it raises `ServiceUnavailable`, or returns the fallback.
+        Seconds that a call may take, with all retries. Then it raises `ServiceUnavailable`, or returns the fallback. Only
+        `Client` cannot limit how long the system looks up the name of the service.
     slow_timeout
         The same for calls that work on a whole log, such as `export`.
     attempt_timeout
@@ -130,7 +136,8 @@ class Client(_ClientCalls, Runner):
     retries
         How often a request is sent again if the service does not answer or asks to wait.
     http
-        An `httpx.Client` to send with, for example one with other certificates; by default a new one.
+        An `httpx.Client` to send with, for example one with other certificates; by default a new one. You close it, and a
+        forked process needs another one.
 
     Examples
     --------
@@ -153,10 +160,7 @@ class Client(_ClientCalls, Runner):
         self._limits = _limits(timeout, slow_timeout, attempt_timeout, retries)
         self.url = _url(url)
         """Address of the service."""
-        self._owned = httpx.Client() if http is None else None
-        sent_with = http or self._owned
-        assert sent_with is not None
-        self._connection = Connection(self.url, _key(key), self._limits, sent_with)
+        self._connection = Connection(self.url, _key(key), self._limits, Pool(http))
 
     def bandit(self, name: str) -> RemoteBandit:
         """Return a bandit by name; nothing is sent.
@@ -170,8 +174,7 @@ class Client(_ClientCalls, Runner):
 
     def close(self) -> None:
         """Close all connections."""
-        if self._owned is not None:
-            self._owned.close()
+        self._connection.pool.close()
 
     def __enter__(self) -> Self:
         return self
@@ -183,12 +186,14 @@ class Client(_ClientCalls, Runner):
 class AsyncClient(_ClientCalls, AsyncRunner):
     """A client of the decision service for event loops: the calls of `Client`, with `await`.
 
+    It opens connections of their own on every event loop that uses it.
+
     Parameters
     ----------
     url, key, timeout, slow_timeout, attempt_timeout, retries
         As in `Client`.
     http
-        An `httpx.AsyncClient` to send with; by default a new one.
+        An `httpx.AsyncClient` to send with, on one event loop only; by default a new one.
     """
 
     def __init__(
@@ -205,10 +210,7 @@ class AsyncClient(_ClientCalls, AsyncRunner):
         self._limits = _limits(timeout, slow_timeout, attempt_timeout, retries)
         self.url = _url(url)
         """Address of the service."""
-        self._owned = httpx.AsyncClient() if http is None else None
-        sent_with = http or self._owned
-        assert sent_with is not None
-        self._connection = AsyncConnection(self.url, _key(key), self._limits, sent_with)
+        self._connection = AsyncConnection(self.url, _key(key), self._limits, AsyncPool(http))
 
     def bandit(self, name: str) -> AsyncRemoteBandit:
         """Return a bandit by name; nothing is sent.
@@ -221,9 +223,8 @@ class AsyncClient(_ClientCalls, AsyncRunner):
         return AsyncRemoteBandit(name, self._connection)
 
     async def close(self) -> None:
-        """Close all connections."""
-        if self._owned is not None:
-            await self._owned.aclose()
+        """Close the connections of this event loop; those of other loops are closed when their loops are gone."""
+        await self._connection.pool.close()
 
     async def __aenter__(self) -> Self:
         return self

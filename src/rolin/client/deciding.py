@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
-from rolin.client.requests import Answer, Request, encoded, path_of, refusal, value_of
+from rolin.client.answers import check_done, decision_of, results_of, value_of
+from rolin.client.requests import Request, encoded, path_of
 from rolin.client.retrying import Flow, Limits, ask
 from rolin.client.running import call
 from rolin.client.values import (
@@ -24,11 +26,12 @@ from rolin.client.values import (
     id_of,
     is_unrecorded,
 )
-from rolin.errors import ServiceError, ServiceUnavailable
+from rolin.errors import ServiceError, ServiceUnavailable, UnexpectedAnswer
 
 __all__ = ["DecidingCalls"]
 
 _log = logging.getLogger("rolin.client")
+_NO_DECISION = (ServiceUnavailable, UnexpectedAnswer)
 
 
 class DecidingCalls:
@@ -100,14 +103,14 @@ class DecidingCalls:
         until = self._limits.until(request)
         try:
             answer = yield from ask(request, self._limits, until)
-        except ServiceUnavailable as error:
+            made = _answered(request, value_of(request, answer), question)
+        except _NO_DECISION as error:
             return _fallen_back(question, error)
-        made = Decision.from_answer(value_of(request, answer))
         if question.confirmed and made.recorded:
             try:
-                yield from ask(self._activation(made.id), self._limits, until)
+                yield from self._activate(made.id, until)
             except ServiceError as error:
-                _warn_of_lost([made.id], error)
+                return _lost(made, error)
         return made
 
     @call
@@ -124,38 +127,42 @@ class DecidingCalls:
         body = {"decisions": [question.body() for question in questions]}
         request = Request("POST", self._path("decisions", "batch"), encoded(body))
         until = self._limits.until(request)
-        found: list[Decision | ServiceError] = []
         try:
             answer = yield from ask(request, self._limits, until)
-        except ServiceUnavailable as error:
+            results = results_of(request, answer, len(questions))
+        except _NO_DECISION as error:
             if all(question.fallback is None for question in questions):
                 raise
-            return [_fallen_back(q, error) if q.fallback is not None else error for q in questions]
-        for question, item in zip(questions, _results(request, answer), strict=True):
-            if isinstance(item, ServiceUnavailable) and question.fallback is not None:
-                found.append(_fallen_back(question, item))
-            else:
-                found.append(item if isinstance(item, ServiceError) else Decision.from_answer(item))
+            results = [error] * len(questions)
+        found = [
+            _decided(f"{request}: item {k}", item, question)
+            for k, (question, item) in enumerate(zip(questions, results, strict=True))
+        ]
         ids = [
             made.id
             for question, made in zip(questions, found, strict=True)
             if question.confirmed and isinstance(made, Decision) and made.recorded
         ]
-        if ids:
-            yield from self._activate_all(ids, until)
-        return found
+        errors = yield from self._activate_all(ids, until)
+        return [
+            _lost(made, errors[made.id])
+            if isinstance(made, Decision) and made.id in errors
+            else made
+            for made in found
+        ]
 
-    def _activate_all(self, ids: list[str], until: float) -> Flow[None]:
+    def _activate_all(self, ids: list[str], until: float) -> Flow[dict[str, ServiceError]]:
+        """Activate decisions; return the errors of those that could not be activated."""
+        if not ids:
+            return {}
         request = Request("POST", self._path("activations"), encoded({"decisions": ids}))
         try:
             answer = yield from ask(request, self._limits, until)
-            results = _results(request, answer)
+            results = results_of(request, answer, len(ids))
         except ServiceError as error:
-            _warn_of_lost(ids, error)
-            return
-        for id, item in zip(ids, results, strict=True):
-            if isinstance(item, ServiceError):
-                _warn_of_lost([id], item)
+            results = [error] * len(ids)
+        pairs = zip(ids, results, strict=True)
+        return {id: item for id, item in pairs if isinstance(item, ServiceError)}
 
     @call
     def decision(self, id: str) -> Flow[Decision]:
@@ -168,12 +175,13 @@ class DecidingCalls:
         """
         request = Request("GET", self._path("decisions", id))
         answer = yield from ask(request, self._limits)
-        return Decision.from_answer(value_of(request, answer))
+        return decision_of(request, value_of(request, answer), id)
 
     # -- activations ---------------------------------------------------------------------------
 
-    def _activation(self, id: str) -> Request:
-        return Request("POST", self._path("decisions", id, "activate"))
+    def _activate(self, id: str, until: float | None = None) -> Flow[None]:
+        request = Request("POST", self._path("decisions", id, "activate"))
+        check_done(request, (yield from ask(request, self._limits, until)))
 
     @call
     def activate(self, decision: Decision | str) -> Flow[bool]:
@@ -192,7 +200,7 @@ class DecidingCalls:
         id = id_of(decision)
         if is_unrecorded(id):
             return False
-        yield from ask(self._activation(id), self._limits)
+        yield from self._activate(id)
         return True
 
     @call
@@ -211,7 +219,8 @@ class DecidingCalls:
         request = Request("POST", self._path("activations"), encoded({"decisions": sent}))
         results: list[Any] = []
         if sent:
-            results = _results(request, (yield from ask(request, self._limits)))
+            answer = yield from ask(request, self._limits)
+            results = results_of(request, answer, len(sent))
         found = iter(results)
         return [False if is_unrecorded(id) else _true_or_error(next(found)) for id in ids]
 
@@ -232,7 +241,8 @@ class DecidingCalls:
         Parameters
         ----------
         decision
-            The decision, or its id. The reward of a fallback is not sent.
+            The decision, or its id. The reward of a fallback is not sent. A decision whose activation was lost is
+            activated first.
         value
             The reward; higher is better.
         arm
@@ -252,12 +262,19 @@ class DecidingCalls:
             return "unrecorded"
         body = Reward(decided, value, arm, weight, id).body()
         request = Request("POST", self._path("decisions", decided, "reward"), encoded(body))
-        answer = yield from ask(request, self._limits)
+        until = self._limits.until(request)
+        if isinstance(decision, Decision) and decision.activation_lost:
+            yield from self._activate(decided, until)
+        answer = yield from ask(request, self._limits, until)
+        check_done(request, answer)
         return "early" if answer.status == 202 else "recorded"
 
     @call
     def reward_batch(self, rewards: Sequence[Reward]) -> Flow[list[RewardStatus | ServiceError]]:
         """Report several rewards with one request; return what `reward` returns, or an error, for each.
+
+        Decisions whose activation was lost are activated first. If that fails, the error is returned, although the
+        reward is sent: it counts when the decision is activated.
 
         Parameters
         ----------
@@ -271,14 +288,40 @@ class DecidingCalls:
             if not is_unrecorded(id)
         ]
         request = Request("POST", self._path("rewards"), encoded({"rewards": items}))
+        until = self._limits.until(request)
+        decisions = (each.decision for each in rewards)
+        lost = [d.id for d in decisions if isinstance(d, Decision) and d.activation_lost]
+        errors = yield from self._activate_all(list(dict.fromkeys(lost)), until)
         results: list[Any] = []
         if items:
-            results = _results(request, (yield from ask(request, self._limits)))
+            answer = yield from ask(request, self._limits, until)
+            results = results_of(request, answer, len(items))
         found = iter(results)
-        return ["unrecorded" if is_unrecorded(id) else _status_or_error(next(found)) for id in ids]
+        return [
+            "unrecorded" if is_unrecorded(id) else _status_or_error(next(found), errors.get(id))
+            for id in ids
+        ]
 
 
-def _fallen_back(question: Question, error: ServiceUnavailable) -> Decision:
+def _answered(what: object, value: Any, question: Question) -> Decision:
+    """Return the decision of an answer to a question."""
+    assert question.id is not None
+    return decision_of(what, value, question.id, offered=question.offered, active=question.active)
+
+
+def _decided(what: str, item: Any, question: Question) -> Decision | ServiceError:
+    """Return the decision of an item of a batch, its fallback, or the error."""
+    try:
+        if isinstance(item, ServiceError):
+            raise item
+        return _answered(what, item, question)
+    except _NO_DECISION as error:
+        return error if question.fallback is None else _fallen_back(question, error)
+    except ServiceError as error:
+        return error
+
+
+def _fallen_back(question: Question, error: ServiceError) -> Decision:
     """Return the fallback of a question; raise the error if there is none."""
     if question.fallback is None:
         raise error
@@ -287,29 +330,21 @@ def _fallen_back(question: Question, error: ServiceUnavailable) -> Decision:
     return made
 
 
-def _warn_of_lost(ids: Sequence[str], error: ServiceError) -> None:
+def _lost(made: Decision, error: ServiceError) -> Decision:
+    """Return a decision that could not be activated."""
     _log.warning(
-        "decisions %s could not be activated, so nothing is learned from them until you call activate: %s",
-        ", ".join(ids),
+        "decision %s could not be activated, so nothing is learned from it until you call activate or reward with it: %s",
+        made.id,
         error,
     )
-
-
-def _results(request: Request, answer: Answer) -> list[Any]:
-    """Return the results of a batch: the answer to each item, or its error."""
-    return [
-        refusal(f"{request}: item {k}", Answer(item["status"], {}, encoded(item)))
-        if "error" in item
-        else item
-        for k, item in enumerate(value_of(request, answer)["results"])
-    ]
+    return replace(made, active=False, activation_lost=True)
 
 
 def _true_or_error(item: Any) -> bool | ServiceError:
     return item if isinstance(item, ServiceError) else True
 
 
-def _status_or_error(item: Any) -> RewardStatus | ServiceError:
-    if isinstance(item, ServiceError):
-        return item
+def _status_or_error(item: Any, error: ServiceError | None) -> RewardStatus | ServiceError:
+    if error is not None or isinstance(item, ServiceError):
+        return error or item
     return "early" if item["status"] == 202 else "recorded"

@@ -6,15 +6,17 @@ import tempfile
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 from rolin._support.optional import needs
+from rolin.client.answers import check_done, member, value_of
 from rolin.client.deciding import DecidingCalls
-from rolin.client.requests import Request, encoded, value_of
+from rolin.client.requests import Request, encoded
 from rolin.client.retrying import Flow, ask
 from rolin.client.running import call
 from rolin.client.tables import read_csv
-from rolin.client.values import Arms, Decision, arm_list, id_of
+from rolin.client.values import Arms, Decision, Erased, arm_list, id_of
 from rolin.errors import DataError
 
 if TYPE_CHECKING:
@@ -29,22 +31,40 @@ _LOGS = {**_KINDS, ".dsjson": "dsjson", ".json": "dsjson"}
 class ManagingCalls(DecidingCalls):
     """The calls of a bandit, for both kinds of clients."""
 
-    def _ask(self, method: str, *parts: str, body: Any = None, **options: Any) -> Flow[Any]:
-        """Send a request; return the JSON of its answer, or `None` if there is none."""
+    def _request(self, method: str, *parts: str, body: Any = None, **options: Any) -> Request:
         content = None if body is None else encoded(body)
-        request = Request(method, self._path(*parts), content, **options)
+        return Request(method, self._path(*parts), content, **options)
+
+    def _ask(self, method: str, *parts: str, **options: Any) -> Flow[dict[str, Any]]:
+        """Send a request; return the JSON of its answer."""
+        request = self._request(method, *parts, **options)
+        return value_of(request, (yield from ask(request, self._limits)))
+
+    def _ask_for(
+        self, name: str, kind: type, method: str, *parts: str, **options: Any
+    ) -> Flow[Any]:
+        """Send a request; return a member of its answer."""
+        request = self._request(method, *parts, **options)
         answer = yield from ask(request, self._limits)
-        return value_of(request, answer) if answer.content else None
+        return member(request, value_of(request, answer), name, kind)
+
+    def _do(self, method: str, *parts: str, **options: Any) -> Flow[None]:
+        """Send a request whose answer is empty."""
+        request = self._request(method, *parts, **options)
+        check_done(request, (yield from ask(request, self._limits)))
 
     @call
     def info(self) -> Flow[dict[str, Any]]:
         """Return the bandit as it is now: its configuration, settings, version, and numbers of features and arms."""
-        found: dict[str, Any] = yield from self._ask("GET")
-        return found
+        return (yield from self._ask("GET"))
 
     @call
     def change(
-        self, settings: Mapping[str, Any] | None = None, rewards: Mapping[str, Any] | None = None
+        self,
+        settings: Mapping[str, Any] | None = None,
+        rewards: Mapping[str, Any] | None = None,
+        *,
+        retention: float | EllipsisType | None = ...,
     ) -> Flow[dict[str, Any]]:
         """Change settings; return the bandit as it is then. A repeat sets the same values again.
 
@@ -54,16 +74,18 @@ class ManagingCalls(DecidingCalls):
             Settings to change, such as `{"mode": "stopped"}`; the others stay as they are.
         rewards
             Rules of rewards to change, such as `{"window": 3600}`.
+        retention
+            Age in seconds at which decisions are erased; `None` to keep them. By default it stays as it is.
         """
-        body = {"settings": settings or {}, "rewards": rewards or {}}
-        found: dict[str, Any] = yield from self._ask("PATCH", body=body)
-        return found
+        body: dict[str, Any] = {"settings": settings or {}, "rewards": rewards or {}}
+        if retention is not ...:
+            body["retention"] = retention
+        return (yield from self._ask("PATCH", body=body))
 
     @call
     def arms(self) -> Flow[list[Any]]:
         """Return the registered arms."""
-        found = yield from self._ask("GET", "arms")
-        arms: list[Any] = found["arms"]
+        arms: list[Any] = yield from self._ask_for("arms", list, "GET", "arms")
         return arms
 
     @call
@@ -75,7 +97,7 @@ class ManagingCalls(DecidingCalls):
         arms
             The arms: features by arm, or names of arms.
         """
-        yield from self._ask("PUT", "arms", body={"arms": arm_list(arms)})
+        yield from self._do("PUT", "arms", body={"arms": arm_list(arms)})
 
     @call
     def start_shadow(self, policy: str, options: Mapping[str, Any] | None = None) -> Flow[None]:
@@ -89,12 +111,12 @@ class ManagingCalls(DecidingCalls):
             Its options.
         """
         body = {"policy": policy, "options": options or {}}
-        yield from self._ask("PUT", "shadow", body=body, repeatable=False, slow=True)
+        yield from self._do("PUT", "shadow", body=body, repeatable=False, slow=True)
 
     @call
     def stop_shadow(self) -> Flow[None]:
         """End the shadow. It is not sent again, as that could end another one."""
-        yield from self._ask("DELETE", "shadow", repeatable=False)
+        yield from self._do("DELETE", "shadow", repeatable=False)
 
     @call
     def explain(
@@ -114,14 +136,12 @@ class ManagingCalls(DecidingCalls):
         given = {"arm": arm, "against": against}
         params = {name: value for name, value in given.items() if value is not None}
         parts = ("decisions", id_of(decision), "explanation")
-        found: dict[str, Any] = yield from self._ask("GET", *parts, params=params, slow=True)
-        return found
+        return (yield from self._ask("GET", *parts, params=params, slow=True))
 
     @call
     def diagnose(self) -> Flow[dict[str, Any]]:
         """Test whether arms differ by something that the features miss; `text` is a report for people."""
-        found: dict[str, Any] = yield from self._ask("GET", "diagnosis", slow=True)
-        return found
+        return (yield from self._ask("GET", "diagnosis", slow=True))
 
     @call
     def evaluate(
@@ -137,8 +157,7 @@ class ManagingCalls(DecidingCalls):
             Its options.
         """
         body = {"policy": policy, "options": options or {}}
-        found: dict[str, Any] = yield from self._ask("POST", "evaluations", body=body, slow=True)
-        return found
+        return (yield from self._ask("POST", "evaluations", body=body, slow=True))
 
     @call
     def erase(
@@ -147,8 +166,8 @@ class ManagingCalls(DecidingCalls):
         ids: list[str] | None = None,
         person: str | None = None,
         older_than: float | None = None,
-    ) -> Flow[int]:
-        """Erase decisions by exactly one of the conditions; return their number.
+    ) -> Flow[Erased]:
+        """Erase decisions by exactly one of the conditions; return their number, and whether bytes of them remain.
 
         If the connection is lost, it is not sent again, because a repeat would count nothing.
 
@@ -163,14 +182,17 @@ class ManagingCalls(DecidingCalls):
         """
         given = {"ids": ids, "person": person, "older_than": older_than}
         body = {name: value for name, value in given.items() if value is not None}
-        found = yield from self._ask("POST", "erasures", body=body, repeatable=False, slow=True)
-        return int(found["decisions"])
+        request = self._request("POST", "erasures", body=body, repeatable=False, slow=True)
+        found = value_of(request, (yield from ask(request, self._limits)))
+        return Erased(
+            member(request, found, "decisions", int), member(request, found, "log_wiped", bool)
+        )
 
     @call
     def snapshot(self) -> Flow[int]:
         """Store a snapshot; return its version. A repeat stores the same state again."""
-        found = yield from self._ask("POST", "snapshots")
-        return int(found["version"])
+        version: int = yield from self._ask_for("version", int, "POST", "snapshots")
+        return version
 
     @call
     def export(self, path: str | PathLike[str]) -> Flow[None]:
@@ -208,7 +230,8 @@ class ManagingCalls(DecidingCalls):
             raise DataError(f"{path} cannot be read: {error}") from error
         request = Request("POST", self._path("log"), content, params, repeatable=False, slow=True)
         answer = yield from ask(request, self._limits)
-        return int(value_of(request, answer)["decisions"])
+        new: int = member(request, value_of(request, answer), "decisions", int)
+        return new
 
     @call
     def to_frame(self) -> Flow[pd.DataFrame]:

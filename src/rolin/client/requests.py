@@ -1,4 +1,4 @@
-"""Requests as values, and what their answers mean. Nothing is sent here."""
+"""Requests and answers as values. Nothing is sent here."""
 
 from __future__ import annotations
 
@@ -9,19 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from rolin.errors import (
-    AccessDenied,
-    Conflict,
-    NotFound,
-    ParameterError,
-    ServiceError,
-    ServiceUnavailable,
-)
+from rolin.errors import ParameterError
 
-__all__ = ["Answer", "Request", "encoded", "path_of", "refusal", "value_of"]
-
-_KINDS = {401: AccessDenied, 403: AccessDenied, 404: NotFound, 409: Conflict, 429: ServiceUnavailable}  # fmt: skip
-_MOST = 300  # characters of an answer that a message shows
+__all__ = ["Answer", "Request", "encoded", "path_of"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +59,10 @@ def _quoted(part: str) -> str:
         raise ParameterError(f"{part!r} is not a name or an id, expected a text")
     if not part.strip("."):  # otherwise it would mean this folder, or the one above
         return part.replace(".", "%2E")
-    return quote(part, safe="")
+    try:
+        return quote(part, safe="")
+    except UnicodeEncodeError as error:
+        raise _no_text(error) from None
 
 
 def encoded(body: Any) -> bytes:
@@ -82,10 +75,17 @@ def encoded(body: Any) -> bytes:
         return json.dumps(
             body, allow_nan=False, default=_plain, ensure_ascii=False, separators=(",", ":")
         ).encode()
+    except UnicodeEncodeError as error:
+        raise _no_text(error) from None
     except (ValueError, RecursionError) as error:  # NaN, infinity, a list that contains itself
         raise ParameterError(
             f"the request cannot be sent as JSON: {error}; expected finite numbers"
         ) from error
+
+
+def _no_text(error: UnicodeEncodeError) -> ParameterError:
+    wrong = ascii(error.object[error.start : error.end])
+    return ParameterError(f"a text has {wrong}, half of a surrogate pair; expected valid Unicode")
 
 
 def _plain(value: Any) -> Any:
@@ -99,39 +99,3 @@ def _plain(value: Any) -> Any:
     raise ParameterError(
         f"{value!r} is a {kind}, expected something that JSON can hold: texts, numbers, true or false, lists, objects"
     )
-
-
-def value_of(request: Request, answer: Answer) -> Any:
-    """Return the JSON of an answer."""
-    try:
-        return json.loads(answer.content)
-    except ValueError:
-        raise ServiceError(
-            f"{request}: the answer is not JSON: {_shown(answer)}; is this the address of the service?",
-            status=answer.status,
-        ) from None
-
-
-def refusal(what: object, answer: Answer) -> ServiceError:
-    """Return the error that an answer means.
-
-    Parameters
-    ----------
-    what
-        What was asked, for the message.
-    answer
-        The answer.
-    """
-    try:
-        told = json.loads(answer.content)["error"]
-        code, message, where = str(told["code"]), str(told["message"]), told.get("field")
-    except (ValueError, KeyError, TypeError):  # not from the service, but from a proxy before it
-        code, message, where = "unexpected_answer", _shown(answer), None
-    about = f"status {answer.status}, {code}" + (f", field {where}" if where else "")
-    kind = _KINDS.get(answer.status, ServiceUnavailable if answer.status >= 500 else ServiceError)
-    return kind(f"{what}: {message} ({about})", status=answer.status, code=code, field=where)
-
-
-def _shown(answer: Answer) -> str:
-    text = answer.content.decode(errors="replace")
-    return repr(text if len(text) <= _MOST else text[:_MOST] + "…")

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import httpx
 
-from rolin.client.requests import Answer, Request, refusal
-from rolin.errors import ServiceError, ServiceUnavailable
+from rolin.client.answers import refusal
+from rolin.client.requests import Answer, Request
+from rolin.errors import ServiceError, ServiceUnavailable, UnexpectedAnswer
 
 __all__ = ["Flow", "Limits", "Send", "Step", "Wait", "ask"]
 
@@ -88,8 +89,12 @@ def ask(request: Request, limits: Limits, until: float | None = None) -> Flow[An
         except _NO_ANSWER as error:
             failure: ServiceError = _no_answer(request, error, attempt + 1, monotonic() - begin)
             again, least = request.repeatable or isinstance(error, _NOT_SENT), 0.0
+        except httpx.DecodingError as error:
+            raise UnexpectedAnswer(
+                f"{request}: unexpected answer: {error}", code="unexpected_answer"
+            ) from error
         else:
-            if answer.status < 300:
+            if 200 <= answer.status < 300:
                 return answer
             failure = refusal(request, answer)
             again = answer.status == _BUSY or (request.repeatable and answer.status in _UNKNOWN)

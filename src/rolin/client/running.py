@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from pathlib import Path
+from io import BytesIO
 from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, Generic, ParamSpec, TypeVar, overload
 
@@ -14,24 +14,21 @@ import anyio
 import httpx
 
 from rolin._support.files import replace_file
+from rolin.client.deadlines import Left, limit_streams
+from rolin.client.pools import AsyncPool, Pool
 from rolin.client.requests import Answer
 from rolin.client.retrying import Flow, Limits, Send, Wait
+from rolin.errors import ServiceError, UnexpectedAnswer
 
 __all__ = ["AsyncConnection", "AsyncRunner", "Connection", "Runner", "call"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
-
-
-class _Left(dict[str, float]):
-    """The timeouts of one attempt: each part of it (connect, write, read) gets what is left of the whole time."""
-
-    def __init__(self, until: float) -> None:
-        super().__init__()
-        self.until = until
-
-    def get(self, key: str, default: Any = None) -> float:
-        return max(self.until - monotonic(), 0.001)  # 0 would mean not to block at all
+_ENCODINGS = ("gzip", "deflate")
+_LARGEST = 1 << 26  # bytes of an answer that is not written to a file
+_GRACE = (
+    0.05  # seconds; the timeouts of httpx come first, because they say whether the request was sent
+)
 
 
 class _Address:
@@ -39,7 +36,14 @@ class _Address:
 
     def __init__(self, url: str, key: str | None, limits: Limits) -> None:
         self.url, self.limits = url, limits
-        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._headers = {"Accept-Encoding": ", ".join(_ENCODINGS)}
+        if key is not None:
+            self._headers["Authorization"] = f"Bearer {key}"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a client cannot be pickled, because it has connections and a key; expected a new one in each process"
+        )
 
     def arguments(self, step: Send) -> dict[str, Any]:
         """Return the arguments of `httpx.Client.stream`."""
@@ -50,28 +54,49 @@ class _Address:
             "params": dict(request.params) or None,
             "content": request.content,
             "headers": self._headers,
-            "extensions": {"timeout": _Left(step.until)},
+            "extensions": {"timeout": Left(step.until)},
         }
 
 
 @contextmanager
-def _file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that appears under its name when it is complete."""
-    with replace_file(path) as temporary, temporary.open("wb") as file:
-        yield file
+def _received(step: Send, response: httpx.Response) -> Iterator[BinaryIO]:
+    """Open what a body is written to: memory, or a file that appears under its name when it is complete."""
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    # With several encodings, one upon the other, a small answer could become as large as they like.
+    if encoding not in ("identity", *_ENCODINGS):
+        raise _unusable(step, f"Content-Encoding {encoding!r:.100}, expected {_ENCODINGS}")
+    path = step.request.into
+    if path is None or response.status_code >= 300:
+        yield BytesIO()
+    else:
+        with replace_file(path) as temporary, temporary.open("wb") as file:
+            yield file
 
 
-def _check_time(step: Send) -> None:
+def _add(step: Send, content: BinaryIO, part: bytes) -> None:
+    """Write a part of a body."""
+    content.write(part)
+    if isinstance(content, BytesIO) and content.tell() > _LARGEST:
+        raise _unusable(step, f"more than {_LARGEST} bytes")
     if monotonic() > step.until:
         raise httpx.ReadTimeout("the answer is too long for the time that is left")
+
+
+def _answer(response: httpx.Response, content: BinaryIO) -> Answer:
+    found = content.getvalue() if isinstance(content, BytesIO) else b""
+    return Answer(response.status_code, response.headers, found)
+
+
+def _unusable(step: Send, why: str) -> UnexpectedAnswer:
+    return UnexpectedAnswer(f"{step.request}: unexpected answer: {why}", code="unexpected_answer")
 
 
 class Connection(_Address):
     """Takes the steps of flows in the thread that calls; several threads may use it at once."""
 
-    def __init__(self, url: str, key: str | None, limits: Limits, http: httpx.Client) -> None:
+    def __init__(self, url: str, key: str | None, limits: Limits, pool: Pool) -> None:
         super().__init__(url, key, limits)
-        self.http = http
+        self.pool = pool
 
     def run(self, flow: Flow[T]) -> T:
         """Take all steps of a flow; return its result."""
@@ -80,7 +105,7 @@ class Connection(_Address):
             while True:
                 try:
                     found = self._take(step)
-                except httpx.TransportError as error:
+                except (httpx.RequestError, ServiceError) as error:
                     step = flow.throw(error)
                 else:
                     step = flow.send(found)
@@ -94,23 +119,23 @@ class Connection(_Address):
         if isinstance(step, Wait):
             time.sleep(step.seconds)
             return None
-        with self.http.stream(**self.arguments(step)) as response:
-            into = step.request.into
-            if into is None or response.status_code >= 300:
-                return Answer(response.status_code, response.headers, response.read())
-            with _file(into) as file:
-                for part in response.iter_bytes():
-                    file.write(part)
-                    _check_time(step)
-            return Answer(response.status_code, response.headers, b"")
+        arguments = self.arguments(step)
+        arguments["extensions"]["trace"] = limit_streams
+        with (
+            self.pool.http().stream(**arguments) as response,
+            _received(step, response) as content,
+        ):
+            for part in response.iter_bytes():
+                _add(step, content, part)
+            return _answer(response, content)
 
 
 class AsyncConnection(_Address):
     """Takes the steps of flows on an event loop."""
 
-    def __init__(self, url: str, key: str | None, limits: Limits, http: httpx.AsyncClient) -> None:
+    def __init__(self, url: str, key: str | None, limits: Limits, pool: AsyncPool) -> None:
         super().__init__(url, key, limits)
-        self.http = http
+        self.pool = pool
 
     async def run(self, flow: Flow[T]) -> T:
         """Take all steps of a flow; return its result."""
@@ -119,7 +144,7 @@ class AsyncConnection(_Address):
             while True:
                 try:
                     found = await self._take(step)
-                except httpx.TransportError as error:
+                except (httpx.RequestError, ServiceError) as error:
                     step = flow.throw(error)
                 else:
                     step = flow.send(found)
@@ -133,15 +158,16 @@ class AsyncConnection(_Address):
         if isinstance(step, Wait):
             await anyio.sleep(step.seconds)
             return None
-        async with self.http.stream(**self.arguments(step)) as response:
-            into = step.request.into
-            if into is None or response.status_code >= 300:
-                return Answer(response.status_code, response.headers, await response.aread())
-            with _file(into) as file:
+        with anyio.move_on_after(step.until - monotonic() + _GRACE):
+            return await self._send(step)
+        raise httpx.ReadTimeout("no time is left")
+
+    async def _send(self, step: Send) -> Answer:
+        async with self.pool.http().stream(**self.arguments(step)) as response:
+            with _received(step, response) as content:
                 async for part in response.aiter_bytes():
-                    file.write(part)
-                    _check_time(step)
-            return Answer(response.status_code, response.headers, b"")
+                    _add(step, content, part)
+                return _answer(response, content)
 
 
 class Runner:

@@ -6,11 +6,11 @@ import html
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from rolin.errors import ParameterError
 
-__all__ = ["Arms", "Decision", "Features", "Question", "Reward", "RewardStatus", "id_of", "is_unrecorded"]  # fmt: skip
+__all__ = ["Arms", "Decision", "Erased", "Features", "Question", "Reward", "RewardStatus", "id_of", "is_unrecorded", "unrecorded_id"]  # fmt: skip
 
 Features = Mapping[str, Any] | Sequence[float] | None
 Arms = Mapping[str, Features] | Sequence[str | Mapping[str, Any]]
@@ -45,6 +45,11 @@ class Decision:
         Whether the baseline decided because the person is outside the share of the policy.
     recorded
         Whether the service has it. If not, rewards for this id are not sent.
+    active
+        Whether it counts: `False` if it is not recorded, was made with `active=False`, or could not be activated. It is
+        what this client has done; a decision that it has only read (`bandit.decision`) has `True`.
+    activation_lost
+        Whether the client tried to activate it, and got no answer: `reward` tries again.
     """
 
     id: str
@@ -56,20 +61,8 @@ class Decision:
     control: bool = False
     outside_share: bool = False
     recorded: bool = True
-
-    @classmethod
-    def from_answer(cls, answer: Mapping[str, Any]) -> Decision:
-        """Return the decision that the service answered.
-
-        Parameters
-        ----------
-        answer
-            The decoded JSON; members that this version does not know are ignored.
-        """
-        known = {name: answer[name] for name in cls.__dataclass_fields__ if name in answer}
-        known["ranking"] = tuple(known.get("ranking", ()))
-        made = cls(**known)
-        return made if made.recorded else cls(**{**known, "id": _UNRECORDED + made.id})
+    active: bool = True
+    activation_lost: bool = False
 
     def _repr_html_(self) -> str:
         rows = [("id", self.id), ("arm", self.arm), ("recorded", str(self.recorded).lower())]
@@ -118,6 +111,8 @@ class Question:
     def __post_init__(self) -> None:
         if isinstance(self.arms, str):
             raise ParameterError(f"arms={self.arms!r} is one text, expected a list of arms")
+        if self.arms is not None and not isinstance(self.arms, Mapping):
+            object.__setattr__(self, "arms", [*self.arms])  # they are read more than once
         if isinstance(self.exclude, str):
             raise ParameterError(f"exclude={self.exclude!r} is one text, expected a list of arms")
         if self.id is not None and is_unrecorded(self.id):
@@ -133,11 +128,18 @@ class Question:
             return
         if not self.ranking:
             raise ParameterError("fallback is empty, expected an arm or a list of arms")
-        known = None if self.arms is None else {_name(arm) for arm in self.arms}
         for arm in self.ranking:
-            if arm in self.exclude or (known is not None and arm not in known):
+            if arm in self.exclude or (self.offered is not None and arm not in self.offered):
                 why = "excluded" if arm in self.exclude else "none of the arms"
                 raise ParameterError(f"fallback={arm!r} is {why}, expected an arm to show")
+
+    @property
+    def offered(self) -> set[str] | None:
+        """The names of the arms that can be chosen; `None` if they are those that are registered."""
+        if self.arms is None:
+            return None
+        names = map(_name, self.arms)
+        return {name for name in names if isinstance(name, str) and name not in self.exclude}
 
     @property
     def ranking(self) -> tuple[str, ...]:
@@ -175,6 +177,7 @@ class Question:
             self.ranking,
             mode="fallback",
             recorded=False,
+            active=False,
         )
 
 
@@ -212,6 +215,16 @@ class Reward:
         return {"value": self.value} | {n: v for n, v in given.items() if v is not None}
 
 
+class Erased(NamedTuple):
+    """What was erased."""
+
+    decisions: int
+    """Number of decisions."""
+    log_wiped: bool
+    """`False` if bytes of them remain for some time, because another process reads the journal, or because the database
+    cannot overwrite them."""
+
+
 def id_of(decision: Decision | str) -> str:
     """Return the id of a decision."""
     return decision.id if isinstance(decision, Decision) else decision
@@ -224,6 +237,15 @@ def is_unrecorded(id: str) -> bool:
     False
     """
     return isinstance(id, str) and id.startswith(_UNRECORDED)
+
+
+def unrecorded_id(id: str) -> str:
+    """Return the id of a decision that is not recorded.
+
+    >>> unrecorded_id("visit-1")
+    'unrecorded-visit-1'
+    """
+    return id if is_unrecorded(id) else _UNRECORDED + id
 
 
 def arm_list(arms: Arms) -> list[Any]:

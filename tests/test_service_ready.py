@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import rolin
+from rolin.service import schema
 from support.service import client
 
 DECISION = {"arms": ["a", "b"]}
@@ -57,7 +58,7 @@ def test_one_failing_bandit_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                 assert "rolin_ready 0\n" in (await http.get("/metrics")).text
                 assert (await http.get("/healthz")).status_code == 200
             for engine in http.service.bandits.opened():  # type: ignore[attr-defined]
-                await http.service.look_after(engine)  # type: ignore[attr-defined]
+                await http.service.maintain(engine)  # type: ignore[attr-defined]
             assert (await http.get("/readyz")).json() == {"status": "ok"}
 
     asyncio.run(fail())
@@ -96,7 +97,7 @@ def test_a_bandit_that_cannot_be_opened(tmp_path: Path) -> None:
             assert (await http.delete("/v1/bandits/default")).status_code == 204
             assert (await http.get("/readyz")).status_code == 503
             shutil.copy(tmp_path / "copy.db", tmp_path / "bandits/shop/journal.db")
-            await http.service.open_broken()  # type: ignore[attr-defined]
+            await http.service.bandits.open_broken()  # type: ignore[attr-defined]
             assert (await http.get("/readyz")).json() == {"status": "ok"}
             made = await http.post("/v1/bandits/shop/decisions", json=DECISION)
             assert made.status_code == 201
@@ -104,3 +105,46 @@ def test_a_bandit_that_cannot_be_opened(tmp_path: Path) -> None:
     asyncio.run(start())
     shutil.move(tmp_path / "bandits/shop/journal.db", tmp_path / "copy.db")
     asyncio.run(degraded())
+
+
+def test_a_broken_bandit_that_is_opened_or_removed_is_broken_no_more(tmp_path: Path) -> None:
+    """Whoever opens it, and also if somebody has removed its folder."""
+
+    async def start() -> None:
+        async with client(tmp_path) as http:
+            await http.post("/v1/bandits", json={"name": "shop"})
+
+    async def mend() -> None:
+        async with client(tmp_path) as http:
+            bandits = http.service.bandits  # type: ignore[attr-defined]
+            assert sorted(bandits.broken) == ["default", "shop"]
+            with pytest.raises(rolin.errors.RolinError, match="there is no journal"):
+                await bandits.get_or_create(schema.NewBandit(name="default"))
+            shutil.copy(tmp_path / "default.db", tmp_path / "bandits/default/journal.db")
+            await bandits.get_or_create(schema.NewBandit(name="default"))
+            assert list(bandits.broken) == ["shop"]
+            assert (await http.get("/metrics")).text.count('ready{bandit="default"}') == 1
+            shutil.rmtree(tmp_path / "bandits/shop")
+            await bandits.open_broken()
+            assert (await http.get("/readyz")).json() == {"status": "ok"}
+
+    asyncio.run(start())
+    for name in ("default", "shop"):
+        shutil.move(tmp_path / f"bandits/{name}/journal.db", tmp_path / f"{name}.db")
+    asyncio.run(mend())
+
+
+def test_a_removed_bandit_is_created_again(tmp_path: Path) -> None:
+    """It works, so it is no longer reported."""
+
+    async def mend() -> None:
+        async with client(tmp_path) as http:
+            bandits = http.service.bandits  # type: ignore[attr-defined]
+            assert list(bandits.broken) == ["shop"]
+            shutil.rmtree(tmp_path / "bandits/shop")
+            made = await http.post("/v1/bandits", json={"name": "shop"})
+            assert made.status_code == 201
+            assert (await http.get("/readyz")).json() == {"status": "ok"}
+
+    (tmp_path / "bandits/shop").mkdir(parents=True)
+    asyncio.run(mend())

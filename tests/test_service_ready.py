@@ -28,10 +28,11 @@ def broken(http: Any, name: str, patched: pytest.MonkeyPatch) -> None:
 
 
 def test_one_failing_bandit_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ready as long as one works; the body and the metrics name the other; ready again when it is."""
+    """Ready as long as one works; the metrics and, with a key, the body name the other; ready again when it is."""
 
     async def fail() -> None:
         async with client(tmp_path) as http:
+            decider, _ = http.service.keys.create("shop", ["decide"])  # type: ignore[attr-defined]
             await http.post("/v1/bandits", json={"name": "shop"})
             assert (await http.get("/readyz")).json() == {"status": "ok"}
             with monkeypatch.context() as patched:
@@ -40,8 +41,14 @@ def test_one_failing_bandit_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                 assert (await http.post(path, json=DECISION)).status_code == 503
                 found = await http.get("/readyz")
                 assert found.status_code == 200
-                expected = {"status": "degraded", "bandits": {"shop": "the disk is full"}}
-                assert found.json() == expected
+                assert found.json() == {
+                    "status": "degraded",
+                    "failing": 1,
+                    "bandits": {"shop": "the disk is full"},
+                }
+                for key in ("", "Bearer nobody", f"Bearer {decider}"):
+                    found = await http.get("/readyz", headers={"Authorization": key})
+                    assert found.json() == {"status": "degraded", "failing": 1}
                 text = (await http.get("/metrics")).text
                 assert 'rolin_bandit_ready{bandit="shop"} 0\n' in text
                 assert 'rolin_bandit_ready{bandit="default"} 1\n' in text
@@ -54,6 +61,11 @@ def test_one_failing_bandit_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                 assert both.headers["Retry-After"] == "1"
                 assert both.json()["error"]["message"] == (
                     "not ready: bandit default: the disk is full; bandit shop: the disk is full"
+                )
+                both = await http.get("/readyz", headers={"Authorization": f"Bearer {decider}"})
+                assert (both.status_code, both.headers["Retry-After"]) == (503, "1")
+                assert both.json()["error"]["message"] == (
+                    "not ready: 2 bandits fail; with a key, the answer says why"
                 )
                 assert "rolin_ready 0\n" in (await http.get("/metrics")).text
                 assert (await http.get("/healthz")).status_code == 200

@@ -276,7 +276,7 @@ def test_settings_can_be_changed(tmp_path: Path) -> None:
             ({"rewardWaitTime": "10 minutes"}, "PT10M"),
             ({"rewardAggregation": "max"}, "earliest or sum"),
             ({"explorationPercentage": 2}, "at most 1"),
-            ({"learningMode": "x"}, "none of the values"),
+            ({"learningMode": "x"}, "'x', expected one of Apprentice, "),
             ({"logMirrorEnabled": True}, "no such feature"),
             ({"logRetentionDays": 0}, "-1 to keep everything"),
             ({"logRetentionDays": 1}, "retention"),  # the window is longer
@@ -440,9 +440,8 @@ def test_features_are_joined() -> None:
     assert plain_features([{"l": [1, 2]}]) == {"l": [1, 2]}
     with pytest.raises(DataError, match="expected objects"):
         plain_features([3])
-    many = [
-        {"u": {f"x{i}": i}} for i in range(100_000)
-    ]  # in linear time, or this test would take hours
+    # In linear time, or this test would take hours.
+    many = [{"u": {f"x{i}": i}} for i in range(100_000)]
     assert len(plain_features(many)["u"]) == 100_000
 
 

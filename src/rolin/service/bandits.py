@@ -20,9 +20,10 @@ from rolin.policies import Policy
 from rolin.policies.registry import load_or_start
 from rolin.service import schema
 from rolin.service.building import check_rewards, feature_map_of, n_features_of, policy_of
+from rolin.service.decoding import refusal_of
 from rolin.service.documents import Documents
 from rolin.service.engine import Engine, Limits
-from rolin.service.errors import Refusal, failure_of, field_of
+from rolin.service.errors import Refusal, failure_of
 from rolin.service.storage import Storage, Version
 
 __all__ = ["Bandits", "read_bandits"]
@@ -257,8 +258,9 @@ def read_bandits(path: Path) -> list[schema.NewBandit]:
         try:
             declared.append(msgspec.convert({**table, "name": name}, schema.NewBandit))
         except msgspec.ValidationError as error:
-            text, field = field_of(str(error))
-            raise DataError(f"{path}: {name}{f'.{field}' if field else ''}: {text}") from error
+            why = refusal_of(error, schema.NewBandit)
+            where = f"{name}.{why.field}" if why.field else name
+            raise DataError(f"{path}: {where}: {why}") from error
     return declared
 
 

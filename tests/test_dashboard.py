@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from rolin.service.keys import Keys
-from support.server import served
+from support.server import Server, served
 from support.service import HEADERS, KEY
 
 selenium = pytest.importorskip("selenium")
@@ -42,6 +42,7 @@ class Site(NamedTuple):
     reader: str
     """A key that can only read."""
     http: httpx.Client
+    server: Server
 
     def visit(self, bandit: str, arms: list[str], n: int, start: int = 0) -> None:
         """Make decisions, and report a reward for each."""
@@ -71,7 +72,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with served(data) as server:
         url = f"http://127.0.0.1:{server.port}"
         with httpx.Client(base_url=url, headers=HEADERS, timeout=WAIT) as http:
-            found = Site(url, reader, http)
+            found = Site(url, reader, http, server)
             for name in ("three", "hostile", "many"):
                 new = {"name": name, "settings": {"control_share": 0.2}}
                 http.post("/v1/bandits", json=new).raise_for_status()
@@ -79,6 +80,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             found.visit("hostile", HOSTILE, 200)
             found.visit("many", [f"product-{i:04}" for i in range(5000)], 5000)
             yield found
+
+
+@pytest.fixture(autouse=True)
+def server_log(site: Site) -> Iterator[None]:
+    """Print what the service logs during a test; it is shown if the test fails."""
+    before = len(site.server.log())
+    yield
+    print(site.server.log()[before:])
 
 
 @pytest.fixture
@@ -450,7 +459,7 @@ def test_a_service_that_is_gone_is_noticed(page: Any, tmp_path: Path) -> None:
     with served(tmp_path) as server:
         url = f"http://127.0.0.1:{server.port}"
         with httpx.Client(base_url=url, headers=HEADERS, timeout=WAIT) as http:
-            sign_in(page, Site(url, "", http), "default")
+            sign_in(page, Site(url, "", http, server), "default")
         server.kill()
         until(lambda: "The service does not answer" in one(page, "#notice").text)
         assert tile(page, "Decisions") == "0"

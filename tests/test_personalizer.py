@@ -278,7 +278,7 @@ def test_settings_can_be_changed(tmp_path: Path) -> None:
             ({"rewardWaitTime": "10 minutes"}, "PT10M"),
             ({"rewardAggregation": "max"}, "earliest or sum"),
             ({"explorationPercentage": 2}, "at most 1"),
-            ({"learningMode": "x"}, "none of the values"),
+            ({"learningMode": "x"}, "'x', expected one of Apprentice, "),
             ({"logMirrorEnabled": True}, "no such feature"),
             ({"logRetentionDays": 0}, "-1 to keep everything"),
             ({"logRetentionDays": 10**310}, "-1 to keep everything"),

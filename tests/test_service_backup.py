@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import shutil
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from functools import wraps
@@ -22,10 +25,14 @@ from rolin.cli.app import app
 from rolin.errors import DataError, JournalError, RolinError
 from rolin.journal import SQLiteJournal, check_journal, load_policy
 from rolin.journal.folding import state_bytes
-from rolin.service import backup as module
-from rolin.service.backup import backup, read_manifest, restore
+from rolin.service import restore as module
+from rolin.service.backup import backup
+from rolin.service.backup_manifest import read_manifest
+from rolin.service.restore import restore
 from support.server import V1, question
 from support.service import client
+
+OTHER = "bandits/other"
 
 
 async def filled(data: Path, n: int = 12) -> dict[str, Any]:
@@ -108,6 +115,128 @@ async def test_a_restored_service_continues(tmp_path: Path) -> None:
     assert decided[0] == decided[1]
 
 
+def full(*_: Any) -> None:
+    """Fail as a full disk does."""
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@in_loop
+async def test_a_broken_bandit_does_not_keep_the_others_from_being_copied(tmp_path: Path) -> None:
+    """It is named in the manifest and on the terminal, and the exit code tells; other folders are no bandits."""
+    data, kept = tmp_path / "data", tmp_path / "kept"
+    await filled(data, 1)
+    for name in ("half", "lost+found"):
+        (data / "bandits" / name).mkdir()
+    (data / "bandits" / "other" / "journal.db").write_bytes(b"no journal" * 1000)
+    manifest = backup(data, kept)
+    assert list(manifest.bandits) == ["default"]
+    assert list(manifest.broken) == ["half", "other"]
+    assert "there is no journal" in manifest.broken["half"]
+    assert "damaged or not a journal" in manifest.broken["other"]
+    assert [path.name for path in (kept / "bandits").iterdir()] == ["default"]
+    assert restore(kept, tmp_path / "new") == manifest == read_manifest(kept)
+    made = run("backup", tmp_path / "again", "--data", data)
+    assert made.exit_code == 1
+    assert "half  not in the backup: there is no journal" in made.output
+    assert made.output.endswith("2 bandits are not in the backup\n")
+    back = run("restore", tmp_path / "again", "--data", tmp_path / "back")
+    assert back.exit_code == 0
+    assert "other  not in the backup: " in back.output
+
+
+@in_loop
+async def test_a_full_disk_ends_a_backup(tmp_path: Path) -> None:
+    """No other bandit could be copied, so it is not the fault of one."""
+    await filled(tmp_path / "data", 1)
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, -1)); "
+        "from rolin.cli import main; main()"
+    )
+    command = [sys.executable, "-c", program, "backup", str(tmp_path / "kept")]
+    ended = subprocess.run(
+        [*command, "--data", str(tmp_path / "data")], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert "the journal cannot be copied to " in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+@in_loop
+async def test_manifests_that_do_not_fit_are_rejected(tmp_path: Path) -> None:
+    """A listed bandit needs its journal, and a journal its bandit; names are those of files."""
+    kept = tmp_path / "kept"
+    await filled(tmp_path / "data", 1)
+    backup(tmp_path / "data", kept)
+    good = json.loads((kept / "manifest.json").read_text())
+    one = {"size": 0, "sha256": ""}
+    less = {name: file for name, file in good["files"].items() if name != f"{OTHER}/journal.db"}
+    for change, why in (
+        ({"files": {}}, "bandits/default/journal.db of a listed bandit is not among its files"),
+        ({"files": less}, "bandits/other/journal.db of a listed bandit is not among"),
+        ({"files": {}, "bandits": {}}, "it does not list the bandit 'default'"),
+        ({"bandits": {"default": {"events": 1}}}, "it does not list the bandit 'other'"),
+        ({"bandits": {"../x": {"events": 1}}}, "'../x' is not the name of a bandit"),
+        ({"format": 0}, "format is 0, expected a whole number of at least 1"),
+        ({"format": True}, "format is True, expected"),
+        ({"format": 1.5}, "format is 1.5, expected"),
+        ({"format": 2}, f"with the build of rolin {rolin.__version__} that made it"),
+        ({"files": {**good["files"], "a\0b": one}}, "is not the name of a file"),
+        ({"files": {**good["files"], "keys.json/x": one, "keys.json": one}}, "'keys.json', which is a file"),
+        ({"files": {**good["files"], ".restore-1": one}}, "is not the name of a file"),
+    ):  # fmt: skip
+        (kept / "manifest.json").write_text(json.dumps({**good, **change}))
+        with pytest.raises(DataError) as raised:
+            restore(kept, tmp_path / "new")
+        assert why in str(raised.value)
+        assert not (tmp_path / "new").exists()
+
+
+@in_loop
+async def test_places_that_cannot_be_restored_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the file, and nothing is there afterwards."""
+    kept, link, file = tmp_path / "kept", tmp_path / "link", tmp_path / "file"
+    await filled(tmp_path / "data", 1)
+    backup(tmp_path / "data", kept)
+    link.symlink_to("nowhere")
+    file.write_text("")
+    before = contents(tmp_path)
+    for place, why in (
+        (kept / "sub", f"{kept / 'sub'} is inside the backup {kept}"),
+        (link, f"{link} is a link to nowhere, which does not exist"),
+        (file / "sub", f"{file / 'sub'} cannot be used: Not a directory; nothing was restored"),
+    ):
+        with pytest.raises(DataError) as raised:
+            restore(kept, place)
+        assert why in str(raised.value)
+        assert contents(tmp_path) == before
+    with pytest.raises(DataError, match="is not a backup: there is no such folder"):
+        restore(file / "sub", tmp_path / "new")
+    for number in (errno.ENOSPC, errno.EFBIG):
+
+        def fails(_: int, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fails)
+            with pytest.raises(DataError) as raised:
+                restore(kept, tmp_path / "new")
+        first = kept / "bandits/default/arms.json"
+        assert str(raised.value).startswith(f"{first} cannot be copied to {tmp_path / 'new'}")
+        assert str(raised.value).endswith(f": {os.strerror(number)}; nothing was restored")
+        assert not list((tmp_path / "new").iterdir())
+    (kept / "bandits/default/arms.json").unlink()
+    (kept / "bandits/default/arms.json").mkdir()
+    with pytest.raises(DataError, match=r"arms\.json is not a file; nothing was restored"):
+        restore(kept, tmp_path / "new")
+
+
+def run(*arguments: object) -> Any:
+    """Run a command."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
 @in_loop
 async def test_damaged_backups_are_rejected(tmp_path: Path) -> None:
     """A changed, shortened or missing file is named, and the folder stays as it was."""
@@ -172,23 +301,23 @@ async def test_a_failed_backup_leaves_nothing(
     """Neither the folder nor a part of it; the same for a restore that is interrupted."""
     data, kept = tmp_path / "data", tmp_path / "kept"
     await filled(data, 1)
-    (data / "bandits" / "other" / "journal.db").write_bytes(b"no journal" * 1000)
-    with pytest.raises(JournalError, match="damaged or not a journal"):
-        backup(data, kept)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copymode", full)
+        with pytest.raises(OSError, match="No space left"):
+            backup(data, kept)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
-    shutil.rmtree(data / "bandits" / "other")
     backup(data, kept)
 
     def interrupted(_: Path) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_sync_folders", interrupted)
+        patch.setattr(module, "sync_folders", interrupted)
         with pytest.raises(KeyboardInterrupt):
             restore(kept, tmp_path / "new")
     assert not list((tmp_path / "new").iterdir())
     with monkeypatch.context() as patch:  # killed
-        patch.setattr(module, "_sync_folders", interrupted)
+        patch.setattr(module, "sync_folders", interrupted)
         patch.setattr(shutil, "rmtree", lambda *_, **__: None)
         with pytest.raises(KeyboardInterrupt):
             restore(kept, tmp_path / "new")
@@ -265,10 +394,6 @@ def test_commands(tmp_path: Path) -> None:
     """They say what was copied; an error is one line."""
     data = tmp_path / "data"
     (data / "bandits").mkdir(parents=True)
-
-    def run(*arguments: object) -> Any:
-        return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
     made = run("backup", tmp_path / "kept", "--data", data)
     assert made.exit_code == 0, made.output
     assert f"Backup {tmp_path / 'kept'}: 0 files, 0.0 MB" in made.stdout

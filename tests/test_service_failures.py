@@ -179,7 +179,7 @@ def test_a_clock_that_jumps(tmp_path: Path) -> None:
                     f"{V1}/decisions/{n}-a/reward", json={"value": value_of(f"{n}-a")}
                 )
                 assert told.status_code == 204, told.text
-                await http.service.look_after(engine)  # type: ignore[attr-defined]
+                await http.service.maintain(engine)  # type: ignore[attr-defined]
             shift = 2e9  # all windows have ended
             assert await engine.expire() >= 1
             assert await engine.expire() == 0

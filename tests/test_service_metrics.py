@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import rolin
 from rolin.bandit import Written
+from rolin.journal import LoggedDecision
 from rolin.service.bandit_metrics import BANDIT_METRICS, BanditMetrics
 from rolin.service.exposition import Histogram, Metric, Sample, text_of
 from rolin.service.metrics import METRICS, metrics_table
@@ -342,3 +343,16 @@ def test_numbers_and_help_are_written_exactly() -> None:
 def test_the_table_of_metrics_is_that_of_the_code() -> None:
     """Names, kinds, labels and meanings."""
     assert metrics_table() in (ROOT / "docs/how-to/monitoring.md").read_text()
+
+
+@pytest.mark.parametrize("least", [1e-307, 5e-324])
+def test_probabilities_close_to_zero(least: float) -> None:
+    """The inverse of the smallest ones is infinite, and so is the sum of many that are hardly larger."""
+    metrics = BanditMetrics(10)
+    p = np.array([1.0 - least, least])
+    made = LoggedDecision("x", 0.0, ("a", "b"), np.eye(2), (0,), p, None)
+    for _ in range(300):
+        metrics.written(Written([], [made], lambda _: made, 0.0, None))
+    bandit = rolin.Bandit(rolin.RoLinTS(n_features=1, seed=1))
+    text = text_of(BANDIT_METRICS, metrics.samples("b", bandit, ready=True))
+    assert 'rolin_effective_sample_size{bandit="b"} 0.0\n' in text

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import rolin
+from rolin.service import schema
 from support.service import client
 
 DECISION = {"arms": ["a", "b"]}
@@ -27,10 +28,11 @@ def broken(http: Any, name: str, patched: pytest.MonkeyPatch) -> None:
 
 
 def test_one_failing_bandit_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ready as long as one works; the body and the metrics name the other; ready again when it is."""
+    """Ready as long as one works; the metrics and, with a key, the body name the other; ready again when it is."""
 
     async def fail() -> None:
         async with client(tmp_path) as http:
+            decider, _ = http.service.keys.create("shop", ["decide"])  # type: ignore[attr-defined]
             await http.post("/v1/bandits", json={"name": "shop"})
             assert (await http.get("/readyz")).json() == {"status": "ok"}
             with monkeypatch.context() as patched:
@@ -39,8 +41,14 @@ def test_one_failing_bandit_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                 assert (await http.post(path, json=DECISION)).status_code == 503
                 found = await http.get("/readyz")
                 assert found.status_code == 200
-                expected = {"status": "degraded", "bandits": {"shop": "the disk is full"}}
-                assert found.json() == expected
+                assert found.json() == {
+                    "status": "degraded",
+                    "failing": 1,
+                    "bandits": {"shop": "the disk is full"},
+                }
+                for key in ("", "Bearer nobody", f"Bearer {decider}"):
+                    found = await http.get("/readyz", headers={"Authorization": key})
+                    assert found.json() == {"status": "degraded", "failing": 1}
                 text = (await http.get("/metrics")).text
                 assert 'rolin_bandit_ready{bandit="shop"} 0\n' in text
                 assert 'rolin_bandit_ready{bandit="default"} 1\n' in text
@@ -54,10 +62,15 @@ def test_one_failing_bandit_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                 assert both.json()["error"]["message"] == (
                     "not ready: bandit default: the disk is full; bandit shop: the disk is full"
                 )
+                both = await http.get("/readyz", headers={"Authorization": f"Bearer {decider}"})
+                assert (both.status_code, both.headers["Retry-After"]) == (503, "1")
+                assert both.json()["error"]["message"] == (
+                    "not ready: 2 bandits fail; with a key, the answer says why"
+                )
                 assert "rolin_ready 0\n" in (await http.get("/metrics")).text
                 assert (await http.get("/healthz")).status_code == 200
             for engine in http.service.bandits.opened():  # type: ignore[attr-defined]
-                await http.service.look_after(engine)  # type: ignore[attr-defined]
+                await http.service.maintain(engine)  # type: ignore[attr-defined]
             assert (await http.get("/readyz")).json() == {"status": "ok"}
 
     asyncio.run(fail())
@@ -96,7 +109,7 @@ def test_a_bandit_that_cannot_be_opened(tmp_path: Path) -> None:
             assert (await http.delete("/v1/bandits/default")).status_code == 204
             assert (await http.get("/readyz")).status_code == 503
             shutil.copy(tmp_path / "copy.db", tmp_path / "bandits/shop/journal.db")
-            await http.service.open_broken()  # type: ignore[attr-defined]
+            await http.service.bandits.open_broken()  # type: ignore[attr-defined]
             assert (await http.get("/readyz")).json() == {"status": "ok"}
             made = await http.post("/v1/bandits/shop/decisions", json=DECISION)
             assert made.status_code == 201
@@ -104,3 +117,46 @@ def test_a_bandit_that_cannot_be_opened(tmp_path: Path) -> None:
     asyncio.run(start())
     shutil.move(tmp_path / "bandits/shop/journal.db", tmp_path / "copy.db")
     asyncio.run(degraded())
+
+
+def test_a_broken_bandit_that_is_opened_or_removed_is_broken_no_more(tmp_path: Path) -> None:
+    """Whoever opens it, and also if somebody has removed its folder."""
+
+    async def start() -> None:
+        async with client(tmp_path) as http:
+            await http.post("/v1/bandits", json={"name": "shop"})
+
+    async def mend() -> None:
+        async with client(tmp_path) as http:
+            bandits = http.service.bandits  # type: ignore[attr-defined]
+            assert sorted(bandits.broken) == ["default", "shop"]
+            with pytest.raises(rolin.errors.RolinError, match="there is no journal"):
+                await bandits.get_or_create(schema.NewBandit(name="default"))
+            shutil.copy(tmp_path / "default.db", tmp_path / "bandits/default/journal.db")
+            await bandits.get_or_create(schema.NewBandit(name="default"))
+            assert list(bandits.broken) == ["shop"]
+            assert (await http.get("/metrics")).text.count('ready{bandit="default"}') == 1
+            shutil.rmtree(tmp_path / "bandits/shop")
+            await bandits.open_broken()
+            assert (await http.get("/readyz")).json() == {"status": "ok"}
+
+    asyncio.run(start())
+    for name in ("default", "shop"):
+        shutil.move(tmp_path / f"bandits/{name}/journal.db", tmp_path / f"{name}.db")
+    asyncio.run(mend())
+
+
+def test_a_removed_bandit_is_created_again(tmp_path: Path) -> None:
+    """It works, so it is no longer reported."""
+
+    async def mend() -> None:
+        async with client(tmp_path) as http:
+            bandits = http.service.bandits  # type: ignore[attr-defined]
+            assert list(bandits.broken) == ["shop"]
+            shutil.rmtree(tmp_path / "bandits/shop")
+            made = await http.post("/v1/bandits", json={"name": "shop"})
+            assert made.status_code == 201
+            assert (await http.get("/readyz")).json() == {"status": "ok"}
+
+    (tmp_path / "bandits/shop").mkdir(parents=True)
+    asyncio.run(mend())

@@ -28,6 +28,7 @@ from rolin.journal import (
 from rolin.journal.folding import state_bytes
 from rolin.service import engine as engine_module
 from rolin.service import service as service_module
+from rolin.service.engine import Engine
 from support.bandits import QUESTION, Clock
 from support.server import V1, question
 from support.service import client
@@ -109,7 +110,7 @@ def test_retention_is_part_of_the_configuration(
             await http.post(f"{V1}/decisions", json=question("later"))
             now += DAY / 2 + 1.0
             with caplog.at_level(logging.INFO):
-                await service.look_after(engine)
+                await service.retain(engine)
             assert "bandit default: erased 10 decisions after their retention" in caplog.text
             assert ids_in(engine.bandit.bandit.journal) == ["later"]
             info = (await http.get(V1)).json()
@@ -122,18 +123,54 @@ def test_retention_is_part_of_the_configuration(
             assert "expected a retention of at least the window" in answer.text
             answer = await http.patch(V1, json={"rewards": {"window": 2 * DAY}})
             assert answer.status_code == 400
-            for wrong in (0, -1.0, "long"):
-                assert (await http.patch(V1, json={"retention": wrong})).status_code == 400
+            for given in (0, -1.0, "long"):
+                assert (await http.patch(V1, json={"retention": given})).status_code == 400
             assert (await http.patch(V1, json={"retention": None})).status_code == 200
             now += 100 * DAY
-            await service.look_after(engine)
+            await service.retain(engine)
             assert ids_in(engine.bandit.bandit.journal) == ["later"]
             config = json.loads((tmp_path / "bandits/default/config.json").read_text())
             assert "retention" not in config
             other = {"name": "other", "retention": 10.0}  # the window is a day
             assert (await http.post("/v1/bandits", json=other)).status_code == 400
+            for wrong, why in (
+                ({"retention": DAY, "rewards": {"window": None}}, "are awaited for ever, expected"),
+                ({"retention": 1e-320, "rewards": {"window": 1e-320}}, "expected at least 1 s"),
+            ):
+                answer = await http.patch(V1, json=wrong)
+                assert (answer.status_code, answer.json()["error"]["field"]) == (400, "retention")
+                assert why in answer.json()["error"]["message"]
         async with client(tmp_path) as http:  # the file sets it again
             assert (await http.get(V1)).json()["config"]["retention"] == DAY
+
+    asyncio.run(play())
+
+
+def test_windows_end_while_old_decisions_are_erased(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Erasing a backlog may take minutes; the default rewards of all bandits come in time."""
+    monkeypatch.setattr(service_module, "_MAINTAIN_EVERY", 0.01)
+    monkeypatch.setattr(service_module, "_RETAIN_EVERY", 0.01)
+
+    async def play() -> None:
+        erasing, let_go = asyncio.Event(), asyncio.Event()
+
+        async def retain(_: Engine) -> int:
+            erasing.set()
+            await let_go.wait()
+            return 0
+
+        monkeypatch.setattr(Engine, "retain", retain)
+        async with client(tmp_path) as http, asyncio.timeout(60.0):
+            await erasing.wait()
+            await http.patch(V1, json={"rewards": {"window": 0.01, "default": 0.5}})
+            await http.post(f"{V1}/decisions", json=question("visit"))
+            (engine,) = http.service.bandits.opened()  # type: ignore[attr-defined]
+            while not (found := engine.bandit.bandit.journal.outcomes("visit")):
+                await asyncio.sleep(0.01)
+            assert found[0].value == 0.5
+            let_go.set()
 
     asyncio.run(play())
 
@@ -164,9 +201,10 @@ def test_a_log_that_grows_is_reported(
                     == path.with_name("journal.db-wal").stat().st_size
                 )
                 for _ in range(3):
-                    await service.look_after(engine)
+                    await service.retain(engine)
+                    await service.maintain(engine)
             assert caplog.text.count("bandit default: the write-ahead log has ") == 1
-            await service.look_after(engine)
+            await service.retain(engine)
             assert engine.bandit.bandit.journal.storage().log_bytes == 0
             erased = await http.post(f"{V1}/erasures", json={"ids": ["visit-2"]})
             assert erased.json() == {"decisions": 1, "log_wiped": True}

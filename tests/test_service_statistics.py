@@ -15,6 +15,7 @@ import pytest
 from rolin import offline
 from rolin.journal.events import LoggedDecision, Outcome, SettingsChanged
 from rolin.service.statistics import watch
+from rolin.service.statistics.arms import ArmCounts
 from rolin.service.statistics.comparison import RunningMean
 from rolin.service.statistics.fold import Statistics
 from rolin.service.statistics.series import Series
@@ -334,3 +335,12 @@ def test_settings_before_the_first_decision_are_changes() -> None:
     assert [change.text for change in statistics.changes] == [
         "mode: online → stopped, floor: 0 → 0.05"
     ]
+
+
+def test_an_arm_that_is_new_when_it_is_chosen_first() -> None:
+    """Its row may need a larger array, also at the powers of two at which the array is full."""
+    counts = ArmCounts()
+    arms = [f"arm-{i}" for i in range(100)]
+    for arm in arms:
+        counts.choose(arm)
+    assert counts.chosen(arms).tolist() == [1.0] * 100

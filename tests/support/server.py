@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -63,10 +64,16 @@ class Server:
         Its process.
     port
         Where it listens.
+    log
+        The file that it logs to.
     """
 
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
-        self.process, self.port = process, port
+    def __init__(self, process: subprocess.Popen[str], port: int, log: Path) -> None:
+        self.process, self.port, self._log = process, port, log
+
+    def log(self) -> str:
+        """Return what it has logged so far."""
+        return self._log.read_text()
 
     def kill(self) -> None:
         """Kill it at once."""
@@ -80,8 +87,7 @@ class Server:
 
     def ended(self) -> tuple[int, str]:
         """Wait for its end; return its exit code and what it logged."""
-        _, log = self.process.communicate(timeout=STARTS)
-        return self.process.returncode, log
+        return self.process.wait(STARTS), self.log()
 
 
 @contextmanager
@@ -96,14 +102,17 @@ def served(
     command = [sys.executable, "-c", PROGRAM, step, str(times), str(max_file)]
     command += ["serve", "--port", "0", "--data", str(data), *options]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "ROLIN_API_KEY": KEY}
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with (
+        tempfile.NamedTemporaryFile("w") as log,  # a pipe would be full some day
+        subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+        ) as process,
+    ):
         try:
             assert process.stdout is not None
             first = process.stdout.readline()
-            assert first.startswith("Listening on "), process.communicate()
-            yield Server(process, int(first.rpartition(":")[2]))
+            assert first.startswith("Listening on "), Path(log.name).read_text()
+            yield Server(process, int(first.rpartition(":")[2]), Path(log.name))
         finally:
             process.kill()
 

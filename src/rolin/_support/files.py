@@ -27,6 +27,7 @@ __all__ = [
     "read_limited",
     "replace_file",
     "sync_folder",
+    "sync_folders",
     "write_bytes",
     "write_figure",
 ]
@@ -201,6 +202,12 @@ def sync_folder(path: Path) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def sync_folders(path: Path) -> None:
+    """Do the same for a folder and all folders in it."""
+    for each in [path, *(found for found in path.rglob("*") if found.is_dir())]:
+        sync_folder(each)
 
 
 def write_bytes(path: str | PathLike[str], data: bytes) -> None:

@@ -11,7 +11,7 @@ from rolin._support.optional import needs
 from rolin.cli.keys import DEFAULT_DATA, Data
 
 if TYPE_CHECKING:
-    from rolin.service.backup import Manifest
+    from rolin.service.backup_manifest import Manifest
 
 __all__ = ["run_backup", "run_restore"]
 
@@ -22,12 +22,18 @@ def run_backup(
     ],
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Copy the data folder of a service, which may be running, to a new folder."""
+    """Copy the data folder of a service, which may be running, to a new folder.
+
+    If bandits cannot be copied, the others are, and the exit code is 1.
+    """
     with needs("service"):
         from rolin.service.backup import backup
     manifest = backup(data, target, progress=True)
     _list_bandits(manifest)
     typer.echo(f"Backup {target}: {len(manifest.files)} files, {_size(manifest)}")
+    if n := len(manifest.broken):
+        typer.echo(f"{n} bandit{'s are' if n > 1 else ' is'} not in the backup", err=True)
+        raise typer.Exit(1)
 
 
 def run_restore(
@@ -38,7 +44,7 @@ def run_restore(
 ) -> None:
     """Check a backup, and copy it to an empty or a new data folder."""
     with needs("service"):
-        from rolin.service.backup import restore
+        from rolin.service.restore import restore
     manifest = restore(source, data, progress=True)
     _list_bandits(manifest)
     typer.echo(f"Restored the backup of {manifest.created} to {data}, {_size(manifest)}")
@@ -47,6 +53,8 @@ def run_restore(
 def _list_bandits(manifest: Manifest) -> None:
     for name, known in manifest.bandits.items():
         typer.echo(f"{name}  {known.events} events")
+    for name, why in manifest.broken.items():
+        typer.echo(f"{name}  not in the backup: {why}", err=True)
 
 
 def _size(manifest: Manifest) -> str:

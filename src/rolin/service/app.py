@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from rolin.service.dashboard.files import DASHBOARD_ROUTES
+from rolin.service.decoding import decode
 from rolin.service.errors import CODES, Failure, Refusal, failure_of
 from rolin.service.keys import Key, Keys
 from rolin.service.limits import RateLimit, is_deeper
@@ -162,7 +163,7 @@ def _endpoint(
                         raise Refusal(
                             400, f"the body is nested deeper than {settings.max_depth} levels"
                         )
-                    body = decoder.decode(body)
+                    body = decode(decoder, body)
             if request.scope["query_string"]:
                 _check_query(endpoint, request.query_params)
             call = Call(service, path, request.query_params, request.headers, body, key)

@@ -131,6 +131,7 @@ OTHER = "other"
 """Stands for all arms without a label of their own."""
 _LONGEST = 100  # characters of an arm that gets a label
 _WINDOW = 1000  # decisions for the effective sample size
+_LARGEST = 1e300  # of a mean square, so that a thousand of them have a finite sum
 _LEAST_VARIANCE = 25.0  # from which on z is about normal
 _DELAYS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 86400.0, 7 * 86400.0)
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -314,4 +315,6 @@ def _mean_square_weight(p: NDArray[np.float64]) -> float:
     n = len(p)
     if np.count_nonzero(p) < n:  # faster than p.all()
         return math.inf
-    return float(np.add.reduce(1.0 / p)) / (n * n)
+    with np.errstate(over="ignore"):  # 1 / p is infinite for the smallest numbers
+        found = float(np.add.reduce(1.0 / p)) / (n * n)
+    return found if found < _LARGEST else math.inf

@@ -20,9 +20,10 @@ from rolin.policies import Policy
 from rolin.policies.registry import load_or_start
 from rolin.service import schema
 from rolin.service.building import check_rewards, feature_map_of, n_features_of, policy_of
+from rolin.service.decoding import refusal_of
 from rolin.service.documents import Documents
 from rolin.service.engine import Engine, Limits
-from rolin.service.errors import Refusal, failure_of, field_of
+from rolin.service.errors import Refusal, failure_of
 from rolin.service.storage import Storage, Version
 
 __all__ = ["Bandits", "read_bandits"]
@@ -69,20 +70,32 @@ class Bandits:
         async with self._opening:
             if name not in self._engines:
                 await self._check_exists(name)
-                try:
-                    self._engines[name] = await asyncio.to_thread(self._open, name)
-                except Exception as error:
-                    self.broken[name] = failure_of(error).message
-                    raise
-                self.broken.pop(name, None)
+                await self._open(name)
             return self._engines[name]
+
+    async def _open(self, name: str) -> Engine:
+        """Open a bandit that exists and is not open, or note why it cannot be opened; `_opening` must be held."""
+        try:
+            engine = await asyncio.to_thread(self._engine_of, name)
+        except Exception as error:
+            self.broken[name] = failure_of(error).message
+            raise
+        self.broken.pop(name, None)
+        self._engines[name] = engine
+        return engine
+
+    async def open_broken(self) -> None:
+        """Try again to open bandits that could not be opened: somebody may have restored or removed them."""
+        for name in list(self.broken):
+            # If it fails again, it stays known and reported.
+            with suppress(Exception):
+                await self.get(name)
 
     async def create(self, given: schema.NewBandit) -> Engine:
         """Create a bandit; it exists completely or not at all."""
         async with self._opening:
             await asyncio.to_thread(self._create, given)
-            self._engines[given.name] = await asyncio.to_thread(self._open, given.name)
-            return self._engines[given.name]
+            return await self._open(given.name)
 
     async def create_unless_exists(self, given: schema.NewBandit) -> bool:
         """Create a bandit, unless another process is faster; return whether it was created."""
@@ -106,7 +119,7 @@ class Bandits:
             if given.name not in self._engines:
                 if not await asyncio.to_thread(self._storage.exists, given.name):
                     await asyncio.to_thread(self._create, given)
-                self._engines[given.name] = await asyncio.to_thread(self._open, given.name)
+                await self._open(given.name)
             return self._engines[given.name]
 
     async def apply(self, declared: Sequence[schema.NewBandit]) -> None:
@@ -137,6 +150,7 @@ class Bandits:
 
     async def _check_exists(self, name: str) -> None:
         if not await asyncio.to_thread(self._storage.exists, name):
+            self.broken.pop(name, None)
             raise Refusal(404, f"there is no bandit {name!r}")
 
     async def _close(self, name: str) -> None:
@@ -203,7 +217,8 @@ class Bandits:
 
         self._storage.create(given.name, msgspec.json.encode(config), begin)
 
-    def _open(self, name: str) -> Engine:
+    def _engine_of(self, name: str) -> Engine:
+        """Open the journal of a bandit. Only `_open` calls it, which notes failures."""
         stored = self._storage.read(name)
         documents = Documents.of(name, stored)
         journal = self._storage.journal(name, self._limits.lock_timeout)
@@ -243,8 +258,9 @@ def read_bandits(path: Path) -> list[schema.NewBandit]:
         try:
             declared.append(msgspec.convert({**table, "name": name}, schema.NewBandit))
         except msgspec.ValidationError as error:
-            text, field = field_of(str(error))
-            raise DataError(f"{path}: {name}{f'.{field}' if field else ''}: {text}") from error
+            why = refusal_of(error, schema.NewBandit)
+            where = f"{name}.{why.field}" if why.field else name
+            raise DataError(f"{path}: {where}: {why}") from error
     return declared
 
 

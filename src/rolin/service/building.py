@@ -17,6 +17,7 @@ from rolin.service.schema import BanditConfig, RewardRules
 __all__ = ["check_rewards", "feature_map_of", "n_features_of", "policy_of"]
 
 _MAX_FEATURES = 5000  # a model has a matrix of as many rows and columns: 200 MB
+_LEAST_RETENTION = 1.0  # seconds
 
 
 def feature_map_of(given: dict[str, Any]) -> BaseFeatureMap | None:
@@ -126,14 +127,25 @@ def check_rewards(rules: RewardRules, retention: float | None, policy: Policy[An
             reward_of("default", rules.default, policy)
         if rules.window is not None:
             seconds_of("window", rules.window, InputError)
-            if retention is not None and retention < rules.window:
-                raise Refusal(
-                    400,
-                    f"decisions would be erased after {retention:g} s, but their rewards are awaited for "
-                    f"{rules.window:g} s, expected a retention of at least the window",
-                    field="retention",
-                )
         if retention is not None:
             seconds_of("retention", retention, InputError)
+            _check_retention(retention, rules.window)
     except InputError as error:
         raise Refusal(400, str(error), field="rewards") from error
+
+
+def _check_retention(retention: float, window: float | None) -> None:
+    if retention < _LEAST_RETENTION:
+        raise Refusal(
+            400,
+            f"it is {retention:g} s, expected at least {_LEAST_RETENTION:g} s",
+            field="retention",
+        )
+    if window is None or retention < window:
+        awaited = "for ever" if window is None else f"for {window:g} s"
+        raise Refusal(
+            400,
+            f"decisions would be erased after {retention:g} s, but their rewards are awaited {awaited}, expected a "
+            "retention of at least the window",
+            field="retention",
+        )

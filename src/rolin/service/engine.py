@@ -29,6 +29,7 @@ from rolin.policies import Policy
 from rolin.service import schema
 from rolin.service.bandit_metrics import BanditMetrics
 from rolin.service.building import check_rewards, policy_of
+from rolin.service.decoding import decode
 from rolin.service.documents import Documents
 from rolin.service.errors import Failure, Refusal, failure_of
 from rolin.service.exposition import Sample
@@ -209,7 +210,7 @@ class Engine:
 
         async def one(raw: msgspec.Raw) -> dict[str, Any]:
             nonlocal left
-            request = _decision_decoder.decode(raw)
+            request = decode(_decision_decoder, raw)
             left -= len((self.arms if request.arms is None else request.arms) or ())
             if left < 0:
                 raise Refusal(
@@ -281,7 +282,7 @@ class Engine:
         self._check_batch("rewards", batch.rewards)
 
         async def one(raw: msgspec.Raw) -> dict[str, Any]:
-            item = _reward_decoder.decode(raw)
+            item = decode(_reward_decoder, raw)
             became = await self.reward(item.decision, item)
             return {"status": 202 if became == "early" else 204, "became": became}
 

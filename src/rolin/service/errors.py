@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-import msgspec
-
 from rolin.errors import (
     DataError,
     DecisionConflict,
@@ -22,7 +20,7 @@ from rolin.errors import (
     Unsupported,
 )
 
-__all__ = ["CODES", "Failure", "Refusal", "failure_of", "field_of", "without_places"]
+__all__ = ["CODES", "Failure", "Refusal", "failure_of", "without_places"]
 
 CODES = {
     400: "invalid_request",
@@ -52,7 +50,6 @@ _STATUS: list[tuple[type[Exception], int]] = [  # the first that fits
     (DataError, 400),
     (StateFileError, 400),
     (JournalError, 503),
-    (msgspec.DecodeError, 400),
     (UnicodeError, 400),
     (RecursionError, 400),
 ]
@@ -105,16 +102,13 @@ def failure_of(error: Exception) -> Failure:
         )
     for kind, status in _STATUS:
         if isinstance(error, kind):
-            message, field = str(error), None
-            if isinstance(error, msgspec.DecodeError):
-                message, field = field_of(message)
-                message = _plain(message)
-            elif isinstance(error, UnicodeError):
+            message = str(error)
+            if isinstance(error, UnicodeError):
                 message = "the body is not valid UTF-8"
             if isinstance(error, JournalError):
                 message = without_places(message)
             retry_after = 1 if status == 503 else None
-            return Failure(status, CODES[status], message, field, retry_after)
+            return Failure(status, CODES[status], message, None, retry_after)
     if isinstance(error, OSError):
         why = error.strerror or type(error).__name__  # without the path
         return Failure(503, CODES[503], f"the data folder cannot be used: {why}", None, 1)
@@ -122,58 +116,8 @@ def failure_of(error: Exception) -> Failure:
     return Failure(500, CODES[500], "the service failed; its log says why")
 
 
-_WORDS = {
-    "str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false", "array": "a list",
-    "object": "an object", "null": "null", "bytes": "Base64", "dict": "an object", "list": "a list", "any": "any value",
-}  # fmt: skip
-_TYPE_ERROR = re.compile(r"Expected `([^`]+)`, got `([^`]+)`")
-_RANGE_ERROR = re.compile(r"Expected `(\w+)` (?:of length )?(>=|<=|>|<) (\S+)")
-_BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
-_COUNTED = {"str": "characters", "array": "items", "object": "members"}
-
-
-def _plain(message: str) -> str:
-    """Return a message of msgspec in our words.
-
-    >>> _plain("Expected `str | object`, got `int`")
-    'it is a whole number, expected a text or an object'
-    >>> _plain("Expected `array` of length >= 1")
-    'expected at least 1 item'
-    """
-    if found := re.fullmatch(r"Object contains unknown field `(.*)`", message):
-        return f"there is no member {found[1]!r}"
-    if found := re.fullmatch(r"Object missing required field `(.*)`", message):
-        return f"the member {found[1]!r} is missing"
-    if found := re.fullmatch(r"Invalid enum value (.*)", message):
-        return f"it is {found[1]}, which is none of the values that are allowed"
-    if found := _TYPE_ERROR.fullmatch(message):
-        wanted = " or ".join(_WORDS.get(kind, kind) for kind in found[1].split(" | "))
-        return f"it is {_WORDS.get(found[2], found[2])}, expected {wanted}"
-    if found := _RANGE_ERROR.fullmatch(message):
-        counted = _COUNTED.get(found[1], "")
-        counted = counted[:-1] if found[3] == "1" else counted
-        return f"expected {_BOUNDS[found[2]]} {found[3]} {counted}".rstrip()
-    if message.startswith("Input data was truncated"):
-        return "the body is empty or ends too early, expected JSON"
-    if message.startswith("JSON is malformed"):
-        return message.replace("JSON is malformed", "the body is not JSON", 1)
-    if "matching regex" in message:
-        return "expected 1 to 64 letters, digits, - and _, beginning with a letter or a digit"
-    return message
-
-
 def without_places(message: str) -> str:
     """Return the message of a journal without its path or its database, which callers must not see."""
     found = re.sub(r"journal \S*?([^/\\]+)[/\\]journal\.db", r"the journal of bandit \1", message)
     found = re.sub(r"(journal '\S+' in )?database '.*?' at [^\s:]+(:\d+)?", "the database", found)
     return re.sub(r"cannot connect \(.*\)", "cannot connect", found)
-
-
-def field_of(message: str) -> tuple[str, str | None]:
-    """Split a message of msgspec into its text and the part of the request that it names.
-
-    >>> field_of("Expected `str`, got `int` - at `$.arms[0].id`")
-    ('Expected `str`, got `int`', 'arms[0].id')
-    """
-    text, found, place = message.partition(" - at `$")
-    return text, place.removesuffix("`").lstrip(".") or None if found else None

@@ -9,6 +9,7 @@ from rolin.service import schema
 from rolin.service.endpoint import BANDIT as _BANDIT
 from rolin.service.endpoint import Call, Endpoint, Reply
 from rolin.service.errors import Refusal
+from rolin.service.keys import bearer_key
 from rolin.service.statistics.routes import STATISTICS_ENDPOINTS
 
 __all__ = ["ENDPOINTS", "Call", "Endpoint", "Reply"]
@@ -156,12 +157,20 @@ async def _live(call: Call) -> Reply:
 
 
 async def _ready(call: Call) -> Reply:
-    service = call.service
-    if (why := service.unready) is not None:
+    why, problems = call.service.unready, call.service.problems
+    if why is None and not problems:
+        return Reply(200, {"status": "ok"})
+    # Anybody may ask, but names of bandits and errors of journals are for those who may read them.
+    text = bearer_key(call.headers)
+    key = None if text is None else call.service.keys.find(text)
+    may_read = key is not None and key.allows("read")
+    n = len(problems)
+    if why is not None:
+        if problems and not may_read:
+            why = f"{n} bandit{'s fail' if n > 1 else ' fails'}; with a key, the answer says why"
         raise Refusal(503, f"not ready: {why}", retry_after=1)
-    if problems := service.problems:
-        return Reply(200, {"status": "degraded", "bandits": problems})
-    return Reply(200, {"status": "ok"})
+    details = {"bandits": problems} if may_read else {}
+    return Reply(200, {"status": "degraded", "failing": n, **details})
 
 
 async def _metrics(call: Call) -> Reply:

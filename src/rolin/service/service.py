@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,10 @@ __all__ = ["DEFAULT", "Service", "warm_up"]
 
 DEFAULT = "default"
 """The bandit that a new service has."""
-_EXPIRE_EVERY = 5.0  # seconds between two looks for windows that have ended
+_MAINTAIN_EVERY = 5.0  # seconds between two looks for windows that have ended
 _FOLLOW_EVERY = 0.25  # seconds between two looks at what other processes have done
 _OPEN_EVERY = 6  # such looks, after which bandits that could not be opened are tried again
-_RETAIN_EVERY = 12  # such looks, after which decisions that are too old are erased
+_RETAIN_EVERY = 60.0  # seconds between two looks for decisions that are too old
 # Bytes of a journal's log that are worth a warning. Without readers it has less than 20 MB.
 _LARGE_LOG = 64 << 20
 _log = logging.getLogger("rolin.service")
@@ -90,7 +91,11 @@ class Service:
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 50, 50)
-        self._tasks = [asyncio.create_task(self._expire_for_ever())]
+        # Erasing a backlog takes minutes, for which no window may wait.
+        self._tasks = [
+            asyncio.create_task(self._maintain_for_ever()),
+            asyncio.create_task(self._retain_for_ever()),
+        ]
         if self.storage.is_shared:
             self._tasks.append(asyncio.create_task(self._follow_for_ever()))
         if self._demo:
@@ -167,14 +172,19 @@ class Service:
         if self.tracing is not None:
             await asyncio.to_thread(self.tracing.close)
 
-    async def _expire_for_ever(self) -> None:
+    async def _maintain_for_ever(self) -> None:
         for n in count(1):
-            await asyncio.sleep(_EXPIRE_EVERY)
+            await asyncio.sleep(_MAINTAIN_EVERY)
             if n % _OPEN_EVERY == 0:
-                await self.open_broken()
-            retain = n % _RETAIN_EVERY == 0
+                await self.bandits.open_broken()
             for engine in self.bandits.opened():
-                await self.look_after(engine, retain=retain)
+                await self.maintain(engine)
+
+    async def _retain_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(_RETAIN_EVERY)
+            for engine in self.bandits.opened():
+                await self.retain(engine)
 
     async def _follow_for_ever(self) -> None:
         """See what other processes have done. Whoever writes sees it in any case, so a moment does not matter."""
@@ -192,35 +202,33 @@ class Service:
             except Exception:
                 _log.exception("following other processes failed")
 
-    async def open_broken(self) -> None:
-        """Try again to open bandits that could not be opened: somebody may have restored them."""
-        for name in list(self.bandits.broken):
-            with suppress(Exception):  # it is known and reported already
-                await self.bandits.get(name)
-
-    async def look_after(self, engine: Engine, *, retain: bool = True) -> None:
-        """Close decisions whose window has ended, and erase old ones; see whether the journal can be written again.
+    async def maintain(self, engine: Engine) -> None:
+        """Close decisions whose window has ended, and see whether the journal can be written again.
 
         Parameters
         ----------
         engine
             The bandit.
-        retain
-            Whether to erase decisions that are older than the retention.
         """
-        try:
+        with _noted(engine):
             if engine.problem is not None:
                 await engine.snapshot()
             await engine.expire()
-            if retain and (erased := await engine.retain()):
+            self._watch_log(engine)
+
+    async def retain(self, engine: Engine) -> None:
+        """Erase decisions that are older than the retention.
+
+        Parameters
+        ----------
+        engine
+            The bandit.
+        """
+        with _noted(engine):
+            if erased := await engine.retain():
                 _log.info(
                     "bandit %s: erased %d decisions after their retention", engine.name, erased
                 )
-            self._watch_log(engine)
-        except RolinError as error:  # such as a full disk: tried again later
-            _log.warning("bandit %s: %s", engine.name, error, extra={"bandit": engine.name})
-        except Exception:  # the windows of other bandits end all the same
-            _log.exception("bandit %s", engine.name, extra={"bandit": engine.name})
 
     def _watch_log(self, engine: Engine) -> None:
         """Warn if the log of a journal keeps growing; again when it has doubled."""
@@ -235,6 +243,17 @@ class Service:
             )
         elif size < _LARGE_LOG:
             self._warned.pop(engine.name, None)
+
+
+@contextmanager
+def _noted(engine: Engine) -> Iterator[None]:
+    """Log an error of one bandit; what is done for the others goes on."""
+    try:
+        yield
+    except RolinError as error:  # such as a full disk: tried again later
+        _log.warning("bandit %s: %s", engine.name, error, extra={"bandit": engine.name})
+    except Exception:
+        _log.exception("bandit %s", engine.name, extra={"bandit": engine.name})
 
 
 def warm_up() -> None:

@@ -43,7 +43,8 @@ class ArmCounts:
 
     def choose(self, arm: str) -> None:
         """Count a choice."""
-        self._rows[self._row(arm), _CHOSEN] += 1.0
+        row = self._row(arm)  # first, because it may replace the array
+        self._rows[row, _CHOSEN] += 1.0
 
     def expect(self, rows: NDArray[np.int64], p: NDArray[np.float64], chosen: int) -> None:
         """Count the probabilities of a decision, from which it drew one arm."""

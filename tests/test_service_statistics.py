@@ -88,9 +88,11 @@ def test_counts_agree_with_the_journal(tmp_path: Path) -> None:
         assert math.isclose(found["exploration"]["top_probability"], np.mean(top))
         explored = [each.propensity < p for each, p in zip(ours, top, strict=True)]  # type: ignore[operator]
         assert math.isclose(found["exploration"]["explored"], np.mean(explored))
-        assert {each["name"]: each["state"] for each in found["promises"]} == {
+        states = {each["name"]: each["state"] for each in found["promises"]}
+        # After 300 decisions of a policy that learns fast, there may be too few to tell.
+        assert states.pop("Recorded probabilities are true") in ("ok", "unknown")
+        assert states == {
             "Nothing acknowledged is lost": "ok",
-            "Recorded probabilities are true": "ok",
             "Rewards count": "ok",
             "No backlog": "ok",
         }

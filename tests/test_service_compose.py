@@ -9,8 +9,9 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from support.server import STARTS, V1, Server, question, served, value_of
 from support.service import HEADERS, KEY
 
 VALUES = {"POSTGRES_PASSWORD": "5e1f0c", "ROLIN_API_KEY": KEY}
+TLS = ("/run/secrets/tls_certificate", "/run/secrets/tls_key")
 NAMES = ["rolin-1", "rolin-2", "rolin-3"]
 needs_programs = pytest.mark.skipif(
     not (nginx.IS_AVAILABLE and postgres.IS_AVAILABLE), reason="needs nginx, openssl and PostgreSQL"
@@ -134,6 +136,53 @@ def asked(folder: Path) -> list[list[str]]:
     return [each for each in tried if each != ["-"]]  # the proxy answered itself
 
 
+@contextmanager
+def stand_in(status: int | None) -> Iterator[tuple[int, list[str]]]:
+    """Give the port of a server that answers every POST with a status, or not at all, and the paths that it gets."""
+    paths: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            paths.append(self.path)
+            self.rfile.read(int(self.headers["Content-Length"]))
+            if status is not None:
+                self.send_response(status)
+                self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port, paths
+        server.shutdown()
+
+
+@needs_programs
+@pytest.mark.service
+@pytest.mark.parametrize(("failure", "told"), [(None, 502), (503, 503)])
+def test_repeats_of_the_proxy(tmp_path: Path, failure: int | None, told: int) -> None:
+    """A decision that was sent is not sent again; rewards and activations go to another process, as they came."""
+    safe = ["decisions/a%2Fb/reward", "decisions/50%25/activate", "rewards", "activations"]
+    with stand_in(failure) as bad, stand_in(failure) as worse, stand_in(204) as good:
+        changes = [
+            (f"{name}:8000 max_fails=3", f"127.0.0.1:{port} max_fails=0")
+            for name, (port, _) in zip(NAMES, (bad, worse, good), strict=True)
+        ]
+        with proxied(tmp_path / "nginx", "nginx-three.conf", changes, *TLS) as http:
+            statuses = Counter(
+                http.post(f"{V1}/decisions", json={"arms": ["x", "y"]}).status_code
+                for _ in range(6)
+            )
+            assert statuses == {told: 4, 204: 2}
+            assert [len(paths) for _, paths in (bad, worse, good)] == [2, 2, 2]
+            for path in safe * 3:
+                assert http.post(f"{V1}/{path}", json={}).status_code == 204
+    sent = [path for path in good[1] if path != f"{V1}/decisions"]
+    assert sent == [f"{V1}/{path}" for path in safe * 3]
+    assert len(bad[1]) + len(worse[1]) > 4
+
+
 @needs_programs
 @pytest.mark.service
 def test_kill_one_of_three(tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,8 +202,7 @@ def test_kill_one_of_three(tmp_path: Path, database: str, monkeypatch: pytest.Mo
         for port in ports.values():
             assert httpx.get(f"http://{port}/readyz", timeout=STARTS).status_code == 200
         changes = [(f"{name}:8000", port) for name, port in ports.items()]
-        secrets = ("/run/secrets/tls_certificate", "/run/secrets/tls_key")
-        http = running.enter_context(proxied(folder, "nginx-three.conf", changes, *secrets))
+        http = running.enter_context(proxied(folder, "nginx-three.conf", changes, *TLS))
         assert http.get("/readyz").status_code == 200
         assert http.get("/metrics").status_code == 404
         load = Load(http)

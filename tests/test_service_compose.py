@@ -185,6 +185,27 @@ def test_repeats_of_the_proxy(tmp_path: Path, failure: int | None, told: int) ->
 
 @needs_programs
 @pytest.mark.service
+@pytest.mark.parametrize(
+    ("failure", "path", "asked_of_bad"),
+    [(None, "decisions", 3), (None, "rewards", 3), (503, "rewards", 3), (503, "decisions", 10)],
+)
+def test_failing_process_is_left_out(
+    tmp_path: Path, failure: int | None, path: str, asked_of_bad: int
+) -> None:
+    """A process is left out after three failures; status 503 of a decision is none to nginx."""
+    with stand_in(failure) as bad, stand_in(204) as good, stand_in(204) as better:
+        changes = [
+            (f"{name}:8000", f"127.0.0.1:{port}")
+            for name, (port, _) in zip(NAMES, (bad, good, better), strict=True)
+        ]
+        with proxied(tmp_path / "nginx", "nginx-three.conf", changes, *TLS) as http:
+            for _ in range(30):
+                http.post(f"{V1}/{path}", json={})
+    assert len(bad[1]) == asked_of_bad
+
+
+@needs_programs
+@pytest.mark.service
 def test_kill_one_of_three(tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All three answer through the proxy; one is killed under load, and no acknowledged event is lost."""
     services = compose()["services"]

@@ -23,7 +23,7 @@ from service import feature_map, question
 
 import rolin
 from rolin import Bandit
-from rolin.journal import SQLiteJournal
+from rolin.journal import SQLiteJournal, load_policy
 from rolin.journal.folding import state_bytes
 from rolin.service.building import feature_map_of
 
@@ -63,6 +63,9 @@ def _decisions(path: Path, asked: list[Any], compress: bool) -> None:
             bandit.reward_many(dict.fromkeys(ids[i : i + BATCH], 1.0))
         times.append(time.process_time())
         sizes.append(_size(journal))
+        load_policy(journal, from_start=True)
+        replayed = (time.process_time() - times[-1]) / (2 * len(ids))
+    print(f"compress={compress}: replay {replayed * 1e6:.0f} us per event")
     for what, k in (("decision", 1), ("reward", 2)):
         spent, grown = times[k] - times[k - 1], sizes[k] - sizes[k - 1]
         print(

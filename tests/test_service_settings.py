@@ -30,6 +30,7 @@ OTHERS: dict[str, tuple[str, str, Any]] = {
     "max_body": ("1024", "1_024", 1024),
     "max_depth": ("5", "5", 5),
     "max_arms": ("7", "7", 7),
+    "max_catalogue": ("4096", "4_096", 4096),
     "max_batch": ("8", "8", 8),
     "metrics_arms": ("9", "9", 9),
     "rate": ("2.5", "2.5", 2.5),

@@ -31,7 +31,6 @@ _MANIFEST = "manifest.json"
 _JOURNAL = "journal.db"
 _FORMAT = 1
 _MAX_MANIFEST = 64 << 20  # bytes
-_MAX_FILE = 1 << 30  # bytes of a file that is not a journal
 _ATTEMPTS = 20  # copies of a bandit whose configuration changes meanwhile
 _PART = 1 << 20  # bytes read at a time
 _OF_A_DISK = "lost+found"  # which a new disk has
@@ -293,13 +292,13 @@ def _total(folder: Path) -> int:
 
 
 def _copy(source: Path, target: Path, advance: Callable[[int], None]) -> None:
-    content = read_limited(source, _MAX_FILE, DataError)
-    with target.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    with open_file(source, DataError) as (file, _), target.open("wb") as copy:
+        while part := file.read(_PART):
+            copy.write(part)
+            advance(len(part))
+        copy.flush()
+        os.fsync(copy.fileno())
     shutil.copymode(source, target)
-    advance(len(content))
 
 
 def _described(path: Path) -> StoredFile:

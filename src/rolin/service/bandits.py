@@ -20,6 +20,7 @@ from rolin.policies import Policy
 from rolin.policies.registry import load_or_start
 from rolin.service import schema
 from rolin.service.building import check_rewards, feature_map_of, n_features_of, policy_of
+from rolin.service.catalogue import stored_catalogue
 from rolin.service.documents import Documents
 from rolin.service.engine import Engine, Limits
 from rolin.service.errors import Refusal, failure_of, field_of
@@ -208,6 +209,7 @@ class Bandits:
         documents = Documents.of(name, stored)
         journal = self._storage.journal(name, self._limits.lock_timeout)
         try:
+            catalogue = stored_catalogue(self._storage.catalogue_path(name))
             bandit: Bandit[Any] = Bandit(journal=journal, background=True)
         except BaseException:
             journal.close()
@@ -219,6 +221,7 @@ class Bandits:
             AsyncBandit(bandit),
             self._limits,
             fall_back=self._fall_back,
+            catalogue=catalogue,
         )
 
 

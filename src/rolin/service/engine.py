@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import perf_counter, time
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from rolin.policies import Policy
 from rolin.service import schema
 from rolin.service.bandit_metrics import BanditMetrics
 from rolin.service.building import check_rewards, policy_of
+from rolin.service.catalogue import UNFINISHED, StoredCatalogue, check_arm, put_in_place
 from rolin.service.documents import Documents
 from rolin.service.errors import Failure, Refusal, failure_of
 from rolin.service.exposition import Sample
@@ -56,6 +58,8 @@ class Limits(msgspec.Struct, frozen=True):
 
     max_arms: int = 10_000
     """Arms of a decision."""
+    max_depth: int = 32
+    """Nesting of the features in a catalogue."""
     max_batch: int = 1000
     """Decisions or rewards of a batch."""
     lock_timeout: float = 2.5
@@ -82,6 +86,8 @@ class Engine:
         How much one request may hold.
     fall_back
         Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
+    catalogue
+        Arms that requests can name, if there are any.
     """
 
     def __init__(
@@ -93,10 +99,12 @@ class Engine:
         limits: Limits,
         *,
         fall_back: bool,
+        catalogue: StoredCatalogue | None = None,
     ) -> None:
         self.name, self._storage, self.bandit = name, storage, bandit
         self.limits, self._fall_back = limits, fall_back
         self._use(documents)
+        self._catalogue = catalogue
         self._n_features = bandit.bandit.policy.n_features
         self._changing = asyncio.Lock()
         self._metrics = BanditMetrics(limits.metrics_arms)
@@ -129,19 +137,14 @@ class Engine:
 
     async def decide(self, request: schema.DecisionRequest) -> schema.DecisionAnswer:
         """Choose an arm, and answer when the decision is on the disk."""
-        arms = self.arms if request.arms is None else request.arms
+        arms = await self._arms_of(request)
         if arms is None:
             raise Refusal(
                 400,
                 f"arms is missing, and none are registered: PUT /v1/bandits/{self.name}/arms registers them",
                 field="arms",
             )
-        if len(arms) > self.limits.max_arms:
-            raise Refusal(
-                413,
-                f"there are {len(arms)} arms, expected at most {self.limits.max_arms}",
-                field="arms",
-            )
+        self._check_number(arms, "arms")
         contexts, names, situation = self._question(arms, request.situation)
         text = None if isinstance(contexts, np.ndarray) else _text_of(contexts, names, situation)
         question = Question(contexts, names, situation, request.id, request.person, text)
@@ -157,6 +160,30 @@ class Engine:
             self._metrics.fallback(shown.arm)
             return shown
         return answer_of(made)
+
+    async def _arms_of(self, request: schema.DecisionRequest) -> list[str | schema.Arm] | None:
+        """Return the arms that a request offers; `None` if it names none and none are registered."""
+        names, catalogue = request.candidates, self._catalogue
+        if names is None:
+            return self.arms if request.arms is None else request.arms
+        if request.arms is not None:
+            raise Refusal(
+                400, "arms and candidates are given, expected one of them", field="candidates"
+            )
+        self._check_number(names, "candidates")
+        if catalogue is None:
+            raise Refusal(
+                400,
+                f"there is no catalogue: PUT /v1/bandits/{self.name}/catalogue stores one",
+                field="candidates",
+            )
+        # In a thread, because the lines may have to be read from the disk.
+        return [*await asyncio.to_thread(catalogue.arms, names)]
+
+    def _check_number(self, arms: Sequence[Any], field: str) -> None:
+        most = self.limits.max_arms
+        if len(arms) > most:
+            raise Refusal(413, f"there are {len(arms)} arms, expected at most {most}", field=field)
 
     def _question(
         self, arms: Sequence[str | schema.Arm], situation: schema.Features
@@ -210,7 +237,7 @@ class Engine:
         async def one(raw: msgspec.Raw) -> dict[str, Any]:
             nonlocal left
             request = _decision_decoder.decode(raw)
-            left -= len((self.arms if request.arms is None else request.arms) or ())
+            left -= len(request.candidates or request.arms or self.arms or ())
             if left < 0:
                 raise Refusal(
                     413, f"the batch has more than {10 * self.limits.max_arms} arms", field="arms"
@@ -405,12 +432,7 @@ class Engine:
 
     async def register(self, given: schema.ArmList) -> None:
         """Register the arms that requests need not repeat."""
-        if len(given.arms) > self.limits.max_arms:
-            raise Refusal(
-                413,
-                f"there are {len(given.arms)} arms, expected at most {self.limits.max_arms}",
-                field="arms",
-            )
+        self._check_number(given.arms, "arms")
         self._question(given.arms, None)  # which rejects features of the wrong kind
         await asyncio.shield(self._register(given))
 
@@ -421,6 +443,50 @@ class Engine:
     async def _store_arms(self, given: schema.ArmList) -> None:
         content = msgspec.json.encode(given)
         await self._change_document("arms", lambda _: content)
+
+    # -- the catalogue -------------------------------------------------------------------------
+
+    def catalogue_info(self) -> schema.CatalogueInfo:
+        """Return what the catalogue is."""
+        if self._catalogue is None:
+            raise Refusal(404, f"bandit {self.name!r} has no catalogue")
+        return self._catalogue.info
+
+    async def store_catalogue(self, parts: AsyncIterator[bytes]) -> schema.CatalogueInfo:
+        """Store a catalogue instead of the present one, if all of it is valid."""
+        path = self._catalogue_path()
+        is_map = self.bandit.bandit.feature_map is not None
+        check = partial(check_arm, n_features=None if is_map else self._n_features)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=UNFINISHED) as folder:
+            made = Path(folder) / path.name
+            with made.open("wb") as file:
+                async for part in parts:
+                    await asyncio.to_thread(file.write, part)
+            found = await asyncio.to_thread(
+                StoredCatalogue, made, check, max_depth=self.limits.max_depth
+            )
+            await asyncio.shield(self._use_catalogue(found, made, path))
+        return found.info
+
+    async def _use_catalogue(self, found: StoredCatalogue, made: Path, path: Path) -> None:
+        async with self._changing:
+            await asyncio.to_thread(put_in_place, made, path)
+            self._catalogue = found
+
+    async def delete_catalogue(self) -> None:
+        """Delete the catalogue."""
+        async with self._changing:
+            self.catalogue_info()  # which refuses if there is none
+            await asyncio.to_thread(self._catalogue_path().unlink)
+            self._catalogue = None
+
+    def _catalogue_path(self) -> Path:
+        path = self._storage.catalogue_path(self.name)
+        if path is None:
+            raise Refusal(
+                422, "this service keeps its bandits in a database, which cannot hold catalogues"
+            )
+        return path
 
     async def start_shadow(self, request: schema.PolicyChoice) -> None:
         """Let a second policy learn from the same rewards; it never decides."""

@@ -22,6 +22,7 @@ __all__ = [
     "BanditInfo",
     "BanditList",
     "BatchAnswer",
+    "CatalogueInfo",
     "DecisionAnswer",
     "DecisionBatch",
     "DecisionRequest",
@@ -62,6 +63,8 @@ class DecisionRequest(Struct, forbid_unknown_fields=True):
 
     arms: list[Text | Arm] | None = None
     """The arms that can be chosen; by default those that are registered with the bandit."""
+    candidates: Annotated[list[Text], Meta(min_length=1)] | None = None
+    """Instead of arms: names of arms in the catalogue of the bandit."""
     situation: Features = None
     """Fields that all arms share; for a bandit that takes vectors, one vector for all arms."""
     id: Text | None = None
@@ -283,6 +286,17 @@ class ArmList(Struct, forbid_unknown_fields=True):
     """Arms that requests need not repeat."""
 
     arms: list[Text | Arm]
+
+
+class CatalogueInfo(Struct):
+    """The catalogue of a bandit."""
+
+    n_arms: int
+    """Number of arms."""
+    size: int
+    """Bytes of the file."""
+    sha256: str
+    """SHA-256 of the file, in hexadecimal digits."""
 
 
 class Erasure(Struct, forbid_unknown_fields=True):

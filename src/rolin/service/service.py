@@ -68,6 +68,7 @@ class Service:
         settings = self.settings
         limits = Limits(
             settings.max_arms,
+            settings.max_depth,
             settings.max_batch,
             settings.request_timeout / 4,
             settings.metrics_arms,

@@ -76,6 +76,7 @@ class Settings:
         32, "Deepest nesting of objects and lists in a body.", least=4, most=500
     )
     max_arms: int = _declared(10_000, "Largest number of arms of a decision.", least=1)
+    max_catalogue: int = _declared(2 << 30, "Largest file of a catalogue, in bytes.", least=1024)
     max_batch: int = _declared(1000, "Largest number of items of a batch.", least=1)
     metrics_arms: int = _declared(
         100, "Arms of each bandit that `/metrics` counts by name. The rest are counted as `other`."

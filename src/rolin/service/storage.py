@@ -94,6 +94,10 @@ class Storage(ABC):
         """Open the journal of a bandit."""
 
     @abstractmethod
+    def catalogue_path(self, name: str) -> Path | None:
+        """Return the file of a bandit's catalogue, which need not exist; `None` if there is no place for one."""
+
+    @abstractmethod
     def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""
 
@@ -181,6 +185,10 @@ class FolderStorage(Storage):
         if not path.exists():  # opening it would create an empty one
             raise Refusal(503, f"bandit {name!r} cannot be opened: there is no journal.db")
         return SQLiteJournal(path, lock_timeout=lock_timeout, compress=self._compress)
+
+    def catalogue_path(self, name: str) -> Path:
+        """Return the file of a bandit's catalogue, which need not exist."""
+        return self._folder / name / "catalogue.ndjson"
 
     def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""

@@ -1,0 +1,216 @@
+"""Catalogues of the decision service: stored once, and named by requests."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from rolin.service.backup import backup, restore
+from support.service import client
+
+V1 = "/v1/bandits/default"
+VECTORS = "/v1/bandits/vectors"
+N = 300
+
+
+def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test in an event loop."""
+
+    @wraps(test)
+    def run(**fixtures: Any) -> None:
+        asyncio.run(test(**fixtures))
+
+    return run
+
+
+def lines(n: int = N, **changed: Any) -> bytes:
+    """A catalogue of n arms with fields; some arms have others."""
+    rows = [{"id": f"arm-{i}", "features": changed.get(f"arm_{i}", {"price": i})} for i in range(n)]
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def vector(i: int) -> list[float]:
+    """The features of an arm."""
+    return [1.0, i / N, (i * i % 7) / 7]
+
+
+async def with_vectors(http: httpx.AsyncClient) -> None:
+    """Create a bandit that takes vectors, with a catalogue."""
+    made = {"name": "vectors", "features": {"kind": "vectors", "n_features": 3}}
+    assert (await http.post("/v1/bandits", json=made)).status_code == 201
+    rows = [{"id": f"arm-{i}", "features": vector(i)} for i in range(N)]
+    sent = "\n".join(map(json.dumps, rows))  # the last line need not end
+    assert (await http.put(f"{VECTORS}/catalogue", content=sent)).status_code == 200
+
+
+@in_loop
+async def test_candidates_are_the_same_question_as_their_arms(tmp_path: Path) -> None:
+    """A decision among names equals the one whose request repeats the features, also as the repeat of an id."""
+    async with client(tmp_path) as http:
+        await with_vectors(http)
+        assert (await http.put(f"{V1}/catalogue", content=lines())).status_code == 200
+        names = ["arm-7", "arm-0", f"arm-{N - 1}", "arm-250"]
+        fields = [{"id": name, "features": {"price": int(name[4:])}} for name in names]
+        vectors = [{"id": name, "features": vector(int(name[4:]))} for name in names]
+        for path, arms, more in (
+            (V1, fields, {"situation": {"hour": 9}, "top_k": 2}),
+            (VECTORS, vectors, {"exclude": ["arm-0"]}),
+        ):
+            for i in range(5):
+                asked = {"id": f"visit-{i}", **more}
+                made = await http.post(f"{path}/decisions", json={**asked, "candidates": names})
+                assert made.status_code == 201, made.text
+                same = await http.post(f"{path}/decisions", json={**asked, "arms": arms})
+                assert (same.status_code, same.json()) == (201, made.json())
+                assert sum(made.json()["probabilities"].values()) == pytest.approx(1.0)
+                other = {**asked, "candidates": names[:3]}
+                assert (await http.post(f"{path}/decisions", json=other)).status_code == 409
+                told = await http.post(f"{path}/decisions/visit-{i}/reward", json={"value": i})
+                assert told.status_code == 204
+        batch = {"decisions": [{"candidates": names}, {"candidates": ["nobody"]}]}
+        results = (await http.post(f"{VECTORS}/decisions/batch", json=batch)).json()["results"]
+        assert [each["status"] for each in results] == [201, 400]
+
+
+@in_loop
+async def test_it_survives_a_restart_and_a_backup(tmp_path: Path) -> None:
+    """The catalogue is described, kept, replaced as a whole, copied, and deleted with its file."""
+    data, file = tmp_path / "data", tmp_path / "data/bandits/default/catalogue.ndjson"
+    asked = {"id": "a", "candidates": ["arm-3", "arm-4"]}
+    async with client(data) as http:
+        assert (await http.get(f"{V1}/catalogue")).status_code == 404
+        assert (await http.delete(f"{V1}/catalogue")).status_code == 404
+        await http.put(f"{V1}/catalogue", content=lines(10))
+        stored = await http.put(f"{V1}/catalogue", content=lines())
+        expected = {
+            "n_arms": N,
+            "size": len(lines()),
+            "sha256": hashlib.sha256(lines()).hexdigest(),
+        }
+        assert (stored.status_code, stored.json()) == (200, expected)
+        answer = (await http.post(f"{V1}/decisions", json=asked)).json()
+    left = file.parent / ".catalogue-of-a-killed-process"
+    left.mkdir()
+    backup(data, tmp_path / "copy")
+    restore(tmp_path / "copy", tmp_path / "restored")
+    for folder in (data, tmp_path / "restored"):
+        async with client(folder) as http:
+            assert (await http.get(f"{V1}/catalogue")).json() == expected
+            assert (await http.post(f"{V1}/decisions", json=asked)).json() == answer
+            assert not left.exists()
+            await http.put(f"{V1}/catalogue", content=lines(arm_3={"price": -1}))
+            assert (await http.post(f"{V1}/decisions", json=asked)).status_code == 409
+            assert (await http.delete(f"{V1}/catalogue")).status_code == 204
+            assert (await http.post(f"{V1}/decisions", json=asked)).status_code == 400
+    assert not file.exists()
+    assert not list(file.parent.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "status", "message"),
+    [
+        (V1, b"", 400, "the catalogue is empty"),
+        (V1, b'{"id": "a"}\n\n{"id": "b"}', 400, "line 2: the body is empty"),
+        (V1, b'{"id": "a"}\n{"id": 7}', 400, "line 2: id: it is a whole number, expected a text"),
+        (V1, b'{"id": "a", "price": 1}', 400, "line 1: there is no member 'price'"),
+        (V1, b'{"id": "a", "features": [1]}', 400, "line 1: features is a vector"),
+        (V1, b'{"id": "a"}\n{"id": "a"}', 400, "arm 'a' is given twice"),
+        (V1, b'{"id": "\xff"}', 400, "line 1: the body is not valid UTF-8"),
+        (V1, b'{"id": "a", "features": {"x": ' + b"[" * 40 + b"]" * 40 + b"}}", 400, "deeper"),
+        (V1, b'{"id": "' + b"a" * (1 << 20) + b'"}', 413, "line 1: it is longer than"),
+        (V1, lines(3000), 413, "the body is larger than 50000 bytes"),
+        (VECTORS, b'{"id": "a", "features": [1, 2]}', 400, "a list of 2 numbers, expected a list of 3"),
+        (VECTORS, b'{"id": "a", "features": {"x": 1}}', 400, "not a list"),
+        (VECTORS, b'{"id": "a"}', 400, "not a list"),
+        (VECTORS, b'{"id": "a", "features": [1, 2, 1e300]}', 400, "line 1: features has a number"),
+        (VECTORS, b'{"id": "a", "features": [1, 2, 1e999]}', 400, "line 1: "),
+        (VECTORS, b'{"id": "a", "features": [1, 2, NaN]}', 400, "line 1: "),
+        ("/v1/bandits/nobody", b'{"id": "a"}', 404, "there is no bandit"),
+    ],
+)  # fmt: skip
+def test_a_bad_catalogue_changes_nothing(
+    tmp_path: Path, path: str, content: bytes, status: int, message: str
+) -> None:
+    """The line is named, the present catalogue stays, and no file is left."""
+
+    async def run() -> None:
+        most = 2 << 20 if len(content) > 1 << 20 else 50_000
+        async with client(tmp_path, max_catalogue=most) as http:
+            await with_vectors(http)
+            assert (await http.put(f"{V1}/catalogue", content=lines(3))).status_code == 200
+            refused = await http.put(f"{path}/catalogue", content=content)
+            assert refused.status_code == status, refused.text
+            assert message in refused.json()["error"]["message"]
+            assert (await http.get(f"{V1}/catalogue")).json()["n_arms"] == 3
+            assert (await http.get(f"{VECTORS}/catalogue")).json()["n_arms"] == N
+        assert not list(tmp_path.glob("bandits/*/.*"))
+
+    asyncio.run(run())
+
+
+@in_loop
+async def test_bad_candidates_get_a_clear_error(tmp_path: Path) -> None:
+    """Unknown names, too many, none, twice the same, arms beside them, and no catalogue."""
+    async with client(tmp_path, max_arms=5) as http:
+
+        async def refused(asked: dict[str, Any]) -> tuple[int, str | None, str]:
+            answer = await http.post(f"{V1}/decisions", json=asked)
+            error = answer.json()["error"]
+            return answer.status_code, error.get("field"), error["message"]
+
+        status, field, message = await refused({"candidates": ["arm-1"]})
+        assert (status, field) == (400, "candidates")
+        assert "PUT /v1/bandits/default/catalogue" in message
+        await http.put(f"{V1}/catalogue", content=lines())
+        assert await refused({"candidates": ["arm-1", "arm-x"]}) == (
+            400, "candidates[1]", "arm 'arm-x' is not in the catalogue",
+        )  # fmt: skip
+        assert (await refused({"candidates": [f"arm-{i}" for i in range(6)]}))[0] == 413
+        assert (await refused({"candidates": []}))[:2] == (400, "candidates")
+        assert (await refused({"candidates": ["arm-1"], "arms": ["a"]}))[:2] == (400, "candidates")
+        status, _, message = await refused({"candidates": ["arm-1", "arm-1"]})
+        assert status == 400
+        assert "arm-1" in message
+
+
+@in_loop
+async def test_a_slow_upload_blocks_nobody_and_ends(tmp_path: Path) -> None:
+    """Decisions are made meanwhile; an upload that stops in the middle is refused."""
+    async with client(tmp_path, request_timeout=0.5) as http:
+        await http.put(f"{V1}/catalogue", content=lines())
+
+        async def stopping() -> AsyncIterator[bytes]:
+            yield lines(5)
+            await asyncio.sleep(2.0)
+            yield lines(5)
+
+        upload = asyncio.create_task(http.put(f"{V1}/catalogue", content=stopping()))
+        await asyncio.sleep(0.1)
+        made = await http.post(f"{V1}/decisions", json={"candidates": ["arm-200", "arm-1"]})
+        assert made.status_code == 201
+        assert (await upload).status_code == 408
+        assert (await http.get(f"{V1}/catalogue")).json()["n_arms"] == N
+
+
+@in_loop
+async def test_a_damaged_file_breaks_one_bandit_only(tmp_path: Path) -> None:
+    """A bandit whose catalogue cannot be read is reported; the others work."""
+    async with client(tmp_path) as http:
+        await with_vectors(http)
+        await http.put(f"{V1}/catalogue", content=lines())
+    (tmp_path / "bandits/default/catalogue.ndjson").write_bytes(b'{"id": "a"}\n{"id"')
+    async with client(tmp_path) as http:
+        refused = await http.post(f"{V1}/decisions", json={"arms": ["a"]})
+        assert refused.status_code == 503
+        message = refused.json()["error"]["message"]
+        assert message.startswith("bandit 'default' cannot be opened: catalogue.ndjson: line 2")
+        made = await http.post(f"{VECTORS}/decisions", json={"candidates": ["arm-1"]})
+        assert made.status_code == 201

@@ -44,7 +44,11 @@ def vector(i: int) -> list[float]:
 
 async def with_vectors(http: httpx.AsyncClient) -> None:
     """Create a bandit that takes vectors, with a catalogue."""
-    made = {"name": "vectors", "features": {"kind": "vectors", "n_features": 3}}
+    made = {
+        "name": "vectors",
+        "options": {"seed": 1},
+        "features": {"kind": "vectors", "n_features": 3},
+    }
     assert (await http.post("/v1/bandits", json=made)).status_code == 201
     rows = [{"id": f"arm-{i}", "features": vector(i)} for i in range(N)]
     sent = "\n".join(map(json.dumps, rows))  # the last line need not end
@@ -214,3 +218,66 @@ async def test_a_damaged_file_breaks_one_bandit_only(tmp_path: Path) -> None:
         assert message.startswith("bandit 'default' cannot be opened: catalogue.ndjson: line 2")
         made = await http.post(f"{VECTORS}/decisions", json={"candidates": ["arm-1"]})
         assert made.status_code == 201
+
+
+@in_loop
+async def test_candidates_are_found_among_all_arms(tmp_path: Path) -> None:
+    """The service finds the best arms, learns, and gives a repeated id its answer although others are best by now."""
+    async with client(tmp_path) as http:
+        await with_vectors(http)
+
+        async def ask(id: str, **more: Any) -> httpx.Response:
+            asked = {"id": id, "candidates": 20, **more}
+            return await http.post(f"{VECTORS}/decisions", json=asked)
+
+        first = await ask("first", top_k=3)
+        assert first.status_code == 201, first.text
+        assert len(first.json()["probabilities"]) == 20
+        assert sum(first.json()["probabilities"].values()) == pytest.approx(1.0)
+        assert first.json()["arm"] in first.json()["probabilities"]
+        rewards = []
+        for i in range(200):
+            made = (await ask(f"visit-{i}")).json()
+            rewards.append(vector(int(made["arm"][4:]))[1])
+            told = {"value": rewards[-1]}
+            assert (await http.post(f"{VECTORS}/decisions/visit-{i}/reward", json=told)).is_success
+        assert sum(rewards[-50:]) / 50 > 0.9 > sum(rewards[:10]) / 10  # the best arm has 1 - 1 / N
+        again = await ask("first", top_k=3)
+        assert (again.status_code, again.json()) == (201, first.json())
+        assert set((await ask("new")).json()["probabilities"]) != set(first.json()["probabilities"])
+        for other in ({"top_k": 2}, {"top_k": 3, "candidates": 19}):
+            assert (await ask("first", **other)).status_code == 409
+        best = (await ask("last")).json()["probabilities"]
+        without = (await ask("without", exclude=list(best), baseline="arm-0")).json()
+        assert not set(best) & set(without["probabilities"])
+        assert "arm-0" in without["probabilities"]
+        assert (await http.put(f"{VECTORS}/removed-arms/{made['arm']}")).status_code == 204
+        every = (await ask("every", candidates=5000)).json()["probabilities"]
+        assert len(every) == N - 1
+        assert made["arm"] not in every
+        both = await asyncio.gather(*(ask("both") for _ in range(16)))
+        assert {(each.status_code, each.text) for each in both} == {(201, both[0].text)}
+
+
+@in_loop
+async def test_a_search_follows_the_catalogue_and_the_policy(tmp_path: Path) -> None:
+    """It uses a new catalogue and a policy that was loaded again; bandits with a feature map refuse it."""
+    async with client(tmp_path) as http:
+        await with_vectors(http)
+        await http.put(f"{V1}/catalogue", content=lines())
+        refused = await http.post(f"{V1}/decisions", json={"candidates": 5})
+        assert (refused.status_code, refused.json()["error"]["field"]) == (422, "candidates")
+        assert (await http.post(f"{VECTORS}/decisions", json={"candidates": 5})).status_code == 201
+        new = b"".join(b'{"id": "new-%d", "features": [1, 2, 3]}\n' % i for i in range(7))
+        assert (await http.put(f"{VECTORS}/catalogue", content=new)).status_code == 200
+        made = await http.post(f"{VECTORS}/decisions", json={"id": "a", "candidates": 50})
+        assert set(made.json()["probabilities"]) == {f"new-{i}" for i in range(7)}
+        await http.post(f"{VECTORS}/decisions/a/reward", json={"value": 1})
+        erased = await http.post(f"{VECTORS}/erasures", json={"ids": ["a"]})
+        assert erased.json()["decisions"] == 1
+        assert (await http.post(f"{VECTORS}/decisions", json={"candidates": 5})).status_code == 201
+        for wrong in ({"candidates": 0}, {"candidates": 10_001}, {"candidates": 5, "arms": ["a"]}):
+            answer = await http.post(f"{VECTORS}/decisions", json=wrong)
+            assert (answer.status_code, answer.json()["error"]["field"]) == (400, "candidates")
+        await http.delete(f"{VECTORS}/catalogue")
+        assert (await http.post(f"{VECTORS}/decisions", json={"candidates": 5})).status_code == 400

@@ -65,7 +65,7 @@ export interface components {
             /** @default null */
             arms?: (string | components["schemas"]["Arm"])[] | null;
             /** @default null */
-            candidates?: string[] | null;
+            candidates?: string[] | number | null;
             /** @default null */
             situation?: Record<string, unknown> | number[] | null;
             /** @default null */

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from rolin._support.files import sync_folder
 from rolin.catalogue.names import Names
@@ -133,6 +134,22 @@ class StoredCatalogue:
             _arm_decoder.decode(self._lines[start:stop])
             for start, stop in zip(starts, stops, strict=True)
         ]
+
+    def names(self) -> list[str]:
+        """Return the names of all arms."""
+        return [str(self._names[i]) for i in range(len(self._names))]
+
+    def vectors(self, n_features: int) -> NDArray[np.float32]:
+        """Return the features of all arms, if they are vectors."""
+        found = np.empty((len(self._names), n_features), dtype=np.float32)
+        start = 0
+        for i, end in enumerate(self._ends.tolist()):
+            row: Any = _arm_decoder.decode(self._lines[start:end]).features
+            found[i] = row
+            start = end
+            if i % _TOGETHER == 0:
+                time.sleep(0)
+        return found
 
 
 def stored_catalogue(path: Path | None) -> StoredCatalogue | None:

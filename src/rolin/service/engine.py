@@ -24,7 +24,7 @@ from rolin.bandit import AsyncBandit, RewardStatus
 from rolin.bandit.question import Question
 from rolin.bandit.requests import decide_request
 from rolin.bandit.validation import reward_of
-from rolin.errors import DataError, JournalError, NotLearned
+from rolin.errors import DataError, DecisionConflict, JournalError, NotLearned
 from rolin.journal import LoggedDecision
 from rolin.policies import Policy
 from rolin.service import schema
@@ -34,6 +34,7 @@ from rolin.service.catalogue import UNFINISHED, StoredCatalogue, check_arm, put_
 from rolin.service.documents import Documents
 from rolin.service.errors import Failure, Refusal, failure_of
 from rolin.service.exposition import Sample
+from rolin.service.retrieval import Retrieval
 from rolin.service.statistics.estimates import LatestBeliefs
 from rolin.service.statistics.watch import Watch
 from rolin.service.storage import Document, Storage, Version
@@ -105,6 +106,9 @@ class Engine:
         self.limits, self._fall_back = limits, fall_back
         self._use(documents)
         self._catalogue = catalogue
+        self._retrieval: Retrieval | None = None
+        # One search at a time: it uses all cores, and more of them would keep other requests from their threads.
+        self._searching, self._preparing = asyncio.Lock(), asyncio.Lock()
         self._n_features = bandit.bandit.policy.n_features
         self._changing = asyncio.Lock()
         self._metrics = BanditMetrics(limits.metrics_arms)
@@ -137,6 +141,8 @@ class Engine:
 
     async def decide(self, request: schema.DecisionRequest) -> schema.DecisionAnswer:
         """Choose an arm, and answer when the decision is on the disk."""
+        if isinstance(request.candidates, int):
+            return await self._decide_among_all(request, request.candidates)
         arms = await self._arms_of(request)
         if arms is None:
             raise Refusal(
@@ -161,24 +167,70 @@ class Engine:
             return shown
         return answer_of(made)
 
+    async def _decide_among_all(
+        self, request: schema.DecisionRequest, number: int
+    ) -> schema.DecisionAnswer:
+        """Find candidates in the whole catalogue, and decide among them."""
+        names = await self._found_candidates(request, number)
+        try:
+            return await self.decide(msgspec.structs.replace(request, candidates=names))
+        except DecisionConflict:
+            # If the id is repeated, others may be the best by now: those that were found then are asked about.
+            known = (await self.find([request.id or ""])).get(request.id or "")
+            if known is None or len(known.offered) != len(names):
+                raise
+            names = [str(name) for name in known.offered]
+            return await self.decide(msgspec.structs.replace(request, candidates=names))
+
+    async def _found_candidates(self, request: schema.DecisionRequest, number: int) -> list[str]:
+        if request.arms is not None or number > self.limits.max_arms:
+            problem = f"candidates={number}, expected at most {self.limits.max_arms}, and no arms"
+            raise Refusal(400, problem, field="candidates")
+        if self.bandit.bandit.feature_map is not None:
+            raise Refusal(
+                422,
+                "only a bandit that takes vectors finds candidates itself, expected the names of candidates",
+                field="candidates",
+            )
+        # Not the key of the decision: its random numbers must not depend on those that chose the candidates.
+        key = f"candidates of {request.id or secrets.token_hex(8)}"
+        async with self._searching:
+            search = await asyncio.shield(self._search())
+            names = await asyncio.to_thread(search.best, number, request.exclude, key)
+        if request.baseline is not None and request.baseline not in names:
+            names[-1] = request.baseline
+        return names
+
+    async def _search(self) -> Retrieval:
+        """Return what finds candidates in the present catalogue."""
+        async with self._preparing:
+            catalogue = self._known_catalogue()
+            if self._retrieval is None or self._retrieval.stored is not catalogue:
+                self._retrieval = None  # or there would be two of them in memory
+                self._retrieval = await asyncio.to_thread(Retrieval, self.bandit.bandit, catalogue)
+            return self._retrieval
+
+    def _known_catalogue(self) -> StoredCatalogue:
+        if self._catalogue is None:
+            raise Refusal(
+                400,
+                f"there is no catalogue: PUT /v1/bandits/{self.name}/catalogue stores one",
+                field="candidates",
+            )
+        return self._catalogue
+
     async def _arms_of(self, request: schema.DecisionRequest) -> list[str | schema.Arm] | None:
         """Return the arms that a request offers; `None` if it names none and none are registered."""
-        names, catalogue = request.candidates, self._catalogue
-        if names is None:
+        names = request.candidates
+        if not isinstance(names, list):
             return self.arms if request.arms is None else request.arms
         if request.arms is not None:
             raise Refusal(
                 400, "arms and candidates are given, expected one of them", field="candidates"
             )
         self._check_number(names, "candidates")
-        if catalogue is None:
-            raise Refusal(
-                400,
-                f"there is no catalogue: PUT /v1/bandits/{self.name}/catalogue stores one",
-                field="candidates",
-            )
         # In a thread, because the lines may have to be read from the disk.
-        return [*await asyncio.to_thread(catalogue.arms, names)]
+        return [*await asyncio.to_thread(self._known_catalogue().arms, names)]
 
     def _check_number(self, arms: Sequence[Any], field: str) -> None:
         most = self.limits.max_arms
@@ -237,7 +289,8 @@ class Engine:
         async def one(raw: msgspec.Raw) -> dict[str, Any]:
             nonlocal left
             request = _decision_decoder.decode(raw)
-            left -= len(request.candidates or request.arms or self.arms or ())
+            named = request.candidates or request.arms or self.arms or ()
+            left -= named if isinstance(named, int) else len(named)
             if left < 0:
                 raise Refusal(
                     413, f"the batch has more than {10 * self.limits.max_arms} arms", field="arms"
@@ -478,7 +531,7 @@ class Engine:
         async with self._changing:
             self.catalogue_info()  # which refuses if there is none
             await asyncio.to_thread(self._catalogue_path().unlink)
-            self._catalogue = None
+            self._catalogue = self._retrieval = None
 
     def _catalogue_path(self) -> Path:
         path = self._storage.catalogue_path(self.name)

@@ -63,8 +63,8 @@ class DecisionRequest(Struct, forbid_unknown_fields=True):
 
     arms: list[Text | Arm] | None = None
     """The arms that can be chosen; by default those that are registered with the bandit."""
-    candidates: Annotated[list[Text], Meta(min_length=1)] | None = None
-    """Instead of arms: names of arms in the catalogue of the bandit."""
+    candidates: Annotated[list[Text], Meta(min_length=1)] | Annotated[int, Meta(ge=1)] | None = None
+    """Instead of arms: names of arms in the catalogue of the bandit; or how many to find there, by their scores."""
     situation: Features = None
     """Fields that all arms share; for a bandit that takes vectors, one vector for all arms."""
     id: Text | None = None

@@ -14,7 +14,9 @@ import httpx
 import pytest
 
 from rolin.service.backup import backup, restore
-from support.service import client
+from support.postgres import PostgresServer
+from support.server import Server, connected, served
+from support.service import HEADERS, KEY, client
 
 V1 = "/v1/bandits/default"
 VECTORS = "/v1/bandits/vectors"
@@ -281,3 +283,50 @@ async def test_a_search_follows_the_catalogue_and_the_policy(tmp_path: Path) -> 
             assert (answer.status_code, answer.json()["error"]["field"]) == (400, "candidates")
         await http.delete(f"{VECTORS}/catalogue")
         assert (await http.post(f"{VECTORS}/decisions", json={"candidates": 5})).status_code == 400
+
+
+@pytest.mark.service
+def test_a_killed_process_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+    """After `kill -9` there is the acknowledged catalogue, nothing of one that was arriving, and the same answer."""
+    asked = {"id": "a", "candidates": ["arm-1", "arm-299"]}
+
+    async def first(server: Server) -> Any:
+        base = f"http://127.0.0.1:{server.port}"
+        async with httpx.AsyncClient(base_url=base, headers=HEADERS, timeout=60.0) as http:
+            assert (await http.put(f"{V1}/catalogue", content=lines())).status_code == 200
+            made = await http.post(f"{V1}/decisions", json=asked)
+        async with connected(server.port) as raw:
+            head = f"PUT {V1}/catalogue HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\n"
+            raw.writer.write(head.encode() + b"Content-Length: 1000000\r\n\r\n" + lines(20))
+            await raw.writer.drain()
+            for _ in range(600):
+                if list(tmp_path.glob("bandits/default/.catalogue-*")):
+                    break
+                await asyncio.sleep(0.1)
+            server.kill()
+        return made.json()
+
+    async def again(server: Server) -> Any:
+        async with connected(server.port) as raw:
+            assert (await raw.call("GET", f"{V1}/catalogue")).json()["n_arms"] == N
+            return (await raw.call("POST", f"{V1}/decisions", asked)).json()
+
+    with served(tmp_path) as server:
+        expected = asyncio.run(first(server))
+    assert list(tmp_path.glob("bandits/default/.catalogue-*"))
+    with served(tmp_path) as server:
+        assert asyncio.run(again(server)) == expected
+        assert not list(tmp_path.glob("bandits/default/.catalogue-*"))
+
+
+@pytest.mark.service
+def test_a_database_holds_no_catalogues(tmp_path: Path, postgres: PostgresServer) -> None:
+    """Processes on other machines could not read the file, so it is refused."""
+
+    async def run() -> None:
+        async with client(tmp_path, database=postgres.new_database()) as http:
+            refused = await http.put(f"{V1}/catalogue", content=lines())
+            assert refused.status_code == 422
+            assert "database" in refused.json()["error"]["message"]
+
+    asyncio.run(run())

@@ -18,6 +18,7 @@ OTHERS: dict[str, tuple[str, str, Any]] = {
     "port": ("0", "0", 0),
     "data": ("a/b", '"a/b"', Path("a/b")),
     "database": ("postgresql://h/x", '"postgresql://h/x"', "postgresql://h/x"),
+    "read_only": ("true", "true", True),
     "api_key": (SECRET, f'"{SECRET}"', SECRET),
     "tls_certificate": ("c.pem", '"c.pem"', Path("c.pem")),
     "tls_key": ("k.pem", '"k.pem"', Path("k.pem")),

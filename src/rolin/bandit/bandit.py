@@ -51,6 +51,7 @@ from rolin.bandit.requests import (
     ChangeFeatureMap,
     ChangeSettings,
     Decay,
+    Decide,
     Expire,
     ImportDecisions,
     LearnScales,
@@ -920,6 +921,16 @@ class Bandit(Generic[P]):
         """Return a copy of the policy in its present state, for work that takes long."""
         with self._state.lock:
             return copy.deepcopy(self._state.current().policy)
+
+    def preview(self, request: Decide) -> list[LoggedDecision]:
+        """Return the decisions that a request would make now, without recording them.
+
+        Parameters
+        ----------
+        request
+            The questions. Whether their ids are stored already is not looked up.
+        """
+        return self._decider.preview(request)
 
     @contextmanager
     def hold_policy(self) -> Iterator[P]:

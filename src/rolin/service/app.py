@@ -129,6 +129,9 @@ def _endpoint(
     """Return the function that answers the requests of one endpoint."""
     settings = service.settings
     decoder = None
+    is_refused = settings.read_only and not (
+        endpoint.scope in (None, "read") or endpoint.unrecorded
+    )
     is_streamed = endpoint.decoded_as is AsyncIterator
     if endpoint.body not in (None, bytes):
         decoder = msgspec.json.Decoder(endpoint.decoded_as or endpoint.body)
@@ -156,6 +159,11 @@ def _endpoint(
             key = None
             if endpoint.scope is not None:
                 key = _authorize(service.keys, endpoint, request.headers, rates)
+            if is_refused:
+                raise Refusal(
+                    403,
+                    "this service is read-only: send the request to one that writes to the database",
+                )
             if is_streamed:
                 body = _parts(request, settings.max_catalogue, settings.request_timeout)
             elif endpoint.body is not None:

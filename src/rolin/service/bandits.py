@@ -40,9 +40,19 @@ class Bandits:
         How much one request may hold.
     fall_back
         Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
+    read_only
+        Whether decisions are answered without recording them, and nothing is written.
     """
 
-    def __init__(self, storage: Storage, limits: Limits, *, fall_back: bool = False) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        limits: Limits,
+        *,
+        fall_back: bool = False,
+        read_only: bool = False,
+    ) -> None:
+        self._read_only = read_only
         self._storage = storage
         self._limits, self._fall_back = limits, fall_back
         self._engines: dict[str, Engine] = {}
@@ -210,7 +220,7 @@ class Bandits:
         journal = self._storage.journal(name, self._limits.lock_timeout)
         try:
             catalogue = stored_catalogue(self._storage.catalogue_path(name))
-            bandit: Bandit[Any] = Bandit(journal=journal, background=True)
+            bandit: Bandit[Any] = Bandit(journal=journal, background=not self._read_only)
         except BaseException:
             journal.close()
             raise
@@ -222,6 +232,7 @@ class Bandits:
             self._limits,
             fall_back=self._fall_back,
             catalogue=catalogue,
+            read_only=self._read_only,
         )
 
 

@@ -92,3 +92,5 @@ class Endpoint(NamedTuple):
     slow: bool = False
     """Whether it may take longer than other requests."""
     dialect: Dialect = _NATIVE
+    unrecorded: bool = False
+    """Whether a read-only service answers it, without recording anything. It answers all that need the scope `read`."""

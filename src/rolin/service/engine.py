@@ -89,6 +89,8 @@ class Engine:
         Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
     catalogue
         Arms that requests can name, if there are any.
+    read_only
+        Whether decisions are answered without recording them.
     """
 
     def __init__(
@@ -101,7 +103,9 @@ class Engine:
         *,
         fall_back: bool,
         catalogue: StoredCatalogue | None = None,
+        read_only: bool = False,
     ) -> None:
+        self._read_only = read_only
         self.name, self._storage, self.bandit = name, storage, bandit
         self.limits, self._fall_back = limits, fall_back
         self._use(documents)
@@ -158,6 +162,9 @@ class Engine:
             asked = decide_request(
                 [question], request.top_k, request.exclude, request.active, request.baseline
             )
+            if self._read_only:
+                (made,) = await asyncio.to_thread(self.bandit.bandit.preview, asked)
+                return _unrecorded(answer_of(made))
             (made,) = await self._written(self.bandit.submit(asked))
         except JournalError:
             if not self._fall_back:
@@ -725,11 +732,18 @@ def _fallback(request: schema.DecisionRequest, names: Sequence[str]) -> schema.D
         offered.insert(0, request.baseline)
     if not offered:
         raise Refusal(400, "all arms are excluded", field="exclude")
+    return _unrecorded(
+        schema.DecisionAnswer(
+            "", offered[0], offered[: request.top_k], None, None, "stopped", False
+        )
+    )
+
+
+def _unrecorded(answer: schema.DecisionAnswer) -> schema.DecisionAnswer:
+    """Return an answer that says that it is not recorded."""
     # Never the caller's id: a decision that is made for it later may choose another arm, and would get the reward.
     id = f"unrecorded-{secrets.token_hex(8)}"
-    return schema.DecisionAnswer(
-        id, offered[0], offered[: request.top_k], None, None, "stopped", False, recorded=False
-    )
+    return msgspec.structs.replace(answer, id=id, recorded=False)
 
 
 def _text_of(rows: list[dict[str, Any]] | None, names: Sequence[str], situation: Any) -> str:

@@ -187,11 +187,11 @@ _ONE = _BANDIT + "/decisions/{id:id}"
 ENDPOINTS = [
     Endpoint(
         "POST", f"{_BANDIT}/decisions/batch", "decide", _decide_batch, "Make several decisions",
-        schema.DecisionBatch, schema.BatchAnswer, decoded_as=schema.RawDecisions,
+        schema.DecisionBatch, schema.BatchAnswer, decoded_as=schema.RawDecisions, unrecorded=True,
     ),
     Endpoint(
         "POST", f"{_BANDIT}/decisions", "decide", _decide, "Choose an arm",
-        schema.DecisionRequest, schema.DecisionAnswer, 201,
+        schema.DecisionRequest, schema.DecisionAnswer, 201, unrecorded=True,
     ),
     Endpoint(
         "POST", f"{_BANDIT}/rewards", "reward", _reward_batch, "Report several rewards",

@@ -101,7 +101,8 @@ class DecisionAnswer(Struct):
     outside_share: bool = False
     """Whether the baseline decided because the person is outside the share of the policy."""
     recorded: bool = True
-    """`false` only for a fallback: the journal could not be written, and a reward will be unknown."""
+    """`false` for a fallback, because the journal could not be written, and from a read-only service: then a reward will
+    be unknown."""
 
 
 class DecisionBatch(Struct, forbid_unknown_fields=True):

@@ -8,6 +8,7 @@ import logging
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import rolin
@@ -31,6 +32,7 @@ DEFAULT = "default"
 """The bandit that a new service has."""
 _EXPIRE_EVERY = 5.0  # seconds between two looks for windows that have ended
 _FOLLOW_EVERY = 0.25  # seconds between two looks at what other processes have done
+_MOST_STALE = 10.0  # seconds without such a look, after which a read-only service is not ready
 _OPEN_EVERY = 6  # such looks, after which bandits that could not be opened are tried again
 _RETAIN_EVERY = 12  # such looks, after which decisions that are too old are erased
 # Bytes of a journal's log that are worth a warning. Without readers it has less than 20 MB.
@@ -60,6 +62,7 @@ class Service:
         mark_folder(settings.data)
         self._declared = read_bandits(Path(settings.data) / "bandits.toml")
         self._phase: str | None = "it is starting"  # `None` between start and stop
+        self._followed = monotonic()
         self._warned: dict[str, int] = {}  # sizes of logs
         self._tasks: list[asyncio.Task[Any]] = []
 
@@ -74,9 +77,12 @@ class Service:
             settings.metrics_arms,
         )
         self.storage = await asyncio.to_thread(open_storage, settings, limits.lock_timeout)
-        self.bandits = Bandits(self.storage, limits, fall_back=self._falls_back)
-        await self.bandits.apply(self._declared)
-        if not self.bandits.names():
+        self.bandits = Bandits(
+            self.storage, limits, fall_back=self._falls_back, read_only=settings.read_only
+        )
+        if not settings.read_only:
+            await self.bandits.apply(self._declared)
+        if not self.bandits.names() and not settings.read_only:
             await self.bandits.create_unless_exists(schema.NewBandit(name=DEFAULT))
         for name in self.bandits.names():  # windows end also where nobody asks
             try:
@@ -91,10 +97,12 @@ class Service:
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 50, 50)
-        self._tasks = [asyncio.create_task(self._expire_for_ever())]
+        self._followed = monotonic()
+        if not settings.read_only:
+            self._tasks.append(asyncio.create_task(self._expire_for_ever()))
         if self.storage.is_shared:
             self._tasks.append(asyncio.create_task(self._follow_for_ever()))
-        if self._demo:
+        if self._demo and not settings.read_only:
             self._tasks.append(asyncio.create_task(visit_for_ever(self.bandits)))
         self._phase = None
 
@@ -119,16 +127,26 @@ class Service:
         """
         if self._phase is not None:
             return self._phase
+        if self.settings.read_only and self.stale > _MOST_STALE:
+            return f"it has not seen the database for {self.stale:.0f} s"
         opened, problems = self.bandits.opened(), self.problems
         works = any(self._falls_back or each.problem is None for each in opened)
         if works or not problems:
             return None
         return "; ".join(f"bandit {name}: {problem}" for name, problem in sorted(problems.items()))
 
+    @property
+    def stale(self) -> float:
+        """Seconds since it has last seen what other processes have done."""
+        return monotonic() - self._followed
+
     def metrics_text(self) -> str:
         """Return all metrics, for Prometheus."""
         return self.metrics.text(
-            self.bandits.opened(), list(self.bandits.broken), ready=self.unready is None
+            self.bandits.opened(),
+            list(self.bandits.broken),
+            ready=self.unready is None,
+            stale=self.stale if self.storage.is_shared else None,
         )
 
     def note_answer(
@@ -186,6 +204,7 @@ class Service:
                 await self.bandits.follow()
                 await asyncio.to_thread(self.keys.look)
                 problem = ""
+                self._followed = monotonic()
             except RolinError as error:  # such as a server that restarts
                 if str(error) != problem:
                     _log.warning("%s", error)

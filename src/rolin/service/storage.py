@@ -217,6 +217,8 @@ def open_storage(settings: Settings, lock_timeout: float) -> Storage:
     """
     if settings.database is None:
         return FolderStorage(settings.data, compress=settings.compress)
+    from rolin.service.database import database_of
     from rolin.service.database_storage import DatabaseStorage
 
-    return DatabaseStorage(settings.database, lock_timeout, compress=settings.compress)
+    dsn = database_of(settings)
+    return DatabaseStorage(dsn, lock_timeout, compress=settings.compress)

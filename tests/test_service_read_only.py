@@ -16,7 +16,8 @@ from rolin.service.settings import Settings
 from support.postgres import PostgresServer
 from support.service import client
 
-V1 = "/v1/bandits/default"
+V1 = "/v1/bandits/fixed"
+FIXED = {"name": "fixed", "options": {"arm_std": 1.0, "noise_std": 1.0, "coef_std": 1.0}}
 ARMS = [{"id": "a", "features": {"x": 1.0}}, {"id": "b", "features": {"x": 2.0}}]
 
 
@@ -26,13 +27,22 @@ def test_it_needs_a_database() -> None:
         Settings(read_only=True)
 
 
+async def settled_version(http: httpx.AsyncClient) -> int:
+    """Return the version of a service that learns in the background, when it has not changed for a second."""
+    found = -1
+    while found != (found := (await http.get(V1)).json()["version"]):
+        await asyncio.sleep(1.0)
+    return int(found)
+
+
 async def until_version(http: httpx.AsyncClient, version: int) -> None:
     """Wait until a service knows as many events; fail after ten seconds."""
     for _ in range(200):
-        if (await http.get(V1)).json()["version"] == version:
+        found = (await http.get(V1)).json()["version"]
+        if found == version:
             return
         await asyncio.sleep(0.05)
-    raise AssertionError(f"version {version} was not reached")
+    raise AssertionError(f"it has version {found}, expected {version}")
 
 
 def tables(dsn: str) -> dict[str, list[Any]]:
@@ -57,12 +67,12 @@ def test_it_follows_and_writes_nothing(tmp_path: Path, postgres: PostgresServer)
             client(tmp_path / "1", database=dsn) as writer,
             client(tmp_path / "2", database=dsn, read_only=True) as reader,
         ):
+            assert (await writer.post("/v1/bandits", json=FIXED)).status_code == 201
             for i in range(20):
                 made = await writer.post(f"{V1}/decisions", json={"id": f"{i}", "arms": ARMS})
                 told = {"value": float(made.json()["arm"] == "b")}
                 assert (await writer.post(f"{V1}/decisions/{i}/reward", json=told)).is_success
-            version = (await writer.get(V1)).json()["version"]
-            await until_version(reader, version)
+            await until_version(reader, await settled_version(writer))
             before = tables(dsn)
             asked = {"id": "next", "arms": ARMS, "top_k": 2}
             shown = await reader.post(f"{V1}/decisions", json=asked)
@@ -75,7 +85,7 @@ def test_it_follows_and_writes_nothing(tmp_path: Path, postgres: PostgresServer)
             assert [each["status"] for each in results] == [201, 400]
             assert results[0]["recorded"] is False
             for each in ENDPOINTS:
-                path = each.path.replace("{name}", "default").replace("{id:id}", "0")
+                path = each.path.replace("{name}", "fixed").replace("{id:id}", "0")
                 path = path.replace("{arm:id}", "a")
                 if each.scope in ("reward", "admin") or path.endswith("/activate"):
                     refused = await reader.request(each.method, path, json={})
@@ -84,7 +94,7 @@ def test_it_follows_and_writes_nothing(tmp_path: Path, postgres: PostgresServer)
             assert (await reader.get(f"{V1}/decisions/3")).json()["recorded"] is True
             assert (await reader.get(f"{V1}/summary")).status_code == 200
             metrics = (await reader.get("/metrics")).text
-            assert 'rolin_unfolded_events{bandit="default"} 0' in metrics
+            assert 'rolin_unfolded_events{bandit="fixed"} 0' in metrics
             stale = next(
                 float(line.split()[1])
                 for line in metrics.splitlines()
@@ -113,8 +123,8 @@ def test_it_says_when_it_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     async def play(server: PostgresServer) -> None:
         dsn = server.new_database()
-        async with client(tmp_path / "1", database=dsn):
-            pass
+        async with client(tmp_path / "1", database=dsn) as http:
+            assert (await http.post("/v1/bandits", json=FIXED)).status_code == 201
         async with client(
             tmp_path / "2", database=dsn, read_only=True, request_timeout=2.0
         ) as http:

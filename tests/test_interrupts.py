@@ -146,7 +146,7 @@ CALLS: dict[str, Callable[[Policy[Any]], object]] = {
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("n", [7, 9])
+@pytest.mark.parametrize("n", [7, pytest.param(9, marks=pytest.mark.slow)])
 # 7: the next new arm needs more rows; 9: scales are due
 @pytest.mark.parametrize("what", CALLS)
 @pytest.mark.parametrize("kind", POLICIES)

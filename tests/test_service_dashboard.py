@@ -17,7 +17,7 @@ from rolin.service.metrics import METRICS
 DEPLOY = Path(__file__).parent.parent / "deploy"
 BOARD: dict[str, Any] = json.loads((DEPLOY / "grafana/rolin.json").read_text())
 ALERTS = (DEPLOY / "prometheus/rolin-alerts.yml").read_text()
-NOT_SHOWN: set[str] = set()  # metrics that no panel needs
+NOT_SHOWN = {"rolin_stale_seconds"}  # of processes that share a database
 # Labels that Prometheus adds.
 ADDED = {"instance", "job", "le"}
 

@@ -65,6 +65,8 @@ export interface components {
             /** @default null */
             arms?: (string | components["schemas"]["Arm"])[] | null;
             /** @default null */
+            candidates?: string[] | number | null;
+            /** @default null */
             situation?: Record<string, unknown> | number[] | null;
             /** @default null */
             id?: string | null;

@@ -12,7 +12,8 @@ import math
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from os import PathLike
 from pathlib import Path
@@ -50,6 +51,7 @@ from rolin.bandit.requests import (
     ChangeFeatureMap,
     ChangeSettings,
     Decay,
+    Decide,
     Expire,
     ImportDecisions,
     LearnScales,
@@ -919,6 +921,22 @@ class Bandit(Generic[P]):
         """Return a copy of the policy in its present state, for work that takes long."""
         with self._state.lock:
             return copy.deepcopy(self._state.current().policy)
+
+    def preview(self, request: Decide) -> list[LoggedDecision]:
+        """Return the decisions that a request would make now, without recording them.
+
+        Parameters
+        ----------
+        request
+            The questions. Whether their ids are stored already is not looked up.
+        """
+        return self._decider.preview(request)
+
+    @contextmanager
+    def hold_policy(self) -> Iterator[P]:
+        """Give the policy in its present state; until the block ends, nothing is decided or learned."""
+        with self._state.lock:
+            yield self._state.current().policy
 
     @property
     def settings(self) -> SettingsChanged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,13 @@ class Decider:
                 events += [decision, *join_early(decision, early, pending)]
                 answer.append(decision)
         return Plan(events, answer)
+
+    def preview(self, request: Decide) -> list[LoggedDecision]:
+        """Return decisions that will not be written. The journal is neither read nor changed."""
+        return [
+            self._choose(question, request.conditions, question.id or token_hex(8))
+            for question in request.questions
+        ]
 
     def _choose(self, question: Question, conditions: Conditions, id: str) -> LoggedDecision:
         """Choose by the present state."""

@@ -108,7 +108,7 @@ def _greeting(settings: Settings, keys: Keys, port: int) -> str:
     ]
     if settings.database is not None:
         lines.append(f"Bandits and keys: {keys.where}")
-    if (text := keys.create_first()) is not None:
+    if not settings.read_only and (text := keys.create_first()) is not None:
         lines.append(f"API key, which is not shown again: {text}")
     lines.append(
         f'Try: curl {url}/v1/bandits -H "Authorization: Bearer $KEY", with your key as KEY'

@@ -130,6 +130,10 @@ def _endpoint(
     """Return the function that answers the requests of one endpoint."""
     settings = service.settings
     decoder = None
+    is_refused = settings.read_only and not (
+        endpoint.scope in (None, "read") or endpoint.unrecorded
+    )
+    is_streamed = endpoint.decoded_as is AsyncIterator
     if endpoint.body not in (None, bytes):
         decoder = msgspec.json.Decoder(endpoint.decoded_as or endpoint.body)
     limit = None if endpoint.slow else settings.request_timeout
@@ -156,7 +160,14 @@ def _endpoint(
             key = None
             if endpoint.scope is not None:
                 key = _authorize(service.keys, endpoint, request.headers, rates)
-            if endpoint.body is not None:
+            if is_refused:
+                raise Refusal(
+                    403,
+                    "this service is read-only: send the request to one that writes to the database",
+                )
+            if is_streamed:
+                body = _parts(request, settings.max_catalogue, settings.request_timeout)
+            elif endpoint.body is not None:
                 body = await _read(request, settings.max_body, settings.request_timeout)
                 if decoder is not None:
                     if is_deeper(body, settings.max_depth):
@@ -220,6 +231,25 @@ async def _read(request: Request, most: int, seconds: float) -> bytes:
     except ClientDisconnect:  # nobody reads the answer, but it is counted
         raise Refusal(400, "the connection ended before the body did") from None
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _parts(request: Request, most: int, seconds: float) -> AsyncIterator[bytes]:
+    """Yield the body of a request in parts; stop when it is too large, or when a part does not arrive in time."""
+    stream, size = request.stream(), 0
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                part = await anext(stream, None)
+        except TimeoutError:
+            raise Refusal(408, f"no part of the body arrived within {seconds:g} s") from None
+        except ClientDisconnect:
+            raise Refusal(400, "the connection ended before the body did") from None
+        if part is None:
+            return
+        size += len(part)
+        if size > most:
+            raise Refusal(413, f"the body is larger than {most} bytes")
+        yield part
 
 
 def _response(reply: Reply) -> Response:

@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 import rolin
-from rolin._support.files import read_limited, sync_folder, sync_folders, write_bytes
+from rolin._support.files import open_file, sync_folder, sync_folders, write_bytes
 from rolin._support.progress import Progress, reporter
 from rolin.errors import DataError, RolinError
 from rolin.journal import SQLiteJournal
@@ -39,7 +39,7 @@ from rolin.service.schema import NAME_PATTERN
 
 __all__ = ["backup"]
 
-_MAX_FILE = 1 << 30  # bytes of a file that is not a journal
+_PART = 1 << 20  # bytes read at a time
 _ATTEMPTS = 20  # copies of a bandit whose configuration changes meanwhile
 
 
@@ -173,13 +173,13 @@ def _total(folder: Path) -> int:
 
 
 def _copy(source: Path, target: Path, advance: Callable[[int], None]) -> None:
-    content = read_limited(source, _MAX_FILE, DataError)
-    with target.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    with open_file(source, DataError) as (file, _), target.open("wb") as copy:
+        while part := file.read(_PART):
+            copy.write(part)
+            advance(len(part))
+        copy.flush()
+        os.fsync(copy.fileno())
     shutil.copymode(source, target)
-    advance(len(content))
 
 
 def _described(path: Path) -> StoredFile:

@@ -20,6 +20,7 @@ from rolin.policies import Policy
 from rolin.policies.registry import load_or_start
 from rolin.service import schema
 from rolin.service.building import check_rewards, feature_map_of, n_features_of, policy_of
+from rolin.service.catalogue import stored_catalogue
 from rolin.service.decoding import refusal_of
 from rolin.service.documents import Documents
 from rolin.service.engine import Engine, Limits
@@ -40,9 +41,19 @@ class Bandits:
         How much one request may hold.
     fall_back
         Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
+    read_only
+        Whether decisions are answered without recording them, and nothing is written.
     """
 
-    def __init__(self, storage: Storage, limits: Limits, *, fall_back: bool = False) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        limits: Limits,
+        *,
+        fall_back: bool = False,
+        read_only: bool = False,
+    ) -> None:
+        self._read_only = read_only
         self._storage = storage
         self._limits, self._fall_back = limits, fall_back
         self._engines: dict[str, Engine] = {}
@@ -223,7 +234,8 @@ class Bandits:
         documents = Documents.of(name, stored)
         journal = self._storage.journal(name, self._limits.lock_timeout)
         try:
-            bandit: Bandit[Any] = Bandit(journal=journal, background=True)
+            catalogue = stored_catalogue(self._storage.catalogue_path(name))
+            bandit: Bandit[Any] = Bandit(journal=journal, background=not self._read_only)
         except BaseException:
             journal.close()
             raise
@@ -234,6 +246,8 @@ class Bandits:
             AsyncBandit(bandit),
             self._limits,
             fall_back=self._fall_back,
+            catalogue=catalogue,
+            read_only=self._read_only,
         )
 
 

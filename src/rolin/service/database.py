@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rolin._support.optional import needs
+from rolin.service.settings import Settings
 
 if TYPE_CHECKING:
     from rolin.journal.postgres_database import PostgresDatabase
 
-__all__ = ["LOCK", "open_database"]
+__all__ = ["LOCK", "database_of", "open_database"]
 
 _TABLES = """
 CREATE SCHEMA IF NOT EXISTS rolin;
@@ -21,6 +22,18 @@ CREATE TABLE IF NOT EXISTS rolin.keys (content text NOT NULL, changes bigint NOT
 """
 LOCK = "SELECT pg_advisory_xact_lock(hashtext('rolin service'))"
 """Taken by a transaction that changes the tables of the service."""
+
+
+def database_of(settings: Settings) -> str:
+    """Return where the database of a service is; if it is read-only, the server refuses whatever it might write."""
+    assert settings.database is not None  # the caller knows
+    if not settings.read_only:
+        return settings.database
+    with needs("postgres"):
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo
+    given = conninfo_to_dict(settings.database).get("options") or ""
+    options = f"{given} -c default_transaction_read_only=on".strip()
+    return make_conninfo(settings.database, options=options)
 
 
 def open_database(dsn: str, lock_timeout: float) -> PostgresDatabase:

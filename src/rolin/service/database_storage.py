@@ -85,6 +85,9 @@ class DatabaseStorage(Storage):
         """Open the journal of a bandit."""
         return PostgresJournal(self._dsn, name, lock_timeout=lock_timeout, compress=self._compress)
 
+    def catalogue_path(self, name: str) -> None:
+        """Return `None`: processes that share a database share no files."""
+
     def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""
         with self._database.transaction(LOCK):

@@ -37,7 +37,7 @@ class Call(NamedTuple):
     headers: Mapping[str, str]
     """Not sensitive to case."""
     body: Any
-    """The decoded body, or its bytes if the endpoint takes a file."""
+    """The decoded body; if the endpoint takes a file, its bytes, or an iterator over parts of them."""
     key: Key | None = None
     """The key of the request; `None` if the endpoint needs none."""
 
@@ -88,7 +88,9 @@ class Endpoint(NamedTuple):
     media: Collection[str] = ()
     """Media types of a file that answers."""
     decoded_as: Any = None
-    """Type that the body is decoded as, if it is not `body`."""
+    """Type that the body is decoded as, if it is not `body`; `AsyncIterator` for a large file that comes in parts."""
     slow: bool = False
     """Whether it may take longer than other requests."""
     dialect: Dialect = _NATIVE
+    unrecorded: bool = False
+    """Whether a read-only service answers it, without recording anything. It answers all that need the scope `read`."""

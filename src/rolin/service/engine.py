@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import perf_counter, time
 from typing import Any, TypeVar
@@ -23,16 +24,18 @@ from rolin.bandit import AsyncBandit, RewardStatus
 from rolin.bandit.question import Question
 from rolin.bandit.requests import decide_request
 from rolin.bandit.validation import reward_of
-from rolin.errors import DataError, JournalError, NotLearned
+from rolin.errors import DataError, DecisionConflict, JournalError, NotLearned
 from rolin.journal import LoggedDecision
 from rolin.policies import Policy
 from rolin.service import schema
 from rolin.service.bandit_metrics import BanditMetrics
 from rolin.service.building import check_rewards, policy_of
+from rolin.service.catalogue import UNFINISHED, StoredCatalogue, check_arm, put_in_place
 from rolin.service.decoding import decode
 from rolin.service.documents import Documents
 from rolin.service.errors import Failure, Refusal, failure_of
 from rolin.service.exposition import Sample
+from rolin.service.retrieval import Retrieval
 from rolin.service.statistics.estimates import LatestBeliefs
 from rolin.service.statistics.watch import Watch
 from rolin.service.storage import Document, Storage, Version
@@ -57,6 +60,8 @@ class Limits(msgspec.Struct, frozen=True):
 
     max_arms: int = 10_000
     """Arms of a decision."""
+    max_depth: int = 32
+    """Nesting of the features in a catalogue."""
     max_batch: int = 1000
     """Decisions or rewards of a batch."""
     lock_timeout: float = 2.5
@@ -83,6 +88,10 @@ class Engine:
         How much one request may hold.
     fall_back
         Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
+    catalogue
+        Arms that requests can name, if there are any.
+    read_only
+        Whether decisions are answered without recording them.
     """
 
     def __init__(
@@ -94,10 +103,17 @@ class Engine:
         limits: Limits,
         *,
         fall_back: bool,
+        catalogue: StoredCatalogue | None = None,
+        read_only: bool = False,
     ) -> None:
+        self._read_only = read_only
         self.name, self._storage, self.bandit = name, storage, bandit
         self.limits, self._fall_back = limits, fall_back
         self._use(documents)
+        self._catalogue = catalogue
+        self._retrieval: Retrieval | None = None
+        # One search at a time: it uses all cores, and more of them would keep other requests from their threads.
+        self._searching, self._preparing = asyncio.Lock(), asyncio.Lock()
         self._n_features = bandit.bandit.policy.n_features
         self._changing = asyncio.Lock()
         self._metrics = BanditMetrics(limits.metrics_arms)
@@ -130,19 +146,16 @@ class Engine:
 
     async def decide(self, request: schema.DecisionRequest) -> schema.DecisionAnswer:
         """Choose an arm, and answer when the decision is on the disk."""
-        arms = self.arms if request.arms is None else request.arms
+        if isinstance(request.candidates, int):
+            return await self._decide_among_all(request, request.candidates)
+        arms = await self._arms_of(request)
         if arms is None:
             raise Refusal(
                 400,
                 f"arms is missing, and none are registered: PUT /v1/bandits/{self.name}/arms registers them",
                 field="arms",
             )
-        if len(arms) > self.limits.max_arms:
-            raise Refusal(
-                413,
-                f"there are {len(arms)} arms, expected at most {self.limits.max_arms}",
-                field="arms",
-            )
+        self._check_number(arms, "arms")
         contexts, names, situation = self._question(arms, request.situation)
         text = None if isinstance(contexts, np.ndarray) else _text_of(contexts, names, situation)
         question = Question(contexts, names, situation, request.id, request.person, text)
@@ -150,6 +163,9 @@ class Engine:
             asked = decide_request(
                 [question], request.top_k, request.exclude, request.active, request.baseline
             )
+            if self._read_only:
+                (made,) = await asyncio.to_thread(self.bandit.bandit.preview, asked)
+                return _unrecorded(answer_of(made))
             (made,) = await self._written(self.bandit.submit(asked))
         except JournalError:
             if not self._fall_back:
@@ -158,6 +174,76 @@ class Engine:
             self._metrics.fallback(shown.arm)
             return shown
         return answer_of(made)
+
+    async def _decide_among_all(
+        self, request: schema.DecisionRequest, number: int
+    ) -> schema.DecisionAnswer:
+        """Find candidates in the whole catalogue, and decide among them."""
+        names = await self._found_candidates(request, number)
+        try:
+            return await self.decide(msgspec.structs.replace(request, candidates=names))
+        except DecisionConflict:
+            # If the id is repeated, others may be the best by now: those that were found then are asked about.
+            known = (await self.find([request.id or ""])).get(request.id or "")
+            if known is None or len(known.offered) != len(names):
+                raise
+            names = [str(name) for name in known.offered]
+            return await self.decide(msgspec.structs.replace(request, candidates=names))
+
+    async def _found_candidates(self, request: schema.DecisionRequest, number: int) -> list[str]:
+        if request.arms is not None or number > self.limits.max_arms:
+            problem = f"candidates={number}, expected at most {self.limits.max_arms}, and no arms"
+            raise Refusal(400, problem, field="candidates")
+        if self.bandit.bandit.feature_map is not None:
+            raise Refusal(
+                422,
+                "only a bandit that takes vectors finds candidates itself, expected the names of candidates",
+                field="candidates",
+            )
+        # Not the key of the decision: its random numbers must not depend on those that chose the candidates.
+        key = f"candidates of {request.id or secrets.token_hex(8)}"
+        async with self._searching:
+            search = await asyncio.shield(self._search())
+            names = await asyncio.to_thread(search.best, number, request.exclude, key)
+        if request.baseline is not None and request.baseline not in names:
+            names[-1] = request.baseline
+        return names
+
+    async def _search(self) -> Retrieval:
+        """Return what finds candidates in the present catalogue."""
+        async with self._preparing:
+            catalogue = self._known_catalogue()
+            if self._retrieval is None or self._retrieval.stored is not catalogue:
+                self._retrieval = None  # or there would be two of them in memory
+                self._retrieval = await asyncio.to_thread(Retrieval, self.bandit.bandit, catalogue)
+            return self._retrieval
+
+    def _known_catalogue(self) -> StoredCatalogue:
+        if self._catalogue is None:
+            raise Refusal(
+                400,
+                f"there is no catalogue: PUT /v1/bandits/{self.name}/catalogue stores one",
+                field="candidates",
+            )
+        return self._catalogue
+
+    async def _arms_of(self, request: schema.DecisionRequest) -> list[str | schema.Arm] | None:
+        """Return the arms that a request offers; `None` if it names none and none are registered."""
+        names = request.candidates
+        if not isinstance(names, list):
+            return self.arms if request.arms is None else request.arms
+        if request.arms is not None:
+            raise Refusal(
+                400, "arms and candidates are given, expected one of them", field="candidates"
+            )
+        self._check_number(names, "candidates")
+        # In a thread, because the lines may have to be read from the disk.
+        return [*await asyncio.to_thread(self._known_catalogue().arms, names)]
+
+    def _check_number(self, arms: Sequence[Any], field: str) -> None:
+        most = self.limits.max_arms
+        if len(arms) > most:
+            raise Refusal(413, f"there are {len(arms)} arms, expected at most {most}", field=field)
 
     def _question(
         self, arms: Sequence[str | schema.Arm], situation: schema.Features
@@ -211,7 +297,8 @@ class Engine:
         async def one(raw: msgspec.Raw) -> dict[str, Any]:
             nonlocal left
             request = decode(_decision_decoder, raw)
-            left -= len((self.arms if request.arms is None else request.arms) or ())
+            named = request.candidates or request.arms or self.arms or ()
+            left -= named if isinstance(named, int) else len(named)
             if left < 0:
                 raise Refusal(
                     413, f"the batch has more than {10 * self.limits.max_arms} arms", field="arms"
@@ -406,12 +493,7 @@ class Engine:
 
     async def register(self, given: schema.ArmList) -> None:
         """Register the arms that requests need not repeat."""
-        if len(given.arms) > self.limits.max_arms:
-            raise Refusal(
-                413,
-                f"there are {len(given.arms)} arms, expected at most {self.limits.max_arms}",
-                field="arms",
-            )
+        self._check_number(given.arms, "arms")
         self._question(given.arms, None)  # which rejects features of the wrong kind
         await asyncio.shield(self._register(given))
 
@@ -422,6 +504,50 @@ class Engine:
     async def _store_arms(self, given: schema.ArmList) -> None:
         content = msgspec.json.encode(given)
         await self._change_document("arms", lambda _: content)
+
+    # -- the catalogue -------------------------------------------------------------------------
+
+    def catalogue_info(self) -> schema.CatalogueInfo:
+        """Return what the catalogue is."""
+        if self._catalogue is None:
+            raise Refusal(404, f"bandit {self.name!r} has no catalogue")
+        return self._catalogue.info
+
+    async def store_catalogue(self, parts: AsyncIterator[bytes]) -> schema.CatalogueInfo:
+        """Store a catalogue instead of the present one, if all of it is valid."""
+        path = self._catalogue_path()
+        is_map = self.bandit.bandit.feature_map is not None
+        check = partial(check_arm, n_features=None if is_map else self._n_features)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=UNFINISHED) as folder:
+            made = Path(folder) / path.name
+            with made.open("wb") as file:
+                async for part in parts:
+                    await asyncio.to_thread(file.write, part)
+            found = await asyncio.to_thread(
+                StoredCatalogue, made, check, max_depth=self.limits.max_depth
+            )
+            await asyncio.shield(self._use_catalogue(found, made, path))
+        return found.info
+
+    async def _use_catalogue(self, found: StoredCatalogue, made: Path, path: Path) -> None:
+        async with self._changing:
+            await asyncio.to_thread(put_in_place, made, path)
+            self._catalogue = found
+
+    async def delete_catalogue(self) -> None:
+        """Delete the catalogue."""
+        async with self._changing:
+            self.catalogue_info()  # which refuses if there is none
+            await asyncio.to_thread(self._catalogue_path().unlink)
+            self._catalogue = self._retrieval = None
+
+    def _catalogue_path(self) -> Path:
+        path = self._storage.catalogue_path(self.name)
+        if path is None:
+            raise Refusal(
+                422, "this service keeps its bandits in a database, which cannot hold catalogues"
+            )
+        return path
 
     async def start_shadow(self, request: schema.PolicyChoice) -> None:
         """Let a second policy learn from the same rewards; it never decides."""
@@ -607,11 +733,18 @@ def _fallback(request: schema.DecisionRequest, names: Sequence[str]) -> schema.D
         offered.insert(0, request.baseline)
     if not offered:
         raise Refusal(400, "all arms are excluded", field="exclude")
+    return _unrecorded(
+        schema.DecisionAnswer(
+            "", offered[0], offered[: request.top_k], None, None, "stopped", False
+        )
+    )
+
+
+def _unrecorded(answer: schema.DecisionAnswer) -> schema.DecisionAnswer:
+    """Return an answer that says that it is not recorded."""
     # Never the caller's id: a decision that is made for it later may choose another arm, and would get the reward.
     id = f"unrecorded-{secrets.token_hex(8)}"
-    return schema.DecisionAnswer(
-        id, offered[0], offered[: request.top_k], None, None, "stopped", False, recorded=False
-    )
+    return msgspec.structs.replace(answer, id=id, recorded=False)
 
 
 def _text_of(rows: list[dict[str, Any]] | None, names: Sequence[str], situation: Any) -> str:

@@ -268,9 +268,10 @@ def open_keys(settings: Settings) -> Keys:
     """Return the keys of a service: those of its database, or of its folder."""
     if settings.database is None:
         return Keys(settings.data, api_key=settings.api_key)
+    from rolin.service.database import database_of
     from rolin.service.database_keys import DatabaseKeys
 
-    return DatabaseKeys(settings.database, api_key=settings.api_key)
+    return DatabaseKeys(database_of(settings), api_key=settings.api_key)
 
 
 def _now() -> str:

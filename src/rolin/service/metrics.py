@@ -29,6 +29,10 @@ SECONDS = Metric(
 SERVICE_READY = Metric(
     "rolin_ready", "gauge", (), "1 if /readyz has status 200, otherwise 0."
 )  # fmt: skip
+STALE = Metric(
+    "rolin_stale_seconds", "gauge", (),
+    "Time since the process has last seen what others wrote to the database it shares with them.",
+)  # fmt: skip
 BUILD = Metric(
     "rolin_build_info", "gauge", ("version", "python"), "Always 1; its labels say what runs."
 )
@@ -42,7 +46,7 @@ START = Metric(
     (),
     "When the service was started, in seconds since 1970.",
 )
-METRICS = (REQUESTS, SECONDS, SERVICE_READY, *BANDIT_METRICS, BUILD, CPU, MEMORY, START)
+METRICS = (REQUESTS, SECONDS, SERVICE_READY, STALE, *BANDIT_METRICS, BUILD, CPU, MEMORY, START)
 """All metrics, in the order of the documentation."""
 
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -71,7 +75,14 @@ class Metrics:
                 found = self._seconds[route] = Histogram(_BOUNDS)
             found.add(seconds)
 
-    def text(self, engines: Iterable[Engine], broken: Iterable[str], *, ready: bool) -> str:
+    def text(
+        self,
+        engines: Iterable[Engine],
+        broken: Iterable[str],
+        *,
+        ready: bool,
+        stale: float | None = None,
+    ) -> str:
         """Return everything in the format of Prometheus. It reads files, so the event loop should not wait for it.
 
         Parameters
@@ -82,11 +93,13 @@ class Metrics:
             Names of those that cannot be opened.
         ready
             Whether the service is ready.
+        stale
+            Seconds since it has seen what other processes wrote; `None` if there are none.
         """
-        return text_of(METRICS, self._samples(engines, broken, ready=ready))
+        return text_of(METRICS, self._samples(engines, broken, ready=ready, stale=stale))
 
     def _samples(
-        self, engines: Iterable[Engine], broken: Iterable[str], *, ready: bool
+        self, engines: Iterable[Engine], broken: Iterable[str], *, ready: bool, stale: float | None
     ) -> Iterator[Sample]:
         with self._lock:
             requests = list(self._requests.items())
@@ -96,6 +109,8 @@ class Metrics:
         for route, found in seconds:
             yield Sample(SECONDS, (route,), found)
         yield Sample(SERVICE_READY, (), int(ready))
+        if stale is not None:
+            yield Sample(STALE, (), stale)
         for name in broken:
             yield Sample(READY, (name,), 0)
         for engine in engines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 from rolin.service import schema
@@ -113,6 +114,19 @@ async def _registered(call: Call) -> Reply:
     return Reply(200, schema.ArmList((await call.engine()).arms or []))
 
 
+async def _store_catalogue(call: Call) -> Reply:
+    return Reply(200, await (await call.engine()).store_catalogue(call.body))
+
+
+async def _catalogue(call: Call) -> Reply:
+    return Reply(200, (await call.engine()).catalogue_info())
+
+
+async def _delete_catalogue(call: Call) -> Reply:
+    await (await call.engine()).delete_catalogue()
+    return Reply(204)
+
+
 async def _diagnose(call: Call) -> Reply:
     return Reply(200, await (await call.engine()).diagnose())
 
@@ -182,11 +196,11 @@ _ONE = _BANDIT + "/decisions/{id:id}"
 ENDPOINTS = [
     Endpoint(
         "POST", f"{_BANDIT}/decisions/batch", "decide", _decide_batch, "Make several decisions",
-        schema.DecisionBatch, schema.BatchAnswer, decoded_as=schema.RawDecisions,
+        schema.DecisionBatch, schema.BatchAnswer, decoded_as=schema.RawDecisions, unrecorded=True,
     ),
     Endpoint(
         "POST", f"{_BANDIT}/decisions", "decide", _decide, "Choose an arm",
-        schema.DecisionRequest, schema.DecisionAnswer, 201,
+        schema.DecisionRequest, schema.DecisionAnswer, 201, unrecorded=True,
     ),
     Endpoint(
         "POST", f"{_BANDIT}/rewards", "reward", _reward_batch, "Report several rewards",
@@ -220,6 +234,15 @@ ENDPOINTS = [
     Endpoint("DELETE", _BANDIT, "admin", _delete, "Delete a bandit and its journal", None, None, 204, slow=True),
     Endpoint("GET", f"{_BANDIT}/arms", "read", _registered, "Read the registered arms", None, schema.ArmList),
     Endpoint("PUT", f"{_BANDIT}/arms", "admin", _register, "Register arms", schema.ArmList, None, 204),
+    Endpoint(
+        "PUT", f"{_BANDIT}/catalogue", "admin", _store_catalogue,
+        "Store a catalogue: one arm per line, as JSON with id and features", bytes, schema.CatalogueInfo,
+        decoded_as=AsyncIterator, slow=True,
+    ),
+    Endpoint(
+        "GET", f"{_BANDIT}/catalogue", "read", _catalogue, "Describe the catalogue", None, schema.CatalogueInfo
+    ),
+    Endpoint("DELETE", f"{_BANDIT}/catalogue", "admin", _delete_catalogue, "Delete the catalogue", None, None, 204),
     Endpoint(
         "PUT", f"{_BANDIT}/removed-arms/{{arm:id}}", "admin", _remove_arm,
         "Remove an arm: until it is restored, requests that offer it are refused", None, None, 204,

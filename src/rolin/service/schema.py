@@ -22,6 +22,7 @@ __all__ = [
     "BanditInfo",
     "BanditList",
     "BatchAnswer",
+    "CatalogueInfo",
     "DecisionAnswer",
     "DecisionBatch",
     "DecisionRequest",
@@ -62,6 +63,8 @@ class DecisionRequest(Struct, forbid_unknown_fields=True):
 
     arms: list[Text | Arm] | None = None
     """The arms that can be chosen; by default those that are registered with the bandit."""
+    candidates: Annotated[list[Text], Meta(min_length=1)] | Annotated[int, Meta(ge=1)] | None = None
+    """Instead of arms: names of arms in the catalogue of the bandit; or how many to find there, by their scores."""
     situation: Features = None
     """Fields that all arms share; for a bandit that takes vectors, one vector for all arms."""
     id: Text | None = None
@@ -98,7 +101,8 @@ class DecisionAnswer(Struct):
     outside_share: bool = False
     """Whether the baseline decided because the person is outside the share of the policy."""
     recorded: bool = True
-    """`false` only for a fallback: the journal could not be written, and a reward will be unknown."""
+    """`false` for a fallback, because the journal could not be written, and from a read-only service: then a reward will
+    be unknown."""
 
 
 class DecisionBatch(Struct, forbid_unknown_fields=True):
@@ -283,6 +287,17 @@ class ArmList(Struct, forbid_unknown_fields=True):
     """Arms that requests need not repeat."""
 
     arms: list[Text | Arm]
+
+
+class CatalogueInfo(Struct):
+    """The catalogue of a bandit."""
+
+    n_arms: int
+    """Number of arms."""
+    size: int
+    """Bytes of the file."""
+    sha256: str
+    """SHA-256 of the file, in hexadecimal digits."""
 
 
 class Erasure(Struct, forbid_unknown_fields=True):

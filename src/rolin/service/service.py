@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import rolin
@@ -32,6 +33,7 @@ DEFAULT = "default"
 """The bandit that a new service has."""
 _MAINTAIN_EVERY = 5.0  # seconds between two looks for windows that have ended
 _FOLLOW_EVERY = 0.25  # seconds between two looks at what other processes have done
+_MOST_STALE = 10.0  # seconds without such a look, after which a read-only service is not ready
 _OPEN_EVERY = 6  # such looks, after which bandits that could not be opened are tried again
 _RETAIN_EVERY = 60.0  # seconds between two looks for decisions that are too old
 # Bytes of a journal's log that are worth a warning. Without readers it has less than 20 MB.
@@ -61,6 +63,7 @@ class Service:
         mark_folder(settings.data)
         self._declared = read_bandits(Path(settings.data) / "bandits.toml")
         self._phase: str | None = "it is starting"  # `None` between start and stop
+        self._followed = monotonic()
         self._warned: dict[str, int] = {}  # sizes of logs
         self._tasks: list[asyncio.Task[Any]] = []
 
@@ -69,14 +72,18 @@ class Service:
         settings = self.settings
         limits = Limits(
             settings.max_arms,
+            settings.max_depth,
             settings.max_batch,
             settings.request_timeout / 4,
             settings.metrics_arms,
         )
         self.storage = await asyncio.to_thread(open_storage, settings, limits.lock_timeout)
-        self.bandits = Bandits(self.storage, limits, fall_back=self._falls_back)
-        await self.bandits.apply(self._declared)
-        if not self.bandits.names():
+        self.bandits = Bandits(
+            self.storage, limits, fall_back=self._falls_back, read_only=settings.read_only
+        )
+        if not settings.read_only:
+            await self.bandits.apply(self._declared)
+        if not self.bandits.names() and not settings.read_only:
             await self.bandits.create_unless_exists(schema.NewBandit(name=DEFAULT))
         for name in self.bandits.names():  # windows end also where nobody asks
             try:
@@ -91,14 +98,16 @@ class Service:
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 50, 50)
-        # Erasing a backlog takes minutes, for which no window may wait.
-        self._tasks = [
-            asyncio.create_task(self._maintain_for_ever()),
-            asyncio.create_task(self._retain_for_ever()),
-        ]
+        self._followed = monotonic()
+        if not settings.read_only:
+            # Erasing a backlog takes minutes, for which no window may wait.
+            self._tasks += [
+                asyncio.create_task(self._maintain_for_ever()),
+                asyncio.create_task(self._retain_for_ever()),
+            ]
         if self.storage.is_shared:
             self._tasks.append(asyncio.create_task(self._follow_for_ever()))
-        if self._demo:
+        if self._demo and not settings.read_only:
             self._tasks.append(asyncio.create_task(visit_for_ever(self.bandits)))
         self._phase = None
 
@@ -123,16 +132,26 @@ class Service:
         """
         if self._phase is not None:
             return self._phase
+        if self.settings.read_only and self.stale > _MOST_STALE:
+            return f"it has not seen the database for {self.stale:.0f} s"
         opened, problems = self.bandits.opened(), self.problems
         works = any(self._falls_back or each.problem is None for each in opened)
         if works or not problems:
             return None
         return "; ".join(f"bandit {name}: {problem}" for name, problem in sorted(problems.items()))
 
+    @property
+    def stale(self) -> float:
+        """Seconds since it has last seen what other processes have done."""
+        return monotonic() - self._followed
+
     def metrics_text(self) -> str:
         """Return all metrics, for Prometheus."""
         return self.metrics.text(
-            self.bandits.opened(), list(self.bandits.broken), ready=self.unready is None
+            self.bandits.opened(),
+            list(self.bandits.broken),
+            ready=self.unready is None,
+            stale=self.stale if self.storage.is_shared else None,
         )
 
     def note_answer(
@@ -195,6 +214,7 @@ class Service:
                 await self.bandits.follow()
                 await asyncio.to_thread(self.keys.look)
                 problem = ""
+                self._followed = monotonic()
             except RolinError as error:  # such as a server that restarts
                 if str(error) != problem:
                     _log.warning("%s", error)

@@ -45,6 +45,10 @@ class Settings:
         "`postgresql://USER:PASSWORD@HOST:PORT/NAME`. Without it, they are in the folder.",
         address=True,
     )
+    read_only: bool = _declared(
+        False,
+        "Only follow the database, and write nothing: decisions are answered, but not recorded. Needs `database`.",
+    )
     api_key: str | None = _declared(
         None,
         "A key with all scopes, which is not stored. Without it, the first start creates a key.",
@@ -76,6 +80,7 @@ class Settings:
         32, "Deepest nesting of objects and lists in a body.", least=4, most=500
     )
     max_arms: int = _declared(10_000, "Largest number of arms of a decision.", least=1)
+    max_catalogue: int = _declared(2 << 30, "Largest file of a catalogue, in bytes.", least=1024)
     max_batch: int = _declared(1000, "Largest number of items of a batch.", least=1)
     metrics_arms: int = _declared(
         100, "Arms of each bandit that `/metrics` counts by name. The rest are counted as `other`."
@@ -95,6 +100,10 @@ class Settings:
         for setting in SETTINGS:
             checked = setting.checked(getattr(self, setting.name), f"{setting.name}=")
             object.__setattr__(self, setting.name, checked)  # the dataclass is frozen
+        if self.read_only and self.database is None:
+            raise ParameterError(
+                "read_only=True without a database, expected the database that other processes write to"
+            )
         if (self.tls_certificate is None) != (self.tls_key is None):
             given = "tls_key" if self.tls_certificate is None else "tls_certificate"
             raise ParameterError(

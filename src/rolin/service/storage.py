@@ -94,6 +94,10 @@ class Storage(ABC):
         """Open the journal of a bandit."""
 
     @abstractmethod
+    def catalogue_path(self, name: str) -> Path | None:
+        """Return the file of a bandit's catalogue, which need not exist; `None` if there is no place for one."""
+
+    @abstractmethod
     def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""
 
@@ -182,6 +186,10 @@ class FolderStorage(Storage):
             raise Refusal(503, f"bandit {name!r} cannot be opened: there is no journal.db")
         return SQLiteJournal(path, lock_timeout=lock_timeout, compress=self._compress)
 
+    def catalogue_path(self, name: str) -> Path:
+        """Return the file of a bandit's catalogue, which need not exist."""
+        return self._folder / name / "catalogue.ndjson"
+
     def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""
         # Renamed first, so that a half-deleted bandit is never opened.
@@ -209,6 +217,8 @@ def open_storage(settings: Settings, lock_timeout: float) -> Storage:
     """
     if settings.database is None:
         return FolderStorage(settings.data, compress=settings.compress)
+    from rolin.service.database import database_of
     from rolin.service.database_storage import DatabaseStorage
 
-    return DatabaseStorage(settings.database, lock_timeout, compress=settings.compress)
+    dsn = database_of(settings)
+    return DatabaseStorage(dsn, lock_timeout, compress=settings.compress)

@@ -1,0 +1,189 @@
+"""The catalogue of a bandit: up to millions of arms with their features, in a file, so that requests need only their names.
+
+The file has one JSON object per line, as the caller sent it. In memory are the names and where each line ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import shutil
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from rolin._support.files import sync_folder
+from rolin.catalogue.names import Names
+from rolin.errors import ArmError
+from rolin.journal.validation import LARGEST
+from rolin.service import schema
+from rolin.service.errors import Refusal, failure_of
+from rolin.service.limits import is_deeper
+
+__all__ = ["UNFINISHED", "StoredCatalogue", "check_arm", "put_in_place", "stored_catalogue"]
+
+UNFINISHED = ".catalogue-"
+"""Begin of the name of a folder that exists in the folder of a bandit while its catalogue arrives."""
+
+_MAX_LINE = 1 << 20  # bytes of one arm
+_MAX_ARMS = 10_000_000  # names and ends of lines take about 40 bytes each
+_TOGETHER = 64  # lines that are read while other threads wait
+
+
+class _Named(msgspec.Struct):
+    """A line of which only the name is decoded."""
+
+    id: str
+
+
+_arm_decoder = msgspec.json.Decoder(schema.Arm)
+_name_decoder = msgspec.json.Decoder(_Named)
+
+
+def check_arm(arm: schema.Arm, n_features: int | None) -> None:
+    """Reject features of the wrong kind.
+
+    Parameters
+    ----------
+    arm
+        The arm.
+    n_features
+        Number of features of a vector; `None` if features are fields.
+    """
+    given = arm.features
+    if n_features is None:
+        if isinstance(given, list):
+            raise Refusal(
+                400,
+                "features is a vector, but the bandit has a feature map, expected an object of fields",
+            )
+        return
+    if not isinstance(given, list) or len(given) != n_features:
+        found = f"a list of {len(given)} numbers" if isinstance(given, list) else "not a list"
+        raise Refusal(400, f"features is {found}, expected a list of {n_features} numbers")
+    if any(abs(value) > LARGEST for value in given):
+        raise Refusal(400, f"features has a number beyond {LARGEST:g}, which cannot be learned")
+
+
+class StoredCatalogue:
+    """A catalogue in a file. The file may be replaced or deleted meanwhile: this object keeps what it was.
+
+    Parameters
+    ----------
+    path
+        The file.
+    check
+        Rejects an arm. Without it, lines are trusted, because they were checked when they were stored.
+    max_depth
+        Deepest nesting of features.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        check: Callable[[schema.Arm], None] | None = None,
+        *,
+        max_depth: int = 32,
+    ) -> None:
+        digest, names, ends, end = hashlib.sha256(), [], array("q"), 0
+        with path.open("rb") as file:
+            while line := file.readline(_MAX_LINE + 1):
+                n = len(ends)
+                if n == _MAX_ARMS:
+                    raise Refusal(413, f"the catalogue has more than {_MAX_ARMS} arms")
+                try:
+                    names.append(_name_of(line, check, max_depth))
+                except (msgspec.DecodeError, UnicodeError, RecursionError, Refusal) as error:
+                    failure = failure_of(error)
+                    at = "" if failure.field is None else f"{failure.field}: "
+                    raise Refusal(failure.status, f"line {n + 1}: {at}{failure.message}") from error
+                digest.update(line)
+                end += len(line)
+                ends.append(end)
+                if n % _TOGETHER == 0:
+                    time.sleep(0)  # or requests would wait 5 ms whenever they need the interpreter
+            if not names:
+                raise Refusal(400, "the catalogue is empty, expected one arm per line")
+            self._lines = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        try:
+            self._names = Names(names)
+        except ArmError as error:  # a name that is given twice
+            raise Refusal(400, str(error)) from error
+        self._ends = np.frombuffer(ends, dtype=np.int64)
+        self.info = schema.CatalogueInfo(len(names), end, digest.hexdigest())
+        """What it is."""
+
+    def arms(self, names: Sequence[str]) -> list[schema.Arm]:
+        """Return some arms by name; refuse unknown names."""
+        rows = self._names.find(names)
+        if (rows < 0).any():
+            k = int(np.argmax(rows < 0))
+            raise Refusal(
+                400, f"arm {names[k]!r} is not in the catalogue", field=f"candidates[{k}]"
+            )
+        stops = self._ends[rows].tolist()
+        starts = np.where(rows > 0, self._ends[rows - 1], 0).tolist()
+        return [
+            _arm_decoder.decode(self._lines[start:stop])
+            for start, stop in zip(starts, stops, strict=True)
+        ]
+
+    def names(self) -> list[str]:
+        """Return the names of all arms."""
+        return [str(self._names[i]) for i in range(len(self._names))]
+
+    def vectors(self, n_features: int) -> NDArray[np.float32]:
+        """Return the features of all arms, if they are vectors."""
+        found = np.empty((len(self._names), n_features), dtype=np.float32)
+        start = 0
+        for i, end in enumerate(self._ends.tolist()):
+            row: Any = _arm_decoder.decode(self._lines[start:end]).features
+            found[i] = row
+            start = end
+            if i % _TOGETHER == 0:
+                time.sleep(0)
+        return found
+
+
+def stored_catalogue(path: Path | None) -> StoredCatalogue | None:
+    """Return the catalogue in a file; `None` if there is none."""
+    if path is None:
+        return None
+    for left in path.parent.glob(f"{UNFINISHED}*"):
+        shutil.rmtree(left)  # of a process that was killed
+    if not path.exists():
+        return None
+    try:
+        return StoredCatalogue(path)
+    except (OSError, Refusal) as error:
+        reason = error.strerror if isinstance(error, OSError) else error  # without the path
+        raise Refusal(
+            503, f"bandit {path.parent.name!r} cannot be opened: {path.name}: {reason}"
+        ) from error
+
+
+def put_in_place(made: Path, path: Path) -> None:
+    """Let a complete file replace another one, so that a power failure leaves one of the two."""
+    with made.open("r+b") as file:
+        os.fsync(file.fileno())
+    os.replace(made, path)
+    sync_folder(path.parent)
+
+
+def _name_of(line: bytes, check: Callable[[schema.Arm], None] | None, max_depth: int) -> str:
+    if check is None:
+        return _name_decoder.decode(line).id
+    if len(line) > _MAX_LINE:
+        raise Refusal(413, f"it is longer than {_MAX_LINE} bytes")
+    if is_deeper(line, max_depth):
+        raise Refusal(400, f"it is nested deeper than {max_depth} levels")
+    arm: Any = _arm_decoder.decode(line)
+    check(arm)
+    return str(arm.id)

@@ -1,0 +1,333 @@
+"""Catalogues of the decision service: stored once, and named by requests."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from rolin.service.backup import backup
+from rolin.service.restore import restore
+from support.postgres import PostgresServer
+from support.server import Server, connected, served
+from support.service import HEADERS, KEY, client
+
+V1 = "/v1/bandits/default"
+VECTORS = "/v1/bandits/vectors"
+N = 300
+
+
+def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test in an event loop."""
+
+    @wraps(test)
+    def run(**fixtures: Any) -> None:
+        asyncio.run(test(**fixtures))
+
+    return run
+
+
+def lines(n: int = N, **changed: Any) -> bytes:
+    """A catalogue of n arms with fields; some arms have others."""
+    rows = [{"id": f"arm-{i}", "features": changed.get(f"arm_{i}", {"price": i})} for i in range(n)]
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def vector(i: int) -> list[float]:
+    """The features of an arm."""
+    return [1.0, i / N, (i * i % 7) / 7]
+
+
+async def with_vectors(http: httpx.AsyncClient) -> None:
+    """Create a bandit that takes vectors, with a catalogue."""
+    made = {
+        "name": "vectors",
+        "options": {"seed": 1},
+        "features": {"kind": "vectors", "n_features": 3},
+    }
+    assert (await http.post("/v1/bandits", json=made)).status_code == 201
+    rows = [{"id": f"arm-{i}", "features": vector(i)} for i in range(N)]
+    sent = "\n".join(map(json.dumps, rows))  # the last line need not end
+    assert (await http.put(f"{VECTORS}/catalogue", content=sent)).status_code == 200
+
+
+@in_loop
+async def test_candidates_are_the_same_question_as_their_arms(tmp_path: Path) -> None:
+    """A decision among names equals the one whose request repeats the features, also as the repeat of an id."""
+    async with client(tmp_path) as http:
+        await with_vectors(http)
+        assert (await http.put(f"{V1}/catalogue", content=lines())).status_code == 200
+        names = ["arm-7", "arm-0", f"arm-{N - 1}", "arm-250"]
+        fields = [{"id": name, "features": {"price": int(name[4:])}} for name in names]
+        vectors = [{"id": name, "features": vector(int(name[4:]))} for name in names]
+        for path, arms, more in (
+            (V1, fields, {"situation": {"hour": 9}, "top_k": 2}),
+            (VECTORS, vectors, {"exclude": ["arm-0"]}),
+        ):
+            for i in range(5):
+                asked = {"id": f"visit-{i}", **more}
+                made = await http.post(f"{path}/decisions", json={**asked, "candidates": names})
+                assert made.status_code == 201, made.text
+                same = await http.post(f"{path}/decisions", json={**asked, "arms": arms})
+                assert (same.status_code, same.json()) == (201, made.json())
+                assert sum(made.json()["probabilities"].values()) == pytest.approx(1.0)
+                other = {**asked, "candidates": names[:3]}
+                assert (await http.post(f"{path}/decisions", json=other)).status_code == 409
+                told = await http.post(f"{path}/decisions/visit-{i}/reward", json={"value": i})
+                assert told.status_code == 204
+        batch = {"decisions": [{"candidates": names}, {"candidates": ["nobody"]}]}
+        results = (await http.post(f"{VECTORS}/decisions/batch", json=batch)).json()["results"]
+        assert [each["status"] for each in results] == [201, 400]
+
+
+@in_loop
+async def test_it_survives_a_restart_and_a_backup(tmp_path: Path) -> None:
+    """The catalogue is described, kept, replaced as a whole, copied, and deleted with its file."""
+    data, file = tmp_path / "data", tmp_path / "data/bandits/default/catalogue.ndjson"
+    asked = {"id": "a", "candidates": ["arm-3", "arm-4"]}
+    async with client(data) as http:
+        assert (await http.get(f"{V1}/catalogue")).status_code == 404
+        assert (await http.delete(f"{V1}/catalogue")).status_code == 404
+        await http.put(f"{V1}/catalogue", content=lines(10))
+        stored = await http.put(f"{V1}/catalogue", content=lines())
+        expected = {
+            "n_arms": N,
+            "size": len(lines()),
+            "sha256": hashlib.sha256(lines()).hexdigest(),
+        }
+        assert (stored.status_code, stored.json()) == (200, expected)
+        answer = (await http.post(f"{V1}/decisions", json=asked)).json()
+    left = file.parent / ".catalogue-of-a-killed-process"
+    left.mkdir()
+    backup(data, tmp_path / "copy")
+    restore(tmp_path / "copy", tmp_path / "restored")
+    for folder in (data, tmp_path / "restored"):
+        async with client(folder) as http:
+            assert (await http.get(f"{V1}/catalogue")).json() == expected
+            assert (await http.post(f"{V1}/decisions", json=asked)).json() == answer
+            assert not left.exists()
+            await http.put(f"{V1}/catalogue", content=lines(arm_3={"price": -1}))
+            assert (await http.post(f"{V1}/decisions", json=asked)).status_code == 409
+            assert (await http.delete(f"{V1}/catalogue")).status_code == 204
+            assert (await http.post(f"{V1}/decisions", json=asked)).status_code == 400
+    assert not file.exists()
+    assert not list(file.parent.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "status", "message"),
+    [
+        (V1, b"", 400, "the catalogue is empty"),
+        (V1, b'{"id": "a"}\n\n{"id": "b"}', 400, "line 2: the body is empty"),
+        (V1, b'{"id": "a"}\n{"id": 7}', 400, "line 2: id: it is a whole number, expected a text"),
+        (V1, b'{"id": "a", "price": 1}', 400, "line 1: there is no member 'price'"),
+        (V1, b'{"id": "a", "features": [1]}', 400, "line 1: features is a vector"),
+        (V1, b'{"id": "a"}\n{"id": "a"}', 400, "arm 'a' is given twice"),
+        (V1, b'{"id": "\xff"}', 400, "line 1: the body is not valid UTF-8"),
+        (V1, b'{"id": "a", "features": {"x": ' + b"[" * 40 + b"]" * 40 + b"}}", 400, "deeper"),
+        (V1, b'{"id": "' + b"a" * (1 << 20) + b'"}', 413, "line 1: it is longer than"),
+        (V1, lines(3000), 413, "the body is larger than 50000 bytes"),
+        (VECTORS, b'{"id": "a", "features": [1, 2]}', 400, "a list of 2 numbers, expected a list of 3"),
+        (VECTORS, b'{"id": "a", "features": {"x": 1}}', 400, "not a list"),
+        (VECTORS, b'{"id": "a"}', 400, "not a list"),
+        (VECTORS, b'{"id": "a", "features": [1, 2, 1e300]}', 400, "line 1: features has a number"),
+        (VECTORS, b'{"id": "a", "features": [1, 2, 1e999]}', 400, "line 1: "),
+        (VECTORS, b'{"id": "a", "features": [1, 2, NaN]}', 400, "line 1: "),
+        ("/v1/bandits/nobody", b'{"id": "a"}', 404, "there is no bandit"),
+    ],
+)  # fmt: skip
+def test_a_bad_catalogue_changes_nothing(
+    tmp_path: Path, path: str, content: bytes, status: int, message: str
+) -> None:
+    """The line is named, the present catalogue stays, and no file is left."""
+
+    async def run() -> None:
+        most = 2 << 20 if len(content) > 1 << 20 else 50_000
+        async with client(tmp_path, max_catalogue=most) as http:
+            await with_vectors(http)
+            assert (await http.put(f"{V1}/catalogue", content=lines(3))).status_code == 200
+            refused = await http.put(f"{path}/catalogue", content=content)
+            assert refused.status_code == status, refused.text
+            assert message in refused.json()["error"]["message"]
+            assert (await http.get(f"{V1}/catalogue")).json()["n_arms"] == 3
+            assert (await http.get(f"{VECTORS}/catalogue")).json()["n_arms"] == N
+        assert not list(tmp_path.glob("bandits/*/.*"))
+
+    asyncio.run(run())
+
+
+@in_loop
+async def test_bad_candidates_get_a_clear_error(tmp_path: Path) -> None:
+    """Unknown names, too many, none, twice the same, arms beside them, and no catalogue."""
+    async with client(tmp_path, max_arms=5) as http:
+
+        async def refused(asked: dict[str, Any]) -> tuple[int, str | None, str]:
+            answer = await http.post(f"{V1}/decisions", json=asked)
+            error = answer.json()["error"]
+            return answer.status_code, error.get("field"), error["message"]
+
+        status, field, message = await refused({"candidates": ["arm-1"]})
+        assert (status, field) == (400, "candidates")
+        assert "PUT /v1/bandits/default/catalogue" in message
+        await http.put(f"{V1}/catalogue", content=lines())
+        assert await refused({"candidates": ["arm-1", "arm-x"]}) == (
+            400, "candidates[1]", "arm 'arm-x' is not in the catalogue",
+        )  # fmt: skip
+        assert (await refused({"candidates": [f"arm-{i}" for i in range(6)]}))[0] == 413
+        assert (await refused({"candidates": []}))[:2] == (400, "candidates")
+        assert (await refused({"candidates": ["arm-1"], "arms": ["a"]}))[:2] == (400, "candidates")
+        status, _, message = await refused({"candidates": ["arm-1", "arm-1"]})
+        assert status == 400
+        assert "arm-1" in message
+
+
+@in_loop
+async def test_a_slow_upload_blocks_nobody_and_ends(tmp_path: Path) -> None:
+    """Decisions are made meanwhile; an upload that stops in the middle is refused."""
+    async with client(tmp_path, request_timeout=0.5) as http:
+        await http.put(f"{V1}/catalogue", content=lines())
+
+        async def stopping() -> AsyncIterator[bytes]:
+            yield lines(5)
+            await asyncio.sleep(2.0)
+            yield lines(5)
+
+        upload = asyncio.create_task(http.put(f"{V1}/catalogue", content=stopping()))
+        await asyncio.sleep(0.1)
+        made = await http.post(f"{V1}/decisions", json={"candidates": ["arm-200", "arm-1"]})
+        assert made.status_code == 201
+        assert (await upload).status_code == 408
+        assert (await http.get(f"{V1}/catalogue")).json()["n_arms"] == N
+
+
+@in_loop
+async def test_a_damaged_file_breaks_one_bandit_only(tmp_path: Path) -> None:
+    """A bandit whose catalogue cannot be read is reported; the others work."""
+    async with client(tmp_path) as http:
+        await with_vectors(http)
+        await http.put(f"{V1}/catalogue", content=lines())
+    (tmp_path / "bandits/default/catalogue.ndjson").write_bytes(b'{"id": "a"}\n{"id"')
+    async with client(tmp_path) as http:
+        refused = await http.post(f"{V1}/decisions", json={"arms": ["a"]})
+        assert refused.status_code == 503
+        message = refused.json()["error"]["message"]
+        assert message.startswith("bandit 'default' cannot be opened: catalogue.ndjson: line 2")
+        made = await http.post(f"{VECTORS}/decisions", json={"candidates": ["arm-1"]})
+        assert made.status_code == 201
+
+
+@in_loop
+async def test_candidates_are_found_among_all_arms(tmp_path: Path) -> None:
+    """The service finds the best arms, learns, and gives a repeated id its answer although others are best by now."""
+    async with client(tmp_path) as http:
+        await with_vectors(http)
+
+        async def ask(id: str, **more: Any) -> httpx.Response:
+            asked = {"id": id, "candidates": 20, **more}
+            return await http.post(f"{VECTORS}/decisions", json=asked)
+
+        first = await ask("first", top_k=3)
+        assert first.status_code == 201, first.text
+        assert len(first.json()["probabilities"]) == 20
+        assert sum(first.json()["probabilities"].values()) == pytest.approx(1.0)
+        assert first.json()["arm"] in first.json()["probabilities"]
+        rewards = []
+        for i in range(200):
+            made = (await ask(f"visit-{i}")).json()
+            rewards.append(vector(int(made["arm"][4:]))[1])
+            told = {"value": rewards[-1]}
+            assert (await http.post(f"{VECTORS}/decisions/visit-{i}/reward", json=told)).is_success
+        assert sum(rewards[-50:]) / 50 > 0.9 > sum(rewards[:10]) / 10  # the best arm has 1 - 1 / N
+        again = await ask("first", top_k=3)
+        assert (again.status_code, again.json()) == (201, first.json())
+        assert set((await ask("new")).json()["probabilities"]) != set(first.json()["probabilities"])
+        for other in ({"top_k": 2}, {"top_k": 3, "candidates": 19}):
+            assert (await ask("first", **other)).status_code == 409
+        best = (await ask("last")).json()["probabilities"]
+        without = (await ask("without", exclude=list(best), baseline="arm-0")).json()
+        assert not set(best) & set(without["probabilities"])
+        assert "arm-0" in without["probabilities"]
+        assert (await http.put(f"{VECTORS}/removed-arms/{made['arm']}")).status_code == 204
+        every = (await ask("every", candidates=5000)).json()["probabilities"]
+        assert len(every) == N - 1
+        assert made["arm"] not in every
+        both = await asyncio.gather(*(ask("both") for _ in range(16)))
+        assert {(each.status_code, each.text) for each in both} == {(201, both[0].text)}
+
+
+@in_loop
+async def test_a_search_follows_the_catalogue_and_the_policy(tmp_path: Path) -> None:
+    """It uses a new catalogue and a policy that was loaded again; bandits with a feature map refuse it."""
+    async with client(tmp_path) as http:
+        await with_vectors(http)
+        await http.put(f"{V1}/catalogue", content=lines())
+        refused = await http.post(f"{V1}/decisions", json={"candidates": 5})
+        assert (refused.status_code, refused.json()["error"]["field"]) == (422, "candidates")
+        assert (await http.post(f"{VECTORS}/decisions", json={"candidates": 5})).status_code == 201
+        new = b"".join(b'{"id": "new-%d", "features": [1, 2, 3]}\n' % i for i in range(7))
+        assert (await http.put(f"{VECTORS}/catalogue", content=new)).status_code == 200
+        made = await http.post(f"{VECTORS}/decisions", json={"id": "a", "candidates": 50})
+        assert set(made.json()["probabilities"]) == {f"new-{i}" for i in range(7)}
+        await http.post(f"{VECTORS}/decisions/a/reward", json={"value": 1})
+        erased = await http.post(f"{VECTORS}/erasures", json={"ids": ["a"]})
+        assert erased.json()["decisions"] == 1
+        assert (await http.post(f"{VECTORS}/decisions", json={"candidates": 5})).status_code == 201
+        for wrong in ({"candidates": 0}, {"candidates": 10_001}, {"candidates": 5, "arms": ["a"]}):
+            answer = await http.post(f"{VECTORS}/decisions", json=wrong)
+            assert (answer.status_code, answer.json()["error"]["field"]) == (400, "candidates")
+        await http.delete(f"{VECTORS}/catalogue")
+        assert (await http.post(f"{VECTORS}/decisions", json={"candidates": 5})).status_code == 400
+
+
+@pytest.mark.service
+def test_a_killed_process_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+    """After `kill -9` there is the acknowledged catalogue, nothing of one that was arriving, and the same answer."""
+    asked = {"id": "a", "candidates": ["arm-1", "arm-299"]}
+
+    async def first(server: Server) -> Any:
+        base = f"http://127.0.0.1:{server.port}"
+        async with httpx.AsyncClient(base_url=base, headers=HEADERS, timeout=60.0) as http:
+            assert (await http.put(f"{V1}/catalogue", content=lines())).status_code == 200
+            made = await http.post(f"{V1}/decisions", json=asked)
+        async with connected(server.port) as raw:
+            head = f"PUT {V1}/catalogue HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\n"
+            raw.writer.write(head.encode() + b"Content-Length: 1000000\r\n\r\n" + lines(20))
+            await raw.writer.drain()
+            for _ in range(600):
+                if list(tmp_path.glob("bandits/default/.catalogue-*")):
+                    break
+                await asyncio.sleep(0.1)
+            server.kill()
+        return made.json()
+
+    async def again(server: Server) -> Any:
+        async with connected(server.port) as raw:
+            assert (await raw.call("GET", f"{V1}/catalogue")).json()["n_arms"] == N
+            return (await raw.call("POST", f"{V1}/decisions", asked)).json()
+
+    with served(tmp_path) as server:
+        expected = asyncio.run(first(server))
+    assert list(tmp_path.glob("bandits/default/.catalogue-*"))
+    with served(tmp_path) as server:
+        assert asyncio.run(again(server)) == expected
+        assert not list(tmp_path.glob("bandits/default/.catalogue-*"))
+
+
+@pytest.mark.service
+def test_a_database_holds_no_catalogues(tmp_path: Path, postgres: PostgresServer) -> None:
+    """Processes on other machines could not read the file, so it is refused."""
+
+    async def run() -> None:
+        async with client(tmp_path, database=postgres.new_database()) as http:
+            refused = await http.put(f"{V1}/catalogue", content=lines())
+            assert refused.status_code == 422
+            assert "database" in refused.json()["error"]["message"]
+
+    asyncio.run(run())

@@ -24,6 +24,7 @@ from rolin.catalogue.names import Names
 from rolin.errors import ArmError
 from rolin.journal.validation import LARGEST
 from rolin.service import schema
+from rolin.service.decoding import decode
 from rolin.service.errors import Refusal, failure_of
 from rolin.service.limits import is_deeper
 
@@ -100,7 +101,7 @@ class StoredCatalogue:
                     raise Refusal(413, f"the catalogue has more than {_MAX_ARMS} arms")
                 try:
                     names.append(_name_of(line, check, max_depth))
-                except (msgspec.DecodeError, UnicodeError, RecursionError, Refusal) as error:
+                except (UnicodeError, RecursionError, Refusal) as error:
                     failure = failure_of(error)
                     at = "" if failure.field is None else f"{failure.field}: "
                     raise Refusal(failure.status, f"line {n + 1}: {at}{failure.message}") from error
@@ -179,11 +180,11 @@ def put_in_place(made: Path, path: Path) -> None:
 
 def _name_of(line: bytes, check: Callable[[schema.Arm], None] | None, max_depth: int) -> str:
     if check is None:
-        return _name_decoder.decode(line).id
+        return str(decode(_name_decoder, line).id)
     if len(line) > _MAX_LINE:
         raise Refusal(413, f"it is longer than {_MAX_LINE} bytes")
     if is_deeper(line, max_depth):
         raise Refusal(400, f"it is nested deeper than {max_depth} levels")
-    arm: Any = _arm_decoder.decode(line)
+    arm: Any = decode(_arm_decoder, line)
     check(arm)
     return str(arm.id)

@@ -35,6 +35,7 @@ from rolin.service.decoding import decode
 from rolin.service.documents import Documents
 from rolin.service.errors import Failure, Refusal, failure_of
 from rolin.service.exposition import Sample
+from rolin.service.questions import answer_of, fallback_of, id_of, question_of, text_of, unrecorded
 from rolin.service.retrieval import Retrieval
 from rolin.service.statistics.estimates import LatestBeliefs
 from rolin.service.statistics.watch import Watch
@@ -157,7 +158,7 @@ class Engine:
             )
         self._check_number(arms, "arms")
         contexts, names, situation = self._question(arms, request.situation)
-        text = None if isinstance(contexts, np.ndarray) else _text_of(contexts, names, situation)
+        text = None if isinstance(contexts, np.ndarray) else text_of(contexts, names, situation)
         question = Question(contexts, names, situation, request.id, request.person, text)
         try:
             asked = decide_request(
@@ -165,12 +166,12 @@ class Engine:
             )
             if self._read_only:
                 (made,) = await asyncio.to_thread(self.bandit.bandit.preview, asked)
-                return _unrecorded(answer_of(made))
+                return unrecorded(answer_of(made))
             (made,) = await self._written(self.bandit.submit(asked))
         except JournalError:
             if not self._fall_back:
                 raise
-            shown = _fallback(request, names)
+            shown = fallback_of(request, names)
             self._metrics.fallback(shown.arm)
             return shown
         return answer_of(made)
@@ -248,45 +249,8 @@ class Engine:
     def _question(
         self, arms: Sequence[str | schema.Arm], situation: schema.Features
     ) -> tuple[Any, list[str], Any]:
-        """Return contexts, names and situation as the library takes them."""
-        names = [_id_of(arm) for arm in arms]
-        features = [None if isinstance(arm, str) else arm.features for arm in arms]
-        if self.bandit.bandit.feature_map is None:
-            return self._vectors(names, features, situation), names, None
-        wrong = next((k for k, row in enumerate(features) if isinstance(row, list)), None)
-        if wrong is not None or isinstance(situation, list):
-            raise Refusal(
-                400,
-                "it is a vector, but the bandit has a feature map, expected an object of fields",
-                field="situation" if wrong is None else f"arms[{wrong}].features",
-            )
-        rows = [row or {} for row in features] if any(features) else None
-        return rows, names, situation
-
-    def _vectors(
-        self, names: Sequence[str], features: Sequence[schema.Features], situation: schema.Features
-    ) -> Any:
-        """Return the vectors of the arms, or one for all of them."""
-        d = self._n_features
-        if isinstance(situation, list) and not any(features):
-            return np.array(situation, dtype=float)
-        if situation is not None:
-            raise Refusal(
-                400,
-                "the bandit takes vectors: give one per arm, or one for all arms as the situation",
-                field="situation",
-            )
-        for k, row in enumerate(features):
-            if isinstance(row, dict) or len(row or ()) != d:
-                given = (
-                    "an object" if isinstance(row, dict) else f"a list of {len(row or ())} numbers"
-                )
-                raise Refusal(
-                    400,
-                    f"it is {given}, expected a list of {d} numbers",
-                    field=f"arms[{k}].features",
-                )
-        return np.array([row or [] for row in features], dtype=float).reshape(len(names), d)
+        has_map = self.bandit.bandit.feature_map is not None
+        return question_of(arms, situation, self._n_features, has_map=has_map)
 
     async def decide_batch(self, batch: schema.RawDecisions) -> schema.BatchAnswer:
         """Decide each of several requests; one that is refused leaves the others alone."""
@@ -570,7 +534,7 @@ class Engine:
         async with self._changing:
             await asyncio.to_thread(self.bandit.bandit.remove_arm, arm)
             self.beliefs.renew()
-            left = [each for each in self.arms or () if _id_of(each) != arm]
+            left = [each for each in self.arms or () if id_of(each) != arm]
             if self.arms is not None and len(left) < len(self.arms):
                 await self._store_arms(schema.ArmList(left))
 
@@ -703,51 +667,3 @@ class Engine:
                 f"there are {len(items)} {name}, expected at most {self.limits.max_batch}",
                 field=name,
             )
-
-
-def _id_of(arm: str | schema.Arm) -> str:
-    return arm if isinstance(arm, str) else arm.id
-
-
-def answer_of(decision: LoggedDecision) -> schema.DecisionAnswer:
-    """Return the answer that says what was decided."""
-    p = decision.propensities
-    return schema.DecisionAnswer(
-        decision.id,
-        str(decision.arm),
-        [str(arm) for arm in decision.ranking],
-        None if p is None else dict(zip(map(str, decision.offered), p.tolist(), strict=True)),
-        decision.version,
-        decision.mode,
-        decision.control,
-        decision.outside_share,
-    )
-
-
-def _fallback(request: schema.DecisionRequest, names: Sequence[str]) -> schema.DecisionAnswer:
-    """Return the baseline, which is not recorded."""
-    excluded = set(request.exclude)
-    offered = [name for name in names if name not in excluded]
-    if request.baseline in offered:
-        offered.remove(request.baseline)
-        offered.insert(0, request.baseline)
-    if not offered:
-        raise Refusal(400, "all arms are excluded", field="exclude")
-    return _unrecorded(
-        schema.DecisionAnswer(
-            "", offered[0], offered[: request.top_k], None, None, "stopped", False
-        )
-    )
-
-
-def _unrecorded(answer: schema.DecisionAnswer) -> schema.DecisionAnswer:
-    """Return an answer that says that it is not recorded."""
-    # Never the caller's id: a decision that is made for it later may choose another arm, and would get the reward.
-    id = f"unrecorded-{secrets.token_hex(8)}"
-    return msgspec.structs.replace(answer, id=id, recorded=False)
-
-
-def _text_of(rows: list[dict[str, Any]] | None, names: Sequence[str], situation: Any) -> str:
-    """Return raw features as the journal stores them. The library would write the same text, but takes longer."""
-    given = {"situation": situation or {}, "arms": rows or [{}] * len(names)}
-    return msgspec.json.encode(given).decode()

@@ -46,7 +46,16 @@ def exact(
 
 @pytest.mark.parametrize("order", ["any", "first", "last"])
 @pytest.mark.parametrize("clicks", [20, 200])
-@pytest.mark.parametrize("rate", [1e-4, 1e-3, 0.01, 0.1, 0.5])
+@pytest.mark.parametrize(
+    "rate",
+    [
+        1e-4,
+        pytest.param(1e-3, marks=pytest.mark.slow),
+        0.01,
+        pytest.param(0.1, marks=pytest.mark.slow),
+        0.5,
+    ],
+)
 def test_one_arm_is_near_the_exact_posterior(
     rate: float, clicks: int, order: str, rng: np.random.Generator
 ) -> None:

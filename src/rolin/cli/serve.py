@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rolin._support.blas import one_thread_for_good
 from rolin._support.optional import needs
 from rolin.errors import DataError
 from rolin.service.keys import Keys, open_keys
@@ -37,6 +38,8 @@ def run(*, config: Path | None, demo: bool, **flags: str | bool | None) -> None:
     start_logging(settings)
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     keys = open_keys(settings)
+    # Products are small here: with more threads, BLAS took up to eight times as long on a busy machine.
+    one_thread_for_good()
     app = create_app(settings, keys, demo=demo)
     server = uvicorn.Server(_server_config(uvicorn, app, settings))
     with _listener(settings) as listener:

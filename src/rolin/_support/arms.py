@@ -85,8 +85,7 @@ class _Lookup:
                 return _BETWEEN.join(names) == content and len(names) == len(self.found.names)
             if self.layout is not None:
                 return bool(struct.pack(self.layout, *names) == content)
-            plain = type(names) is range or _PLAIN.issuperset(map(type, names))
-            return plain and bool(names == content)
+            return _PLAIN.issuperset(map(type, names)) and bool(names == content)
         except (TypeError, ValueError, struct.error):
             return False  # they are not names, or of another type: `canonical` raises if it must
 
@@ -206,6 +205,9 @@ class ArmIndex:
                     return last.found
             except Exception:
                 pass  # `canonical` raises for them
+        elif type(names) is range:
+            if type(last.given) is range and names == last.given:
+                return last.found
         elif type(names) is type(last.given) and last.has(names):
             return last.found
         named = self._find(names)

@@ -10,6 +10,7 @@ from itertools import repeat
 from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
+from numpy import ndarray  # found faster than np.ndarray, on the hot path
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import ArmIndex, Name, canonical
@@ -154,7 +155,7 @@ class Learner(ABC):
     ) -> tuple[Name, Floats, float, float]:
         """Return a checked observation. The sums of the model may still overflow."""
         x: Any = context
-        if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
+        if not (type(x) is ndarray and x.dtype is FLOAT64 and x.flags.carray):
             x = as_floats("context", x)
         if x.shape != self._shape:
             raise ShapeError(f"context has shape {x.shape}, expected {self._shape}")
@@ -217,7 +218,7 @@ class Learner(ABC):
         """Return checked contexts and arms. Whether the contexts are finite is checked by the kernels."""
         x: Any = contexts
         # Is it ready for the kernels? Written out here, because a function call would take 0.1 µs.
-        if not (type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.carray):
+        if not (type(x) is ndarray and x.dtype is FLOAT64 and x.flags.carray):
             x = x if type(x) is SparseContexts else self._read_contexts(x)
         shape = x.shape
         if len(shape) != 2 or shape[1] != self.n_features:

@@ -15,6 +15,7 @@ from os import PathLike
 from typing import Any, Generic, Self, SupportsFloat, TypeVar
 
 import numpy as np
+from numpy import ndarray  # found faster than np.ndarray, on the hot path
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
@@ -191,7 +192,7 @@ class Policy(ABC, Generic[Model]):
             The key of the random numbers; by default the number of this decision. The same key, state and candidates
             give the same decision.
         """
-        if type(contexts) is np.ndarray and type(exclude) is tuple and not exclude:
+        if type(contexts) is ndarray and type(exclude) is tuple and not exclude:
             # What `ask` would do; the most frequent case saves a call.
             candidates = self._model.candidates(contexts, arms)
         else:

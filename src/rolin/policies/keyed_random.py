@@ -13,6 +13,7 @@ import threading
 from typing import Any
 
 import numpy as np
+from numpy import empty  # found faster than np.empty, on the hot path
 from numpy.typing import NDArray
 
 from rolin.errors import ParameterError
@@ -105,7 +106,7 @@ class KeyedGenerator:
         """Return the numbers of `at(key).standard_normal(size)`, in half the time."""
         if kernels.fill_normals is None:
             return self.at(key).standard_normal(size)
-        out = np.empty(size)
+        out = empty(size)
         if type(key) is int and key < _SIGNED:
             kernels.fill_normals(self._key, key, 0, 0, out)
         else:

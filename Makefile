@@ -28,7 +28,7 @@ help:
 	@echo "make docs      write the reference from the docstrings, and build the site into site/"
 	@echo "make bench     time rolin beside other libraries (installs them; several minutes)"
 	@echo "make bench-hot-path  time Bandit.decide beside an earlier commit, and compare the decisions (2 minutes)"
-	@echo "make bench-service   CPU time of decisions over HTTP beside an echo (2 minutes)"
+	@echo "make bench-service   CPU time of decisions over HTTP beside an echo (4 minutes)"
 	@echo "make bench-postgres  journals in PostgreSQL beside SQLite (2 minutes)"
 	@echo "make bakeoff   rewards of rolin, with nothing tuned, beside other libraries (hours; DATA=folder with ml-1m and obd)"
 	@echo "make accuracy  a million updates against extended precision, d up to 1000 (15 minutes)"

@@ -61,9 +61,17 @@ def test_the_depth_of_any_text_is_that_of_a_scan(text: str) -> None:
 
 @given(VALUES, st.integers(0, 6))
 def test_the_quick_check_agrees(value: Any, most: int) -> None:
-    """Counting brackets first changes no answer."""
+    """It removes level by level, which changes no answer."""
     body = json.dumps(value).encode()
     assert is_deeper(body, most) == (nested(value) > most)
+
+
+@given(st.text(st.sampled_from('[]{}"\\a'), max_size=30), st.integers(0, 6))
+@example("[{[{}]}]", 3)
+@example("]]]][[[[", 3)
+def test_the_quick_check_agrees_on_invalid_texts(text: str, most: int) -> None:
+    """It never calls a text shallow that a scan finds deep."""
+    assert is_deeper(text.encode(), most) == (scanned(text) > most)
 
 
 def test_a_hostile_body_is_quick() -> None:

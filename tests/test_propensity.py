@@ -352,6 +352,26 @@ def test_the_nodes_of_the_noise_integrate_over_it(freedom: float) -> None:
     assert weight.sum() == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("freedom", [3.0, 5.0, 12.0, 60.0, 1000.0])
+@pytest.mark.parametrize("spread", [0.3, 1.0, 3.0])
+def test_the_nodes_of_the_noise_average_probabilities(
+    freedom: float, spread: float, rng: np.random.Generator
+) -> None:
+    """Of 50 arms whose means are near to each other or far apart: as by 400 steps over log σ, to 1e-8."""
+    mean, std = spread * rng.normal(size=50), rng.uniform(0.3, 1.0, 50)
+    by_nodes = sum(
+        w * highest_of_normals(mean, std, s) for s, w in zip(*noise_nodes(freedom), strict=True)
+    )
+    x = np.linspace(-8.0, 24.0, 400) / np.sqrt(2.0 * freedom)
+    density = np.exp(-freedom * (x + 0.5 * np.expm1(-2.0 * x)))
+    fine = sum(
+        w * highest_of_normals(mean, std, s)
+        for s, w in zip(np.exp(x), density / density.sum(), strict=True)
+        if w > 1e-15
+    )
+    assert by_nodes == pytest.approx(fine, abs=1e-8)
+
+
 @pytest.mark.parametrize("rewards", [0, 5, 40, 400])
 def test_unknown_scales_of_two_arms_have_a_closed_form(
     rewards: int, rng: np.random.Generator

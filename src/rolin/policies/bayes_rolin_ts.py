@@ -143,11 +143,16 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         """Average the probabilities over the scales, by their weights."""
         x, _, rows = candidates
         freedom, table = self._model.weigh()
-        scale, share = noise_nodes(freedom)
+        means, stds = self._model.predict_each(x, rows)
+        if np.all(
+            means == means[:, :1]
+        ):  # as before the first reward: then the noise is only a unit
+            scale, share = np.ones(1), np.ones(1)
+        else:
+            scale, share = noise_nodes(freedom)
         weights = np.outer(table[_WEIGHT], share)
         models, nodes = np.nonzero(weights > _NEGLIGIBLE)
         factors = self.exploration * table[_NOISE, models] * scale[nodes]
-        means, stds = self._model.predict_each(x, rows)
         total = np.empty(len(x))
         average_over_models(means, stds, models, factors, weights[models, nodes], total)
         return Probabilities(total / total.sum(), np.zeros(len(x)))

@@ -54,7 +54,7 @@ def noise_nodes(freedom: float) -> Nodes:
     They begin with the trapezoid rule in log σ. The density exp(-νx - ν e^(-2x)/2) is analytic, so the rule
     converges faster than any power of the step. If σ is well known, few Gaussian nodes are as good.
     """
-    step = 0.6 / math.sqrt(2.0 * freedom)
+    step = 0.5 / math.sqrt(2.0 * freedom)
     log_density = [0.0]
     x = [0.0]
     for sign in (step, -step):

@@ -224,12 +224,18 @@ def average_over_models(
     weights: Floats,  # (N,)
     out: Floats,  # (K,), written
 ) -> None:
-    """Average the probabilities over several models and several factors on their standard deviations."""
+    """Average the probabilities over several models and several factors on their standard deviations.
+
+    Those of a small weight need fewer digits.
+    """
     n = means.shape[1]
     work, arms, hazards = np.empty((4, n)), np.empty(n, np.int64), np.empty((n, _NODES))
     p = np.empty(n)
     out[:] = 0.0
     for i in range(models.shape[0]):
-        _highest(means[models[i]], stds[models[i]], factors[i], FINE, p, work, arms, hazards)
+        # 1 - Φ(x) is about exp(-x²/2).
+        reach = math.sqrt(max(FINE[0] ** 2 + 2.0 * math.log(weights[i]), COARSE[0] ** 2))
+        precision = reach, min(FINE[1] / weights[i], COARSE[1])
+        _highest(means[models[i]], stds[models[i]], factors[i], precision, p, work, arms, hazards)
         for k in range(n):
             out[k] += weights[i] * p[k]

@@ -17,6 +17,7 @@ import rolin
 from rolin import Bandit, offline
 from rolin.cli.app import app
 from rolin.errors import DataError, OverlapWarning, ParameterError
+from rolin.logs.record import read_journal
 from rolin.offline import DecisionLog
 from support.bandits import QUESTION, known_scales
 
@@ -206,6 +207,7 @@ def test_a_policy_that_has_learned_from_the_baseline_is_noticed() -> None:
 def test_export_and_import_keep_who_decided(ending: str, tmp_path: Path) -> None:
     """In files, in a data frame, and in another journal."""
     bandit = Bandit(known_scales(), share=0.5, control_share=0.2, floor=0.05)
+    bandit.start_shadow(known_scales())
     for i in range(90):
         bandit.change_settings(mode="online" if i < 60 else "apprentice" if i < 75 else "stopped")
         bandit.reward(bandit.decide(QUESTION, id=f"visit-{i}").id, float(i % 2))
@@ -219,12 +221,25 @@ def test_export_and_import_keep_who_decided(ending: str, tmp_path: Path) -> None
         again = offline.read(source)
         for name in ("control", "baseline", "outside_share"):
             assert getattr(again, name).tolist() == getattr(log, name).tolist()
+    for a, b in zip(read_journal(bandit.journal), read_journal(other.journal), strict=True):
+        for name in ("proposal", "shadow"):
+            mine, theirs = getattr(a.decision, name), getattr(b.decision, name)
+            assert (mine is None) == (theirs is None)
+            if mine is not None:
+                assert theirs.chosen == mine.chosen
+                np.testing.assert_array_equal(theirs.propensities, mine.propensities)
+    frame = bandit.to_frame()
+    assert frame["proposal"].notna().sum() > 15 < frame["shadow"].notna().sum()
+    frame.at[70, "shadow"] = [9]
+    with pytest.raises(DataError, match=r"column 'shadow' is \[9\], expected different indices"):
+        offline.read(frame)
     frame = bandit.to_frame()
     assert frame["bandit_mode"].tolist() == other.to_frame()["bandit_mode"].tolist()
     frame["bandit_mode"] = "later"
     with pytest.raises(DataError, match="column 'bandit_mode' is 'later', expected one of online"):
         offline.read(frame)
-    older = bandit.to_frame().drop(columns=["bandit_mode", "outside_share"])
+    later = ["bandit_mode", "outside_share", "proposal", "shadow"]
+    older = bandit.to_frame().drop(columns=later)
     assert not offline.read(older).baseline.any()
 
 

@@ -25,6 +25,7 @@ from rolin._support.progress import Progress, check_progress, reporter
 from rolin._support.spreadsheets import with_apostrophe
 from rolin.errors import DataError, ParameterError, StateFileError
 from rolin.journal.base import Journal
+from rolin.journal.events import Proposal
 from rolin.journal.sqlite import SQLiteJournal
 from rolin.logs.frames import SUFFIXES
 from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision, read_journal
@@ -35,7 +36,11 @@ if TYPE_CHECKING:
 __all__ = ["check_table_path", "export", "frame_of", "to_frame"]
 
 _RAW = ("situation", "features")
-_LISTS = {*_RAW, "offered", "contexts", "propensities", "chosen", "rewards", "weights", "outcomes"}
+_PROPOSALS = ("proposal", "shadow")
+_LISTS = {
+    *_RAW, "offered", "contexts", "propensities", "chosen", "rewards", "weights", "outcomes",
+    *_PROPOSALS, *(f"{name}_propensities" for name in _PROPOSALS),
+}  # fmt: skip
 _TEXTS = ("id", "person", "arm")  # which others may have chosen
 _GROUP = 10_000  # rows written at a time
 
@@ -147,6 +152,16 @@ def _row_of(past: PastDecision) -> dict[str, Any]:
         "rewards": rewards,
         "weights": weights,
         "outcomes": kinds,
+        **_cells_of("proposal", decision.proposal),
+        **_cells_of("shadow", decision.shadow),
+    }
+
+
+def _cells_of(column: str, proposal: Proposal | None) -> dict[str, Any]:
+    chosen, p = (None, None) if proposal is None else proposal
+    return {
+        column: None if chosen is None else list(chosen),
+        f"{column}_propensities": None if p is None else p.tolist(),
     }
 
 
@@ -201,6 +216,8 @@ def _write_parquet(
         "offered": pa.list_(names) if plain else pa.string(), "contexts": pa.list_(numbers),
         "propensities": numbers, "chosen": pa.list_(pa.int64()), "rewards": numbers,
         "weights": numbers, "outcomes": pa.list_(pa.string()),
+        **{name: pa.list_(pa.int64()) for name in _PROPOSALS},
+        **{f"{name}_propensities": numbers for name in _PROPOSALS},
     }  # fmt: skip
     schema = pa.schema([(name, types.get(name, pa.string())) for name in COLUMNS])
     n = 0

@@ -42,6 +42,10 @@ COLUMNS = {
     "rewards": "rewards of the ranking",
     "weights": "their weights",
     "outcomes": "reward, expired or open, for each arm of the ranking",
+    "proposal": "the ranking that the policy would have shown while the baseline was",
+    "proposal_propensities": "probability of each of the K arms to be its choice",
+    "shadow": "the ranking that the shadow would have shown",
+    "shadow_propensities": "probability of each of the K arms to be its choice",
 }
 """The columns of an exported table, and what they mean."""
 OUTCOMES = ("reward", "expired", "open")

@@ -18,7 +18,7 @@ from rolin._support.spreadsheets import without_apostrophe
 from rolin.errors import DataError
 from rolin.features import BaseFeatureMap, FeatureMap, RecordedFeatures
 from rolin.features.sklearn import MissingFeatureMap
-from rolin.journal.events import MODES, LoggedDecision, Mode, Outcome
+from rolin.journal.events import MODES, LoggedDecision, Mode, Outcome, Proposal
 from rolin.journal.validation import listed
 from rolin.logs.cells import Cells
 from rolin.logs.raw_columns import RawColumns, raw_columns
@@ -247,7 +247,10 @@ class _Reader:
                 x = RecordedFeatures(
                     MissingFeatureMap([f"x{j}" for j in range(x.shape[1])]), offered, fields, x
                 )
-        return self._past(i, offered, x, self._chosen(i, k), self._propensities(i, k))
+        p = self._propensities(i, "propensities", k)
+        past = self._past(i, offered, x, self._chosen(i, "chosen", k), p)
+        proposal, shadow = (self._proposal(i, column, k) for column in ("proposal", "shadow"))
+        return past._replace(decision=past.decision._replace(proposal=proposal, shadow=shadow))
 
     def _vectors(self, i: int, k: int) -> Any:
         rows = self._cells.items(i, "contexts")
@@ -256,8 +259,8 @@ class _Reader:
             raise BadCell("contexts", None, f"is not a table with {k} rows, one per arm offered")
         return np.array([[number_in("contexts", v) for v in row] for row in rows]).reshape(k, -1)
 
-    def _chosen(self, i: int, k: int) -> tuple[int, ...]:
-        chosen = tuple(self._cells.items(i, "chosen"))
+    def _chosen(self, i: int, column: str, k: int) -> tuple[int, ...]:
+        chosen = tuple(self._cells.items(i, column))
         if (
             not all(type(index) is int for index in chosen)
             or not chosen
@@ -265,20 +268,25 @@ class _Reader:
             or len(set(chosen)) < len(chosen)
         ):
             raise BadCell(
-                "chosen", None, f"is {list(chosen)!r}, expected different indices from 0 to {k - 1}"
+                column, None, f"is {list(chosen)!r}, expected different indices from 0 to {k - 1}"
             )
         return chosen
 
-    def _propensities(self, i: int, k: int) -> Any:
-        if self._cells.get(i, "propensities") is None:
+    def _propensities(self, i: int, column: str, k: int) -> Any:
+        if self._cells.get(i, column) is None:
             return None
-        values = self._cells.items(i, "propensities")
-        p = np.array([number_in("propensities", value) for value in values])
+        values = self._cells.items(i, column)
+        p = np.array([number_in(column, value) for value in values])
         if not is_distribution(p, k):
-            raise BadCell(
-                "propensities", None, f"is {values!r}, expected {k} probabilities that sum to 1"
-            )
+            raise BadCell(column, None, f"is {values!r}, expected {k} probabilities that sum to 1")
         return p
+
+    def _proposal(self, i: int, column: str, k: int) -> Proposal | None:
+        """Return what another policy would have chosen; tables of before there were any have none."""
+        if self._cells.get(i, column) is None:
+            return None
+        p = self._propensities(i, f"{column}_propensities", k)
+        return Proposal(self._chosen(i, column, k), p)
 
     def _text(self, value: Any) -> str:
         """Return an id as a text: its characters, or a number in digits."""

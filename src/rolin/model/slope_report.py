@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HOW_TO_ASK", "FeatureSlopes", "SlopeDiagnosis"]
 
-HOW_TO_ASK = (
-    'Do arms differ in slopes? Not asked. Use a policy with slope_std="learn", Moments.of(…, slopes=…) or '
-    "rolin.fit(…, slopes=…)."
-)
+HOW_TO_ASK = 'Do arms differ in slopes? Not asked. Set slope_std to "learn", or name slopes when you fit a log.'
 """What the report says if the evidence has no slopes."""
 
 

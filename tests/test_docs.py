@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -208,6 +209,7 @@ def test_pages_can_be_read_on_a_code_host(page: Path) -> None:
     assert not re.search(r"\]\[rolin[\w.]*\]", text)  # links that only a plugin resolves
 
 
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 # The pages of the paper's experiments are edited together with their runs.
 SITE = [
     page
@@ -221,10 +223,18 @@ def test_pages_say_which_extras_they_need(page: Path) -> None:
     """Every page of the site says at its top which extras it needs, and these exist."""
     top = page.read_text().splitlines()[:8]
     (line,) = (line for line in top if line.startswith("Extras: "))
-    config = (ROOT / "pyproject.toml").read_text().split("[project.optional-dependencies]")[1]
-    extras = set(re.findall(r"^(\w+) = \[", config.split("\n[")[0], re.MULTILINE))
     named = {name for name in re.findall(r"`(?:rolin\[)?(\w+)\]?`", line) if name.islower()}
-    assert named <= extras, line
+    assert named <= set(EXTRAS), line
+
+
+def test_the_start_page_lists_every_extra_with_its_packages() -> None:
+    """Extras that are alike share a row."""
+    rows = re.findall(r"^\| (`.*) \| (.*) \| .* \|$", (ROOT / "docs/index.md").read_text(), re.M)
+    adds = {name: added for names, added in rows for name in re.findall(r"`(\w+)`", names)}
+    assert set(adds) == set(EXTRAS)
+    for name, requirements in EXTRAS.items():
+        for package in re.findall(r"[a-z][\w-]*(?=[],>[])", " ".join(requirements)):
+            assert package in f"{adds[name]} rolin binary", (name, package)
 
 
 def test_every_word_of_the_glossary_is_explained() -> None:

@@ -30,13 +30,13 @@ from rolin.policies import Policy
 from rolin.service import schema
 from rolin.service.bandit_metrics import BanditMetrics
 from rolin.service.building import check_rewards, policy_of
-from rolin.service.catalogue import UNFINISHED, StoredCatalogue, check_arm, put_in_place
+from rolin.service.catalogue import check_arm
 from rolin.service.decoding import decode
 from rolin.service.documents import Documents
 from rolin.service.errors import Failure, Refusal, failure_of
 from rolin.service.exposition import Sample
 from rolin.service.questions import answer_of, fallback_of, id_of, question_of, text_of, unrecorded
-from rolin.service.retrieval import Retrieval
+from rolin.service.served_catalogue import ServedCatalogue
 from rolin.service.statistics.estimates import LatestBeliefs
 from rolin.service.statistics.watch import Watch
 from rolin.service.storage import Document, Storage, Version
@@ -90,7 +90,7 @@ class Engine:
     fall_back
         Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
     catalogue
-        Arms that requests can name, if there are any.
+        Arms that requests can name.
     read_only
         Whether decisions are answered without recording them.
     """
@@ -104,17 +104,15 @@ class Engine:
         limits: Limits,
         *,
         fall_back: bool,
-        catalogue: StoredCatalogue | None = None,
+        catalogue: ServedCatalogue,
         read_only: bool = False,
     ) -> None:
         self._read_only = read_only
         self.name, self._storage, self.bandit = name, storage, bandit
         self.limits, self._fall_back = limits, fall_back
         self._use(documents)
-        self._catalogue = catalogue
-        self._retrieval: Retrieval | None = None
-        # One search at a time: it uses all cores, and more of them would keep other requests from their threads.
-        self._searching, self._preparing = asyncio.Lock(), asyncio.Lock()
+        self.catalogue = catalogue
+        """Arms that requests can name."""
         self._n_features = bandit.bandit.policy.n_features
         self._changing = asyncio.Lock()
         self._metrics = BanditMetrics(limits.metrics_arms)
@@ -156,6 +154,11 @@ class Engine:
                 f"arms is missing, and none are registered: PUT /v1/bandits/{self.name}/arms registers them",
                 field="arms",
             )
+        return await self._decide_among(request, arms)
+
+    async def _decide_among(
+        self, request: schema.DecisionRequest, arms: Sequence[str | schema.Arm]
+    ) -> schema.DecisionAnswer:
         self._check_number(arms, "arms")
         contexts, names, situation = self._question(arms, request.situation)
         text = None if isinstance(contexts, np.ndarray) else text_of(contexts, names, situation)
@@ -180,18 +183,23 @@ class Engine:
         self, request: schema.DecisionRequest, number: int
     ) -> schema.DecisionAnswer:
         """Find candidates in the whole catalogue, and decide among them."""
-        names = await self._found_candidates(request, number)
+        arms = await self._found_candidates(request, number)
         try:
-            return await self.decide(msgspec.structs.replace(request, candidates=names))
+            return await self._decide_among(request, arms)
         except DecisionConflict:
-            # If the id is repeated, others may be the best by now: those that were found then are asked about.
+            # If the id is repeated, others may be the best by now, or the catalogue may have changed: those that were
+            # found then are asked about, with the features that they had.
             known = (await self.find([request.id or ""])).get(request.id or "")
-            if known is None or len(known.offered) != len(names):
+            if known is None or len(known.offered) not in (number, len(arms)):
                 raise
-            names = [str(name) for name in known.offered]
-            return await self.decide(msgspec.structs.replace(request, candidates=names))
+            rows = zip(known.offered, known.offered_contexts.tolist(), strict=True)
+            return await self._decide_among(
+                request, [schema.Arm(str(name), features) for name, features in rows]
+            )
 
-    async def _found_candidates(self, request: schema.DecisionRequest, number: int) -> list[str]:
+    async def _found_candidates(
+        self, request: schema.DecisionRequest, number: int
+    ) -> list[schema.Arm]:
         if request.arms is not None or number > self.limits.max_arms:
             problem = f"candidates={number}, expected at most {self.limits.max_arms}, and no arms"
             raise Refusal(400, problem, field="candidates")
@@ -203,30 +211,7 @@ class Engine:
             )
         # Not the key of the decision: its random numbers must not depend on those that chose the candidates.
         key = f"candidates of {request.id or secrets.token_hex(8)}"
-        async with self._searching:
-            search = await asyncio.shield(self._search())
-            names = await asyncio.to_thread(search.best, number, request.exclude, key)
-        if request.baseline is not None and request.baseline not in names:
-            names[-1] = request.baseline
-        return names
-
-    async def _search(self) -> Retrieval:
-        """Return what finds candidates in the present catalogue."""
-        async with self._preparing:
-            catalogue = self._known_catalogue()
-            if self._retrieval is None or self._retrieval.stored is not catalogue:
-                self._retrieval = None  # or there would be two of them in memory
-                self._retrieval = await asyncio.to_thread(Retrieval, self.bandit.bandit, catalogue)
-            return self._retrieval
-
-    def _known_catalogue(self) -> StoredCatalogue:
-        if self._catalogue is None:
-            raise Refusal(
-                400,
-                f"there is no catalogue: PUT /v1/bandits/{self.name}/catalogue stores one",
-                field="candidates",
-            )
-        return self._catalogue
+        return await self.catalogue.find(number, request.exclude, request.baseline, key)
 
     async def _arms_of(self, request: schema.DecisionRequest) -> list[str | schema.Arm] | None:
         """Return the arms that a request offers; `None` if it names none and none are registered."""
@@ -238,8 +223,7 @@ class Engine:
                 400, "arms and candidates are given, expected one of them", field="candidates"
             )
         self._check_number(names, "candidates")
-        # In a thread, because the lines may have to be read from the disk.
-        return [*await asyncio.to_thread(self._known_catalogue().arms, names)]
+        return [*await self.catalogue.arms(names)]
 
     def _check_number(self, arms: Sequence[Any], field: str) -> None:
         most = self.limits.max_arms
@@ -469,49 +453,11 @@ class Engine:
         content = msgspec.json.encode(given)
         await self._change_document("arms", lambda _: content)
 
-    # -- the catalogue -------------------------------------------------------------------------
-
-    def catalogue_info(self) -> schema.CatalogueInfo:
-        """Return what the catalogue is."""
-        if self._catalogue is None:
-            raise Refusal(404, f"bandit {self.name!r} has no catalogue")
-        return self._catalogue.info
-
     async def store_catalogue(self, parts: AsyncIterator[bytes]) -> schema.CatalogueInfo:
         """Store a catalogue instead of the present one, if all of it is valid."""
-        path = self._catalogue_path()
         is_map = self.bandit.bandit.feature_map is not None
         check = partial(check_arm, n_features=None if is_map else self._n_features)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=UNFINISHED) as folder:
-            made = Path(folder) / path.name
-            with made.open("wb") as file:
-                async for part in parts:
-                    await asyncio.to_thread(file.write, part)
-            found = await asyncio.to_thread(
-                StoredCatalogue, made, check, max_depth=self.limits.max_depth
-            )
-            await asyncio.shield(self._use_catalogue(found, made, path))
-        return found.info
-
-    async def _use_catalogue(self, found: StoredCatalogue, made: Path, path: Path) -> None:
-        async with self._changing:
-            await asyncio.to_thread(put_in_place, made, path)
-            self._catalogue = found
-
-    async def delete_catalogue(self) -> None:
-        """Delete the catalogue."""
-        async with self._changing:
-            self.catalogue_info()  # which refuses if there is none
-            await asyncio.to_thread(self._catalogue_path().unlink)
-            self._catalogue = self._retrieval = None
-
-    def _catalogue_path(self) -> Path:
-        path = self._storage.catalogue_path(self.name)
-        if path is None:
-            raise Refusal(
-                422, "this service keeps its bandits in a database, which cannot hold catalogues"
-            )
-        return path
+        return await self.catalogue.store(parts, check, self.limits.max_depth)
 
     async def start_shadow(self, request: schema.PolicyChoice) -> None:
         """Let a second policy learn from the same rewards; it never decides."""

@@ -15,7 +15,6 @@ import pytest
 
 from rolin.service.backup import backup
 from rolin.service.restore import restore
-from support.postgres import PostgresServer
 from support.server import Server, connected, served
 from support.service import HEADERS, KEY, client
 
@@ -318,16 +317,3 @@ def test_a_killed_process_keeps_what_it_acknowledged(tmp_path: Path) -> None:
     with served(tmp_path) as server:
         assert asyncio.run(again(server)) == expected
         assert not list(tmp_path.glob("bandits/default/.catalogue-*"))
-
-
-@pytest.mark.service
-def test_a_database_holds_no_catalogues(tmp_path: Path, postgres: PostgresServer) -> None:
-    """Processes on other machines could not read the file, so it is refused."""
-
-    async def run() -> None:
-        async with client(tmp_path, database=postgres.new_database()) as http:
-            refused = await http.put(f"{V1}/catalogue", content=lines())
-            assert refused.status_code == 422
-            assert "database" in refused.json()["error"]["message"]
-
-    asyncio.run(run())

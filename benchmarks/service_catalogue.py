@@ -51,7 +51,7 @@ def service(*flags: str) -> Iterator[tuple[httpx.Client, int]]:
     """Start a service; give a client and the number of its process."""
     begin = time.perf_counter()
     with subprocess.Popen(
-        [sys.executable, "-m", "rolin", "serve", "--port", "0", *flags],
+        [sys.executable, "-m", "rolin", "serve", "--port", "0", "--request-timeout", "60", *flags],
         env={**os.environ, "ROLIN_API_KEY": KEY, "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     ) as process:  # fmt: skip

@@ -100,7 +100,7 @@ def ask(request: Request, limits: Limits, until: float | None = None) -> Flow[An
             again = answer.status == _BUSY or (request.repeatable and answer.status in _UNKNOWN)
             least = _retry_after(answer)
         seconds = least + random.uniform(0.0, min(_LONGEST_WAIT, _FIRST_WAIT * 2**attempt))
-        if not again or attempt >= limits.retries or monotonic() + seconds >= until:
+        if request.once or not again or attempt >= limits.retries or monotonic() + seconds >= until:
             raise failure
         yield Wait(seconds)
         attempt += 1

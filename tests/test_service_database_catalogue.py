@@ -274,7 +274,10 @@ def test_a_damaged_catalogue_is_reported(
             async with client(tmp_path / "2", database=dsn) as new:
                 refused = await new.get(f"{V1}/catalogue")
                 assert refused.status_code == 503
-                assert "damaged: upload it again" in refused.json()["error"]["message"]
+                assert (
+                    "damaged: delete the rows with this number"
+                    in refused.json()["error"]["message"]
+                )
                 again = await stored(one, lines())
                 await until_described(new, again)
 

@@ -54,7 +54,7 @@ class Limits(NamedTuple):
     timeout: float
     """Seconds that a call may take, with all attempts."""
     slow_timeout: float
-    """The same for calls that work on a whole log."""
+    """The same for calls that work on a whole log or a catalogue."""
     attempt_timeout: float | None
     """Seconds that one attempt may take; `None` for all that is left."""
     retries: int

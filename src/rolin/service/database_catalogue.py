@@ -101,7 +101,11 @@ class DatabasePlace(CataloguePlace):
             if stored is not None and (stored.info.size, stored.info.sha256) == (size, sha256):
                 return NumberedCatalogue(number, stored)
             if self.number() == number:  # otherwise another process has replaced it meanwhile
-                raise Refusal(503, "the catalogue in the database is damaged: upload it again")
+                raise Refusal(
+                    503,
+                    "the catalogue in the database is damaged: delete the rows with this number in rolin.catalogues and "
+                    f"rolin.catalogue_parts, {number}, and upload it again",
+                )
         return NumberedCatalogue(0, None)
 
     def _copied(self, number: int, file: BinaryIO) -> StoredCatalogue | None:

@@ -35,7 +35,15 @@ from rolin.service.decoding import decode
 from rolin.service.documents import Documents
 from rolin.service.errors import Failure, Refusal, failure_of
 from rolin.service.exposition import Sample
-from rolin.service.questions import answer_of, fallback_of, id_of, question_of, text_of, unrecorded
+from rolin.service.questions import (
+    answer_of,
+    arms_of,
+    fallback_of,
+    id_of,
+    question_of,
+    text_of,
+    unrecorded,
+)
 from rolin.service.served_catalogue import ServedCatalogue
 from rolin.service.statistics.estimates import LatestBeliefs
 from rolin.service.statistics.watch import Watch
@@ -145,9 +153,9 @@ class Engine:
 
     async def decide(self, request: schema.DecisionRequest) -> schema.DecisionAnswer:
         """Choose an arm, and answer when the decision is on the disk."""
-        if isinstance(request.candidates, int):
-            return await self._decide_among_all(request, request.candidates)
-        arms = await self._arms_of(request)
+        if request.candidates is not None:
+            return await self._decide_by_catalogue(request, request.candidates)
+        arms = self.arms if request.arms is None else request.arms
         if arms is None:
             raise Refusal(
                 400,
@@ -157,11 +165,18 @@ class Engine:
         return await self._decide_among(request, arms)
 
     async def _decide_among(
-        self, request: schema.DecisionRequest, arms: Sequence[str | schema.Arm]
+        self,
+        request: schema.DecisionRequest,
+        arms: Sequence[str | schema.Arm],
+        *,
+        some_left_out: bool = False,
     ) -> schema.DecisionAnswer:
+        """Decide; `some_left_out` says that excluded arms are not among them, although they were in the request."""
         self._check_number(arms, "arms")
         contexts, names, situation = self._question(arms, request.situation)
-        text = None if isinstance(contexts, np.ndarray) else text_of(contexts, names, situation)
+        text = None
+        if not (isinstance(contexts, np.ndarray) or some_left_out):
+            text = text_of(contexts, names, situation)
         question = Question(contexts, names, situation, request.id, request.person, text)
         try:
             asked = decide_request(
@@ -179,23 +194,30 @@ class Engine:
             return shown
         return answer_of(made)
 
-    async def _decide_among_all(
-        self, request: schema.DecisionRequest, number: int
+    async def _decide_by_catalogue(
+        self, request: schema.DecisionRequest, candidates: list[str] | int
     ) -> schema.DecisionAnswer:
-        """Find candidates in the whole catalogue, and decide among them."""
-        arms = await self._found_candidates(request, number)
+        """Decide among arms of the catalogue. A repeated id is asked about as it was then."""
+        arms: list[schema.Arm] = []
         try:
+            if isinstance(candidates, int):
+                arms = await self._found_candidates(request, candidates)
+            else:
+                arms = await self._named_candidates(request, candidates)
             return await self._decide_among(request, arms)
-        except DecisionConflict:
-            # If the id is repeated, others may be the best by now, or the catalogue may have changed: those that were
-            # found then are asked about, with the features that they had.
-            known = (await self.find([request.id or ""])).get(request.id or "")
-            if known is None or len(known.offered) not in (number, len(arms)):
+        except (DecisionConflict, Refusal):
+            # By now, others may be the best, and the catalogue may be another one, here or in another process.
+            known = None if request.id is None else (await self.find([request.id])).get(request.id)
+            if self._read_only or known is None:
                 raise
-            rows = zip(known.offered, known.offered_contexts.tolist(), strict=True)
-            return await self._decide_among(
-                request, [schema.Arm(str(name), features) for name, features in rows]
-            )
+            if isinstance(candidates, int):
+                left_out, is_repeat = False, len(known.offered) in (candidates, len(arms))
+            else:
+                left = [name for name in candidates if name not in request.exclude]
+                left_out, is_repeat = len(left) < len(candidates), left == [*known.offered]
+            if not is_repeat:
+                raise
+            return await self._decide_among(request, arms_of(known), some_left_out=left_out)
 
     async def _found_candidates(
         self, request: schema.DecisionRequest, number: int
@@ -213,17 +235,15 @@ class Engine:
         key = f"candidates of {request.id or secrets.token_hex(8)}"
         return await self.catalogue.find(number, request.exclude, request.baseline, key)
 
-    async def _arms_of(self, request: schema.DecisionRequest) -> list[str | schema.Arm] | None:
-        """Return the arms that a request offers; `None` if it names none and none are registered."""
-        names = request.candidates
-        if not isinstance(names, list):
-            return self.arms if request.arms is None else request.arms
+    async def _named_candidates(
+        self, request: schema.DecisionRequest, names: list[str]
+    ) -> list[schema.Arm]:
         if request.arms is not None:
             raise Refusal(
                 400, "arms and candidates are given, expected one of them", field="candidates"
             )
         self._check_number(names, "candidates")
-        return [*await self.catalogue.arms(names)]
+        return await self.catalogue.arms(names)
 
     def _check_number(self, arms: Sequence[Any], field: str) -> None:
         most = self.limits.max_arms

@@ -320,7 +320,12 @@ async def test_a_repeat_gets_its_answer_whatever_the_catalogue_is_by_now(tmp_pat
             for (path, each), answer in zip(asked, first, strict=True):
                 again = await http.post(f"{path}/decisions", json=each)
                 assert (again.status_code, again.json()) == (201, answer.json()), each
-                for change in ({"top_k": 3}, {"candidates": ["arm-5", "arm-3"]}, {"person": "ann"}):
+                for change in (
+                    {"top_k": 3},
+                    {"candidates": ["arm-5", "arm-3"]},
+                    {"person": "ann"},
+                    {"arms": ["arm-3"]},
+                ):
                     other = await http.post(f"{path}/decisions", json={**each, **change})
                     assert other.status_code in (400, 409), other.text
 

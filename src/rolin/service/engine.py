@@ -198,17 +198,22 @@ class Engine:
         self, request: schema.DecisionRequest, candidates: list[str] | int
     ) -> schema.DecisionAnswer:
         """Decide among arms of the catalogue. A repeated id is asked about as it was then."""
+        self._check_candidates(request, candidates)
         arms: list[schema.Arm] = []
         try:
             if isinstance(candidates, int):
-                arms = await self._found_candidates(request, candidates)
+                # Not the key of the decision: its random numbers must not depend on those that chose the candidates.
+                key = f"candidates of {request.id or secrets.token_hex(8)}"
+                arms = await self.catalogue.find(candidates, request.exclude, request.baseline, key)
             else:
-                arms = await self._named_candidates(request, candidates)
+                arms = await self.catalogue.arms(candidates)
             return await self._decide_among(request, arms)
         except (DecisionConflict, Refusal):
             # By now, others may be the best, and the catalogue may be another one, here or in another process.
-            known = None if request.id is None else (await self.find([request.id])).get(request.id)
-            if self._read_only or known is None:
+            if request.id is None or self._read_only:
+                raise
+            known = (await self.find([request.id])).get(request.id)
+            if known is None:
                 raise
             if isinstance(candidates, int):
                 left_out, is_repeat = False, len(known.offered) in (candidates, len(arms))
@@ -219,11 +224,20 @@ class Engine:
                 raise
             return await self._decide_among(request, arms_of(known), some_left_out=left_out)
 
-    async def _found_candidates(
-        self, request: schema.DecisionRequest, number: int
-    ) -> list[schema.Arm]:
-        if request.arms is not None or number > self.limits.max_arms:
-            problem = f"candidates={number}, expected at most {self.limits.max_arms}, and no arms"
+    def _check_candidates(
+        self, request: schema.DecisionRequest, candidates: list[str] | int
+    ) -> None:
+        if isinstance(candidates, list):
+            if request.arms is not None:
+                raise Refusal(
+                    400, "arms and candidates are given, expected one of them", field="candidates"
+                )
+            self._check_number(candidates, "candidates")
+            return
+        if request.arms is not None or candidates > self.limits.max_arms:
+            problem = (
+                f"candidates={candidates}, expected at most {self.limits.max_arms}, and no arms"
+            )
             raise Refusal(400, problem, field="candidates")
         if self.bandit.bandit.feature_map is not None:
             raise Refusal(
@@ -231,19 +245,6 @@ class Engine:
                 "only a bandit that takes vectors finds candidates itself, expected the names of candidates",
                 field="candidates",
             )
-        # Not the key of the decision: its random numbers must not depend on those that chose the candidates.
-        key = f"candidates of {request.id or secrets.token_hex(8)}"
-        return await self.catalogue.find(number, request.exclude, request.baseline, key)
-
-    async def _named_candidates(
-        self, request: schema.DecisionRequest, names: list[str]
-    ) -> list[schema.Arm]:
-        if request.arms is not None:
-            raise Refusal(
-                400, "arms and candidates are given, expected one of them", field="candidates"
-            )
-        self._check_number(names, "candidates")
-        return await self.catalogue.arms(names)
 
     def _check_number(self, arms: Sequence[Any], field: str) -> None:
         most = self.limits.max_arms

@@ -10,7 +10,7 @@ BENCH := .benchmarks-venv
 
 ENGINES := .engines-venv
 
-.PHONY: help demo test test-slow test-service test-service-slow test-browser screenshot test-engines test-clients coverage check format docs bench bench-hot-path bench-service bench-postgres bakeoff accuracy clean
+.PHONY: help demo test test-slow test-service test-service-slow test-browser screenshot test-engines test-clients coverage check format docs bench bench-hot-path bench-service bench-postgres bench-catalogue bakeoff accuracy clean
 
 help:
 	@echo "make demo      Figure 1 of the paper with few runs: a table, a figure, the claims (about a minute, after the installation)"
@@ -30,6 +30,7 @@ help:
 	@echo "make bench-hot-path  time Bandit.decide beside an earlier commit, and compare the decisions (2 minutes)"
 	@echo "make bench-service   CPU time of decisions over HTTP beside an echo (4 minutes)"
 	@echo "make bench-postgres  journals in PostgreSQL beside SQLite (2 minutes)"
+	@echo "make bench-catalogue a million arms of the service, in a folder and in PostgreSQL (10 minutes)"
 	@echo "make bakeoff   rewards of rolin, with nothing tuned, beside other libraries (hours; DATA=folder with ml-1m and obd)"
 	@echo "make accuracy  a million updates against extended precision, d up to 1000 (15 minutes)"
 	@echo "make clean     remove environments and what was built"
@@ -137,6 +138,9 @@ bench-service: $(DEV)
 
 bench-postgres: $(DEV)
 	OPENBLAS_NUM_THREADS=1 $(RUN) benchmarks/postgres.py
+
+bench-catalogue: $(DEV)
+	OPENBLAS_NUM_THREADS=1 $(RUN) benchmarks/service_catalogue.py
 
 # Interrupted, it resumes. Without DATA, the worlds that need MovieLens or the Open Bandit Dataset are left out.
 DATA ?=

@@ -37,4 +37,4 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         client = namespace["client"]
         assert isinstance(client, Client)
         client.close()
-    assert shown == 7
+    assert shown == 8

@@ -15,7 +15,6 @@ import pytest
 
 from rolin.service.backup import backup
 from rolin.service.restore import restore
-from support.postgres import PostgresServer
 from support.server import Server, connected, served
 from support.service import HEADERS, KEY, client
 
@@ -113,10 +112,9 @@ async def test_it_survives_a_restart_and_a_backup(tmp_path: Path) -> None:
             assert (await http.get(f"{V1}/catalogue")).json() == expected
             assert (await http.post(f"{V1}/decisions", json=asked)).json() == answer
             assert not left.exists()
-            await http.put(f"{V1}/catalogue", content=lines(arm_3={"price": -1}))
-            assert (await http.post(f"{V1}/decisions", json=asked)).status_code == 409
             assert (await http.delete(f"{V1}/catalogue")).status_code == 204
-            assert (await http.post(f"{V1}/decisions", json=asked)).status_code == 400
+            new = {"candidates": asked["candidates"]}
+            assert (await http.post(f"{V1}/decisions", json=new)).status_code == 400
     assert not file.exists()
     assert not list(file.parent.glob(".*"))
 
@@ -286,6 +284,52 @@ async def test_a_search_follows_the_catalogue_and_the_policy(tmp_path: Path) -> 
         assert (await http.post(f"{VECTORS}/decisions", json={"candidates": 5})).status_code == 400
 
 
+@in_loop
+async def test_a_repeat_gets_its_answer_whatever_the_catalogue_is_by_now(tmp_path: Path) -> None:
+    """Its candidates have other features, are gone, or there is no catalogue; another question is still another one."""
+    ask = {
+        "id": "a",
+        "candidates": ["arm-3", "arm-4", "arm-5"],
+        "situation": {"ort": "Köln", "x": 0.1},
+    }
+    without = {
+        "id": "b",
+        "candidates": ["arm-3", "arm-4", "arm-5"],
+        "exclude": ["arm-4"],
+        "top_k": 2,
+    }
+    rows = {"arm_3": {"größe": 1.5, "tags": ["ü"]}, "arm_5": {"price": 1e-7}}
+    vectors = {"id": "c", "candidates": ["arm-3", "arm-4"], "exclude": ["arm-4"]}
+    async with client(tmp_path) as http:
+        await with_vectors(http)
+        await http.put(f"{V1}/catalogue", content=lines(**rows))
+        asked = [
+            (V1, ask),
+            (V1, without),
+            (VECTORS, vectors),
+            (VECTORS, {"id": "d", "candidates": 9}),
+        ]
+        first = [await http.post(f"{path}/decisions", json=each) for path, each in asked]
+        assert [each.status_code for each in first] == [201] * 4
+        for content in (lines(arm_3={"price": -1}), lines(4), None):
+            for path in (V1, VECTORS):
+                if content is None:
+                    assert (await http.delete(f"{path}/catalogue")).status_code == 204
+                elif path == V1:
+                    assert (await http.put(f"{path}/catalogue", content=content)).status_code == 200
+            for (path, each), answer in zip(asked, first, strict=True):
+                again = await http.post(f"{path}/decisions", json=each)
+                assert (again.status_code, again.json()) == (201, answer.json()), each
+                for change in (
+                    {"top_k": 3},
+                    {"candidates": ["arm-5", "arm-3"]},
+                    {"person": "ann"},
+                    {"arms": ["arm-3"]},
+                ):
+                    other = await http.post(f"{path}/decisions", json={**each, **change})
+                    assert other.status_code in (400, 409), other.text
+
+
 @pytest.mark.service
 def test_a_killed_process_keeps_what_it_acknowledged(tmp_path: Path) -> None:
     """After `kill -9` there is the acknowledged catalogue, nothing of one that was arriving, and the same answer."""
@@ -318,16 +362,3 @@ def test_a_killed_process_keeps_what_it_acknowledged(tmp_path: Path) -> None:
     with served(tmp_path) as server:
         assert asyncio.run(again(server)) == expected
         assert not list(tmp_path.glob("bandits/default/.catalogue-*"))
-
-
-@pytest.mark.service
-def test_a_database_holds_no_catalogues(tmp_path: Path, postgres: PostgresServer) -> None:
-    """Processes on other machines could not read the file, so it is refused."""
-
-    async def run() -> None:
-        async with client(tmp_path, database=postgres.new_database()) as http:
-            refused = await http.put(f"{V1}/catalogue", content=lines())
-            assert refused.status_code == 422
-            assert "database" in refused.json()["error"]["message"]
-
-    asyncio.run(run())

@@ -50,7 +50,7 @@ export function decisionOf(what: string, body: unknown, id: string, question: Qu
   if (found !== id && (recorded || !isUnrecorded(found))) {
     throw new UnexpectedAnswer(what, `the decision ${shown(found)}, expected ${shown(id)}`);
   }
-  const known = question.arms?.map((each) => (typeof each === "string" ? each : each.id));
+  const known = offeredBy(question);
   for (const each of [arm, ...(ranking as unknown[])]) {
     const isOffered = typeof each === "string" && !question.exclude?.includes(each) && (known?.includes(each) ?? true);
     if (!isOffered) throw new UnexpectedAnswer(what, `the arm ${shown(each)}, which was not offered`);
@@ -58,6 +58,12 @@ export function decisionOf(what: string, body: unknown, id: string, question: Qu
   const active = recorded && question.active !== false;
   const made = body as components["schemas"]["DecisionAnswer"];
   return { ...made, id: recorded ? found : unrecordedId(found), recorded, active, activationLost: false };
+}
+
+/** Return the names of the arms that a question offers; nothing if only the service knows them. */
+export function offeredBy({ arms, candidates }: Question): string[] | undefined {
+  if (Array.isArray(candidates)) return candidates;
+  return arms?.map((each) => (typeof each === "string" ? each : each.id));
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -1,6 +1,6 @@
 /** Decisions and rewards of the bandits of a service. */
 
-import { type Item, checkDone, decisionOf, isUnrecorded, resultsOf, unrecordedId } from "./answers.js";
+import { type Item, checkDone, decisionOf, isUnrecorded, offeredBy, resultsOf, unrecordedId } from "./answers.js";
 import { ServiceError, ServiceUnavailable, UnexpectedAnswer } from "./errors.js";
 import type { components } from "./schemas.js";
 import { type Options, Sender, now } from "./sending.js";
@@ -250,7 +250,7 @@ function prepared(question: Question) {
 function checkFallback(question: Question): void {
   if (question.fallback === undefined) return;
   const ranking = rankingOf(question);
-  const known = question.arms?.map((arm) => (typeof arm === "string" ? arm : arm.id));
+  const known = offeredBy(question);
   const wrong = ranking.find((arm) => question.exclude?.includes(arm) || (known && !known.includes(arm)));
   if (ranking.length === 0 || wrong !== undefined) {
     const given = JSON.stringify(question.fallback);

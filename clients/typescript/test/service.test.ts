@@ -49,6 +49,17 @@ test("batches", async () => {
   assert.ok(missing instanceof ServiceError && missing.status === 404);
 });
 
+test("candidates of a catalogue", async () => {
+  const body = ["red", "blue", "grey"].map((id, k) => JSON.stringify({ id, features: { price: k } })).join("\n");
+  const path = `${url}/v1/bandits/default/catalogue`;
+  assert.ok((await fetch(path, { method: "PUT", body, headers: { Authorization: `Bearer ${key}` } })).ok);
+  const decision = await bandit.decide({ candidates: ["red", "grey"], fallback: "red" });
+  assert.deepEqual([Object.keys(decision.probabilities!), decision.recorded], [["red", "grey"], true]);
+  await assert.rejects(bandit.decide({ candidates: ["red"], fallback: "blue" }), TypeError);
+  // A number needs a bandit that takes vectors, which the service says.
+  await assert.rejects(bandit.decide({ candidates: 2 }), (error: ServiceError) => error.status === 422);
+});
+
 test("a wrong key", async () => {
   const wrong = new Client({ url, key: "wrong" }).bandit("default");
   await assert.rejects(wrong.decide({ arms, fallback: "recipes" }), (error: ServiceError) => error.status === 401);

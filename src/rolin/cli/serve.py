@@ -113,6 +113,10 @@ def _greeting(settings: Settings, keys: Keys, port: int) -> str:
         lines.append(f"Bandits and keys: {keys.where}")
     if not settings.read_only and (text := keys.create_first()) is not None:
         lines.append(f"API key, which is not shown again: {text}")
+    if settings.read_only and not keys.list():
+        lines.append(
+            "There is no API key, so every request is refused: create one with rolin keys create, or set ROLIN_API_KEY."
+        )
     lines.append(
         f'Try: curl {url}/v1/bandits -H "Authorization: Bearer $KEY", with your key as KEY'
     )

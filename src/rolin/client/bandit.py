@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rolin.client.managing import ManagingCalls
+from rolin.client.cataloguing import CatalogueCalls
 from rolin.client.running import AsyncConnection, AsyncRunner, Connection, Runner
 
 __all__ = ["AsyncRemoteBandit", "RemoteBandit"]
 
 
-class RemoteBandit(ManagingCalls, Runner):
+class RemoteBandit(CatalogueCalls, Runner):
     """A bandit of the service; `Client.bandit` returns it.
 
     Parameters
@@ -27,7 +27,7 @@ class RemoteBandit(ManagingCalls, Runner):
         return f"RemoteBandit({self.name!r} at {self._connection.url!r})"
 
 
-class AsyncRemoteBandit(ManagingCalls, AsyncRunner):
+class AsyncRemoteBandit(CatalogueCalls, AsyncRunner):
     """A bandit of the service, whose calls are awaited; `AsyncClient.bandit` returns it.
 
     Parameters

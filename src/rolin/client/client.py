@@ -130,7 +130,7 @@ class Client(_ClientCalls, Runner):
         Seconds that a call may take, with all retries. Then it raises `ServiceUnavailable`, or returns the fallback. Only
         `Client` cannot limit how long the system looks up the name of the service.
     slow_timeout
-        The same for calls that work on a whole log, such as `export`.
+        The same for calls that work on a whole log or a catalogue, such as `export`.
     attempt_timeout
         Seconds that one attempt may take; by default all that is left of `timeout`.
     retries

@@ -18,6 +18,7 @@ from rolin.client.retrying import Flow, Limits, ask
 from rolin.client.running import call
 from rolin.client.values import (
     Arms,
+    Candidates,
     Decision,
     Features,
     Question,
@@ -69,6 +70,7 @@ class DecidingCalls:
         active: bool = True,
         baseline: str | None = None,
         fallback: str | Sequence[str] | None = None,
+        candidates: Candidates | None = None,
     ) -> Flow[Decision]:
         """Choose an arm.
 
@@ -97,8 +99,12 @@ class DecidingCalls:
         fallback
             The arm to show if the service does not answer in time, or a ranking of arms. The decision is then not
             recorded, and its reward is not sent. By default an error is raised.
+        candidates
+            Instead of `arms`: names of arms in the catalogue of the bandit, or how many of them the service shall find.
         """
-        question = Question(arms, situation, id, person, exclude, top_k, active, baseline, fallback)
+        question = Question(
+            arms, situation, id, person, exclude, top_k, active, baseline, fallback, candidates
+        )
         request = Request("POST", self._path("decisions"), encoded(question.body()))
         until = self._limits.until(request)
         try:

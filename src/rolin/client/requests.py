@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,15 +21,17 @@ class Request:
     method: str
     path: str
     """Percent-encoded, below the address of the service."""
-    content: bytes | None = None
-    """The body."""
+    content: bytes | Callable[[], Iterator[bytes]] | None = None
+    """The body; or a function that returns its parts, once for each attempt."""
     params: Mapping[str, str] = field(default_factory=dict)
     """Parameters behind the path."""
     repeatable: bool = True
     """Whether a repeat has no further effect and gets the same answer, so that it can be sent again if it is not known
     whether it arrived."""
+    once: bool = False
+    """Whether the body can be read only once, so that it is never sent again."""
     slow: bool = False
-    """Whether it may take longer than other requests, because it works on a whole log."""
+    """Whether it may take longer than other requests, because it works on a whole log or a catalogue."""
     into: Path | None = None
     """The file to write the answer to."""
 

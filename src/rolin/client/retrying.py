@@ -54,7 +54,7 @@ class Limits(NamedTuple):
     timeout: float
     """Seconds that a call may take, with all attempts."""
     slow_timeout: float
-    """The same for calls that work on a whole log."""
+    """The same for calls that work on a whole log or a catalogue."""
     attempt_timeout: float | None
     """Seconds that one attempt may take; `None` for all that is left."""
     retries: int
@@ -100,7 +100,7 @@ def ask(request: Request, limits: Limits, until: float | None = None) -> Flow[An
             again = answer.status == _BUSY or (request.repeatable and answer.status in _UNKNOWN)
             least = _retry_after(answer)
         seconds = least + random.uniform(0.0, min(_LONGEST_WAIT, _FIRST_WAIT * 2**attempt))
-        if not again or attempt >= limits.retries or monotonic() + seconds >= until:
+        if request.once or not again or attempt >= limits.retries or monotonic() + seconds >= until:
             raise failure
         yield Wait(seconds)
         attempt += 1

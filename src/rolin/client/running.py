@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from io import BytesIO
@@ -52,10 +52,14 @@ class _Address:
             "method": request.method,
             "url": self.url + request.path,
             "params": dict(request.params) or None,
-            "content": request.content,
+            "content": self._body(request.content),
             "headers": self._headers,
             "extensions": {"timeout": Left(step.until)},
         }
+
+    def _body(self, content: Any) -> Any:
+        """Return a body as httpx takes it."""
+        return content() if callable(content) else content
 
 
 @contextmanager
@@ -154,6 +158,9 @@ class AsyncConnection(_Address):
         finally:
             flow.close()  # if it was interrupted or cancelled
 
+    def _body(self, content: Any) -> Any:
+        return _each(content()) if callable(content) else content
+
     async def _take(self, step: Send | Wait) -> Answer | None:
         if isinstance(step, Wait):
             await anyio.sleep(step.seconds)
@@ -168,6 +175,11 @@ class AsyncConnection(_Address):
                 async for part in response.aiter_bytes():
                     _add(step, content, part)
                 return _answer(response, content)
+
+
+async def _each(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
 
 
 class Runner:

@@ -10,11 +10,13 @@ from typing import Any, Literal, NamedTuple
 
 from rolin.errors import ParameterError
 
-__all__ = ["Arms", "Decision", "Erased", "Features", "Question", "Reward", "RewardStatus", "id_of", "is_unrecorded", "unrecorded_id"]  # fmt: skip
+__all__ = ["Arms", "Candidates", "Decision", "Erased", "Features", "Question", "Reward", "RewardStatus", "id_of", "is_unrecorded", "unrecorded_id"]  # fmt: skip
 
 Features = Mapping[str, Any] | Sequence[float] | None
 Arms = Mapping[str, Features] | Sequence[str | Mapping[str, Any]]
 """Features by arm; or names of arms, or objects with `id` and `features`."""
+Candidates = Sequence[str] | int
+"""Names of arms in the catalogue of the bandit, or how many of them the service shall find."""
 RewardStatus = Literal["recorded", "early", "unrecorded"]
 """What became of a reward: it is stored; it is stored and waits for its decision; it was not sent, because its decision
 is not recorded."""
@@ -96,6 +98,8 @@ class Question:
         The arm to show while the baseline decides; by default the first.
     fallback
         The arm to show if the service does not answer, or a ranking of arms; by default an error is raised.
+    candidates
+        Instead of `arms`: names of arms in the catalogue of the bandit, or how many of them the service shall find.
     """
 
     arms: Arms | None = None
@@ -107,8 +111,10 @@ class Question:
     active: bool = True
     baseline: str | None = None
     fallback: str | Sequence[str] | None = None
+    candidates: Candidates | None = None
 
     def __post_init__(self) -> None:
+        self._check_candidates()
         if isinstance(self.arms, str):
             raise ParameterError(f"arms={self.arms!r} is one text, expected a list of arms")
         if self.arms is not None and not isinstance(self.arms, Mapping):
@@ -121,6 +127,19 @@ class Question:
             )
         object.__setattr__(self, "id", self.id or uuid.uuid4().hex)
         self._check_fallback()
+
+    def _check_candidates(self) -> None:
+        given = self.candidates
+        if given is None:
+            return
+        if self.arms is not None:
+            raise ParameterError("arms and candidates are given, expected one of them")
+        if isinstance(given, str):
+            raise ParameterError(f"candidates={given!r} is one text, expected names or a number")
+        if isinstance(given, bool) or (isinstance(given, int) and given < 1):
+            raise ParameterError(f"candidates={given!r}, expected names, or a number above 0")
+        if not isinstance(given, int):
+            object.__setattr__(self, "candidates", [*given])  # they are read more than once
 
     def _check_fallback(self) -> None:
         """Reject a fallback that could not be shown, before it is needed."""
@@ -135,7 +154,9 @@ class Question:
 
     @property
     def offered(self) -> set[str] | None:
-        """The names of the arms that can be chosen; `None` if they are those that are registered."""
+        """The names of the arms that can be chosen; `None` if only the service knows them."""
+        if isinstance(self.candidates, list):
+            return {name for name in self.candidates if name not in self.exclude}
         if self.arms is None:
             return None
         names = map(_name, self.arms)
@@ -155,6 +176,7 @@ class Question:
     def body(self) -> dict[str, Any]:
         """Return the body of the request, without members that have their default."""
         given: dict[str, Any] = {
+            "candidates": self.candidates,
             "situation": self.situation,
             "person": self.person,
             "exclude": list(self.exclude) or None,

@@ -20,11 +20,11 @@ from rolin.policies import Policy
 from rolin.policies.registry import load_or_start
 from rolin.service import schema
 from rolin.service.building import check_rewards, feature_map_of, n_features_of, policy_of
-from rolin.service.catalogue import stored_catalogue
 from rolin.service.decoding import refusal_of
 from rolin.service.documents import Documents
 from rolin.service.engine import Engine, Limits
 from rolin.service.errors import Refusal, failure_of
+from rolin.service.served_catalogue import ServedCatalogue
 from rolin.service.storage import Storage, Version
 
 __all__ = ["Bandits", "read_bandits"]
@@ -167,6 +167,7 @@ class Bandits:
     async def _close(self, name: str) -> None:
         engine = self._engines.pop(name, None)
         if engine is not None:
+            engine.catalogue.close()
             await asyncio.to_thread(engine.close)
 
     async def follow(self) -> None:
@@ -191,6 +192,7 @@ class Bandits:
             return
         if now != known:
             await engine.reload()
+        engine.catalogue.follow(now.catalogue)
         await asyncio.to_thread(engine.bandit.bandit.refresh)
 
     def _is_stored(self, name: str, version: Version | None) -> bool:
@@ -234,7 +236,8 @@ class Bandits:
         documents = Documents.of(name, stored)
         journal = self._storage.journal(name, self._limits.lock_timeout)
         try:
-            catalogue = stored_catalogue(self._storage.catalogue_path(name))
+            place = self._storage.catalogue(name, documents.version)
+            present = place.read()
             bandit: Bandit[Any] = Bandit(journal=journal, background=not self._read_only)
         except BaseException:
             journal.close()
@@ -246,7 +249,7 @@ class Bandits:
             AsyncBandit(bandit),
             self._limits,
             fall_back=self._fall_back,
-            catalogue=catalogue,
+            catalogue=ServedCatalogue(name, place, bandit, present),
             read_only=self._read_only,
         )
 

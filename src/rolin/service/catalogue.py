@@ -1,4 +1,4 @@
-"""The catalogue of a bandit: up to millions of arms with their features, in a file, so that requests need only their names.
+"""A catalogue: up to millions of arms with their features, in a file, so that requests need only their names.
 
 The file has one JSON object per line, as the caller sent it. In memory are the names and where each line ends.
 """
@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import os
-import shutil
 import time
 from array import array
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin._support.files import sync_folder
 from rolin.catalogue.names import Names
 from rolin.errors import ArmError
 from rolin.journal.validation import LARGEST
@@ -28,10 +24,7 @@ from rolin.service.decoding import decode
 from rolin.service.errors import Refusal, failure_of
 from rolin.service.limits import is_deeper
 
-__all__ = ["UNFINISHED", "StoredCatalogue", "check_arm", "put_in_place", "stored_catalogue"]
-
-UNFINISHED = ".catalogue-"
-"""Begin of the name of a folder that exists in the folder of a bandit while its catalogue arrives."""
+__all__ = ["StoredCatalogue", "check_arm"]
 
 _MAX_LINE = 1 << 20  # bytes of one arm
 _MAX_ARMS = 10_000_000  # names and ends of lines take about 40 bytes each
@@ -74,12 +67,12 @@ def check_arm(arm: schema.Arm, n_features: int | None) -> None:
 
 
 class StoredCatalogue:
-    """A catalogue in a file. The file may be replaced or deleted meanwhile: this object keeps what it was.
+    """A catalogue in a file. The file may be closed, replaced or deleted afterwards: this object keeps what it was.
 
     Parameters
     ----------
-    path
-        The file.
+    file
+        The file, which is open.
     check
         Rejects an arm. Without it, lines are trusted, because they were checked when they were stored.
     max_depth
@@ -88,31 +81,31 @@ class StoredCatalogue:
 
     def __init__(
         self,
-        path: Path,
+        file: BinaryIO,
         check: Callable[[schema.Arm], None] | None = None,
         *,
         max_depth: int = 32,
     ) -> None:
         digest, names, ends, end = hashlib.sha256(), [], array("q"), 0
-        with path.open("rb") as file:
-            while line := file.readline(_MAX_LINE + 1):
-                n = len(ends)
-                if n == _MAX_ARMS:
-                    raise Refusal(413, f"the catalogue has more than {_MAX_ARMS} arms")
-                try:
-                    names.append(_name_of(line, check, max_depth))
-                except (UnicodeError, RecursionError, Refusal) as error:
-                    failure = failure_of(error)
-                    at = "" if failure.field is None else f"{failure.field}: "
-                    raise Refusal(failure.status, f"line {n + 1}: {at}{failure.message}") from error
-                digest.update(line)
-                end += len(line)
-                ends.append(end)
-                if n % _TOGETHER == 0:
-                    time.sleep(0)  # or requests would wait 5 ms whenever they need the interpreter
-            if not names:
-                raise Refusal(400, "the catalogue is empty, expected one arm per line")
-            self._lines = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        file.seek(0)
+        while line := file.readline(_MAX_LINE + 1):
+            n = len(ends)
+            if n == _MAX_ARMS:
+                raise Refusal(413, f"the catalogue has more than {_MAX_ARMS} arms")
+            try:
+                names.append(_name_of(line, check, max_depth))
+            except (UnicodeError, RecursionError, Refusal) as error:
+                failure = failure_of(error)
+                at = "" if failure.field is None else f"{failure.field}: "
+                raise Refusal(failure.status, f"line {n + 1}: {at}{failure.message}") from error
+            digest.update(line)
+            end += len(line)
+            ends.append(end)
+            if n % _TOGETHER == 0:
+                time.sleep(0)  # or requests would wait 5 ms whenever they need the interpreter
+        if not names:
+            raise Refusal(400, "the catalogue is empty, expected one arm per line")
+        self._lines = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         try:
             self._names = Names(names)
         except ArmError as error:  # a name that is given twice
@@ -151,31 +144,6 @@ class StoredCatalogue:
             if i % _TOGETHER == 0:
                 time.sleep(0)
         return found
-
-
-def stored_catalogue(path: Path | None) -> StoredCatalogue | None:
-    """Return the catalogue in a file; `None` if there is none."""
-    if path is None:
-        return None
-    for left in path.parent.glob(f"{UNFINISHED}*"):
-        shutil.rmtree(left)  # of a process that was killed
-    if not path.exists():
-        return None
-    try:
-        return StoredCatalogue(path)
-    except (OSError, Refusal) as error:
-        reason = error.strerror if isinstance(error, OSError) else error  # without the path
-        raise Refusal(
-            503, f"bandit {path.parent.name!r} cannot be opened: {path.name}: {reason}"
-        ) from error
-
-
-def put_in_place(made: Path, path: Path) -> None:
-    """Let a complete file replace another one, so that a power failure leaves one of the two."""
-    with made.open("r+b") as file:
-        os.fsync(file.fileno())
-    os.replace(made, path)
-    sync_folder(path.parent)
 
 
 def _name_of(line: bytes, check: Callable[[schema.Arm], None] | None, max_depth: int) -> str:

@@ -7,13 +7,17 @@ of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from rolin.journal import Journal, PostgresJournal
 from rolin.service.database import LOCK, open_database
+from rolin.service.database_catalogue import DatabasePlace, delete_catalogue
 from rolin.service.errors import Refusal, without_places
 from rolin.service.storage import Document, Storage, Stored, Version
 
 __all__ = ["DatabaseStorage"]
+
+_VERSION = "bandit, changes, coalesce(number, 0) FROM bandits LEFT JOIN catalogues USING (bandit)"
 
 
 class DatabaseStorage(Storage):
@@ -25,14 +29,19 @@ class DatabaseStorage(Storage):
         Where it is.
     lock_timeout
         Seconds to wait for another process, and for a server that restarts.
+    folder
+        Where this process keeps copies of catalogues.
     compress
         Whether to compress the features in new decisions.
     """
 
     is_shared = True
 
-    def __init__(self, dsn: str, lock_timeout: float, *, compress: bool = False) -> None:
-        self._dsn, self._compress = dsn, compress
+    def __init__(
+        self, dsn: str, lock_timeout: float, folder: Path, *, compress: bool = False
+    ) -> None:
+        self._dsn, self._lock_timeout = dsn, lock_timeout
+        self._folder, self._compress = folder, compress
         self._database = open_database(dsn, lock_timeout)
         self._known: dict[str, Version] = {}
         self.look()
@@ -60,9 +69,7 @@ class DatabaseStorage(Storage):
 
     def read(self, name: str) -> Stored:
         """Return the documents of a bandit."""
-        rows = self._database.query(
-            "SELECT config, arms, bandit, changes FROM bandits WHERE name = ?", (name,)
-        )
+        rows = self._database.query(f"SELECT config, arms, {_VERSION} WHERE name = ?", (name,))
         if not rows:
             raise Refusal(404, f"there is no bandit {name!r}")
         ((config, arms, *version),) = rows
@@ -85,12 +92,21 @@ class DatabaseStorage(Storage):
         """Open the journal of a bandit."""
         return PostgresJournal(self._dsn, name, lock_timeout=lock_timeout, compress=self._compress)
 
-    def catalogue_path(self, name: str) -> None:
-        """Return `None`: processes that share a database share no files."""
+    def catalogue(self, name: str, version: Version | None) -> DatabasePlace:
+        """Return where the catalogue of a bandit is."""
+        assert version is not None  # a database has one
+        return DatabasePlace(
+            self._database, self._dsn, version.bandit, self._folder, self._lock_timeout
+        )
 
     def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""
         with self._database.transaction(LOCK):
+            rows = self._database.query(
+                "SELECT bandit FROM bandits WHERE name = ? FOR UPDATE", (name,)
+            )
+            for (bandit,) in rows:
+                delete_catalogue(self._database, bandit)
             self._database.execute("DELETE FROM bandits WHERE name = ?", (name,))
         self._known.pop(name, None)
         PostgresJournal(self._dsn, name).delete()
@@ -101,7 +117,7 @@ class DatabaseStorage(Storage):
 
     def look(self) -> dict[str, Version]:
         """See what other processes have changed; return the version of each bandit."""
-        rows = self._database.query("SELECT name, bandit, changes FROM bandits")
+        rows = self._database.query(f"SELECT name, {_VERSION}")
         self._known = {name: Version(*version) for name, *version in rows}
         return self._known
 

@@ -30,13 +30,21 @@ from rolin.policies import Policy
 from rolin.service import schema
 from rolin.service.bandit_metrics import BanditMetrics
 from rolin.service.building import check_rewards, policy_of
-from rolin.service.catalogue import UNFINISHED, StoredCatalogue, check_arm, put_in_place
+from rolin.service.catalogue import check_arm
 from rolin.service.decoding import decode
 from rolin.service.documents import Documents
 from rolin.service.errors import Failure, Refusal, failure_of
 from rolin.service.exposition import Sample
-from rolin.service.questions import answer_of, fallback_of, id_of, question_of, text_of, unrecorded
-from rolin.service.retrieval import Retrieval
+from rolin.service.questions import (
+    answer_of,
+    arms_of,
+    fallback_of,
+    id_of,
+    question_of,
+    text_of,
+    unrecorded,
+)
+from rolin.service.served_catalogue import ServedCatalogue
 from rolin.service.statistics.estimates import LatestBeliefs
 from rolin.service.statistics.watch import Watch
 from rolin.service.storage import Document, Storage, Version
@@ -90,7 +98,7 @@ class Engine:
     fall_back
         Whether a decision that cannot be recorded is answered with the baseline, instead of an error.
     catalogue
-        Arms that requests can name, if there are any.
+        Arms that requests can name.
     read_only
         Whether decisions are answered without recording them.
     """
@@ -104,17 +112,15 @@ class Engine:
         limits: Limits,
         *,
         fall_back: bool,
-        catalogue: StoredCatalogue | None = None,
+        catalogue: ServedCatalogue,
         read_only: bool = False,
     ) -> None:
         self._read_only = read_only
         self.name, self._storage, self.bandit = name, storage, bandit
         self.limits, self._fall_back = limits, fall_back
         self._use(documents)
-        self._catalogue = catalogue
-        self._retrieval: Retrieval | None = None
-        # One search at a time: it uses all cores, and more of them would keep other requests from their threads.
-        self._searching, self._preparing = asyncio.Lock(), asyncio.Lock()
+        self.catalogue = catalogue
+        """Arms that requests can name."""
         self._n_features = bandit.bandit.policy.n_features
         self._changing = asyncio.Lock()
         self._metrics = BanditMetrics(limits.metrics_arms)
@@ -147,18 +153,30 @@ class Engine:
 
     async def decide(self, request: schema.DecisionRequest) -> schema.DecisionAnswer:
         """Choose an arm, and answer when the decision is on the disk."""
-        if isinstance(request.candidates, int):
-            return await self._decide_among_all(request, request.candidates)
-        arms = await self._arms_of(request)
+        if request.candidates is not None:
+            return await self._decide_by_catalogue(request, request.candidates)
+        arms = self.arms if request.arms is None else request.arms
         if arms is None:
             raise Refusal(
                 400,
                 f"arms is missing, and none are registered: PUT /v1/bandits/{self.name}/arms registers them",
                 field="arms",
             )
+        return await self._decide_among(request, arms)
+
+    async def _decide_among(
+        self,
+        request: schema.DecisionRequest,
+        arms: Sequence[str | schema.Arm],
+        *,
+        some_left_out: bool = False,
+    ) -> schema.DecisionAnswer:
+        """Decide; `some_left_out` says that excluded arms are not among them, although they were in the request."""
         self._check_number(arms, "arms")
         contexts, names, situation = self._question(arms, request.situation)
-        text = None if isinstance(contexts, np.ndarray) else text_of(contexts, names, situation)
+        text = None
+        if not (isinstance(contexts, np.ndarray) or some_left_out):
+            text = text_of(contexts, names, situation)
         question = Question(contexts, names, situation, request.id, request.person, text)
         try:
             asked = decide_request(
@@ -176,24 +194,50 @@ class Engine:
             return shown
         return answer_of(made)
 
-    async def _decide_among_all(
-        self, request: schema.DecisionRequest, number: int
+    async def _decide_by_catalogue(
+        self, request: schema.DecisionRequest, candidates: list[str] | int
     ) -> schema.DecisionAnswer:
-        """Find candidates in the whole catalogue, and decide among them."""
-        names = await self._found_candidates(request, number)
+        """Decide among arms of the catalogue. A repeated id is asked about as it was then."""
+        self._check_candidates(request, candidates)
+        arms: list[schema.Arm] = []
         try:
-            return await self.decide(msgspec.structs.replace(request, candidates=names))
-        except DecisionConflict:
-            # If the id is repeated, others may be the best by now: those that were found then are asked about.
-            known = (await self.find([request.id or ""])).get(request.id or "")
-            if known is None or len(known.offered) != len(names):
+            if isinstance(candidates, int):
+                # Not the key of the decision: its random numbers must not depend on those that chose the candidates.
+                key = f"candidates of {request.id or secrets.token_hex(8)}"
+                arms = await self.catalogue.find(candidates, request.exclude, request.baseline, key)
+            else:
+                arms = await self.catalogue.arms(candidates)
+            return await self._decide_among(request, arms)
+        except (DecisionConflict, Refusal):
+            # By now, others may be the best, and the catalogue may be another one, here or in another process.
+            if request.id is None or self._read_only:
                 raise
-            names = [str(name) for name in known.offered]
-            return await self.decide(msgspec.structs.replace(request, candidates=names))
+            known = (await self.find([request.id])).get(request.id)
+            if known is None:
+                raise
+            if isinstance(candidates, int):
+                left_out, is_repeat = False, len(known.offered) in (candidates, len(arms))
+            else:
+                left = [name for name in candidates if name not in request.exclude]
+                left_out, is_repeat = len(left) < len(candidates), left == [*known.offered]
+            if not is_repeat:
+                raise
+            return await self._decide_among(request, arms_of(known), some_left_out=left_out)
 
-    async def _found_candidates(self, request: schema.DecisionRequest, number: int) -> list[str]:
-        if request.arms is not None or number > self.limits.max_arms:
-            problem = f"candidates={number}, expected at most {self.limits.max_arms}, and no arms"
+    def _check_candidates(
+        self, request: schema.DecisionRequest, candidates: list[str] | int
+    ) -> None:
+        if isinstance(candidates, list):
+            if request.arms is not None:
+                raise Refusal(
+                    400, "arms and candidates are given, expected one of them", field="candidates"
+                )
+            self._check_number(candidates, "candidates")
+            return
+        if request.arms is not None or candidates > self.limits.max_arms:
+            problem = (
+                f"candidates={candidates}, expected at most {self.limits.max_arms}, and no arms"
+            )
             raise Refusal(400, problem, field="candidates")
         if self.bandit.bandit.feature_map is not None:
             raise Refusal(
@@ -201,45 +245,6 @@ class Engine:
                 "only a bandit that takes vectors finds candidates itself, expected the names of candidates",
                 field="candidates",
             )
-        # Not the key of the decision: its random numbers must not depend on those that chose the candidates.
-        key = f"candidates of {request.id or secrets.token_hex(8)}"
-        async with self._searching:
-            search = await asyncio.shield(self._search())
-            names = await asyncio.to_thread(search.best, number, request.exclude, key)
-        if request.baseline is not None and request.baseline not in names:
-            names[-1] = request.baseline
-        return names
-
-    async def _search(self) -> Retrieval:
-        """Return what finds candidates in the present catalogue."""
-        async with self._preparing:
-            catalogue = self._known_catalogue()
-            if self._retrieval is None or self._retrieval.stored is not catalogue:
-                self._retrieval = None  # or there would be two of them in memory
-                self._retrieval = await asyncio.to_thread(Retrieval, self.bandit.bandit, catalogue)
-            return self._retrieval
-
-    def _known_catalogue(self) -> StoredCatalogue:
-        if self._catalogue is None:
-            raise Refusal(
-                400,
-                f"there is no catalogue: PUT /v1/bandits/{self.name}/catalogue stores one",
-                field="candidates",
-            )
-        return self._catalogue
-
-    async def _arms_of(self, request: schema.DecisionRequest) -> list[str | schema.Arm] | None:
-        """Return the arms that a request offers; `None` if it names none and none are registered."""
-        names = request.candidates
-        if not isinstance(names, list):
-            return self.arms if request.arms is None else request.arms
-        if request.arms is not None:
-            raise Refusal(
-                400, "arms and candidates are given, expected one of them", field="candidates"
-            )
-        self._check_number(names, "candidates")
-        # In a thread, because the lines may have to be read from the disk.
-        return [*await asyncio.to_thread(self._known_catalogue().arms, names)]
 
     def _check_number(self, arms: Sequence[Any], field: str) -> None:
         most = self.limits.max_arms
@@ -469,49 +474,11 @@ class Engine:
         content = msgspec.json.encode(given)
         await self._change_document("arms", lambda _: content)
 
-    # -- the catalogue -------------------------------------------------------------------------
-
-    def catalogue_info(self) -> schema.CatalogueInfo:
-        """Return what the catalogue is."""
-        if self._catalogue is None:
-            raise Refusal(404, f"bandit {self.name!r} has no catalogue")
-        return self._catalogue.info
-
     async def store_catalogue(self, parts: AsyncIterator[bytes]) -> schema.CatalogueInfo:
         """Store a catalogue instead of the present one, if all of it is valid."""
-        path = self._catalogue_path()
         is_map = self.bandit.bandit.feature_map is not None
         check = partial(check_arm, n_features=None if is_map else self._n_features)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=UNFINISHED) as folder:
-            made = Path(folder) / path.name
-            with made.open("wb") as file:
-                async for part in parts:
-                    await asyncio.to_thread(file.write, part)
-            found = await asyncio.to_thread(
-                StoredCatalogue, made, check, max_depth=self.limits.max_depth
-            )
-            await asyncio.shield(self._use_catalogue(found, made, path))
-        return found.info
-
-    async def _use_catalogue(self, found: StoredCatalogue, made: Path, path: Path) -> None:
-        async with self._changing:
-            await asyncio.to_thread(put_in_place, made, path)
-            self._catalogue = found
-
-    async def delete_catalogue(self) -> None:
-        """Delete the catalogue."""
-        async with self._changing:
-            self.catalogue_info()  # which refuses if there is none
-            await asyncio.to_thread(self._catalogue_path().unlink)
-            self._catalogue = self._retrieval = None
-
-    def _catalogue_path(self) -> Path:
-        path = self._storage.catalogue_path(self.name)
-        if path is None:
-            raise Refusal(
-                422, "this service keeps its bandits in a database, which cannot hold catalogues"
-            )
-        return path
+        return await self.catalogue.store(parts, check, self.limits.max_depth)
 
     async def start_shadow(self, request: schema.PolicyChoice) -> None:
         """Let a second policy learn from the same rewards; it never decides."""

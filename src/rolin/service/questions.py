@@ -13,7 +13,7 @@ from rolin.journal import LoggedDecision
 from rolin.service import schema
 from rolin.service.errors import Refusal
 
-__all__ = ["answer_of", "fallback_of", "id_of", "question_of", "text_of", "unrecorded"]
+__all__ = ["answer_of", "arms_of", "fallback_of", "id_of", "question_of", "text_of", "unrecorded"]
 
 
 def question_of(
@@ -88,6 +88,13 @@ def answer_of(decision: LoggedDecision) -> schema.DecisionAnswer:
         decision.control,
         decision.outside_share,
     )
+
+
+def arms_of(decision: LoggedDecision) -> list[schema.Arm]:
+    """Return the arms that a decision offered, with the features that they had."""
+    raw = decision.raw
+    rows: list[Any] = decision.offered_contexts.tolist() if raw is None else raw.rows
+    return [schema.Arm(str(name), row) for name, row in zip(decision.offered, rows, strict=True)]
 
 
 def fallback_of(request: schema.DecisionRequest, names: Sequence[str]) -> schema.DecisionAnswer:

@@ -119,11 +119,11 @@ async def _store_catalogue(call: Call) -> Reply:
 
 
 async def _catalogue(call: Call) -> Reply:
-    return Reply(200, (await call.engine()).catalogue_info())
+    return Reply(200, (await call.engine()).catalogue.info())
 
 
 async def _delete_catalogue(call: Call) -> Reply:
-    await (await call.engine()).delete_catalogue()
+    await (await call.engine()).catalogue.delete()
     return Reply(204)
 
 

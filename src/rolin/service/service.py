@@ -85,6 +85,12 @@ class Service:
             await self.bandits.apply(self._declared)
         if not self.bandits.names() and not settings.read_only:
             await self.bandits.create_unless_exists(schema.NewBandit(name=DEFAULT))
+        if settings.read_only and not self.bandits.names():
+            _log.warning(
+                "%s has no bandits, and a read-only service creates none: check the address, or create one with a "
+                "service that is not read-only; this one follows within a second",
+                self.keys.where,
+            )
         for name in self.bandits.names():  # windows end also where nobody asks
             try:
                 await self.bandits.get(name)

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from rolin._support.files import sync_folder, write_bytes
 from rolin.journal import Journal, SQLiteJournal
 from rolin.service import schema
+from rolin.service.catalogue_place import CataloguePlace, FolderPlace
 from rolin.service.errors import Refusal
 from rolin.service.settings import Settings
 
@@ -29,6 +30,8 @@ class Version(NamedTuple):
 
     bandit: int
     changes: int
+    catalogue: int
+    """Number of its catalogue; 0 if there is none."""
 
 
 class Stored(NamedTuple):
@@ -94,8 +97,16 @@ class Storage(ABC):
         """Open the journal of a bandit."""
 
     @abstractmethod
-    def catalogue_path(self, name: str) -> Path | None:
-        """Return the file of a bandit's catalogue, which need not exist; `None` if there is no place for one."""
+    def catalogue(self, name: str, version: Version | None) -> CataloguePlace:
+        """Return where the catalogue of a bandit is, which need not have one.
+
+        Parameters
+        ----------
+        name
+            Name of the bandit.
+        version
+            Version of its documents, which tells it from a later one with the same name.
+        """
 
     @abstractmethod
     def delete(self, name: str) -> None:
@@ -186,9 +197,9 @@ class FolderStorage(Storage):
             raise Refusal(503, f"bandit {name!r} cannot be opened: there is no journal.db")
         return SQLiteJournal(path, lock_timeout=lock_timeout, compress=self._compress)
 
-    def catalogue_path(self, name: str) -> Path:
-        """Return the file of a bandit's catalogue, which need not exist."""
-        return self._folder / name / "catalogue.ndjson"
+    def catalogue(self, name: str, version: Version | None) -> FolderPlace:
+        """Return where the catalogue of a bandit is."""
+        return FolderPlace(self._folder / name)
 
     def delete(self, name: str) -> None:
         """Delete a bandit with its journal."""
@@ -221,4 +232,4 @@ def open_storage(settings: Settings, lock_timeout: float) -> Storage:
     from rolin.service.database_storage import DatabaseStorage
 
     dsn = database_of(settings)
-    return DatabaseStorage(dsn, lock_timeout, compress=settings.compress)
+    return DatabaseStorage(dsn, lock_timeout, settings.data, compress=settings.compress)

@@ -144,9 +144,8 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         x, _, rows = candidates
         freedom, table = self._model.weigh()
         means, stds = self._model.predict_each(x, rows)
-        if np.all(
-            means == means[:, :1]
-        ):  # as before the first reward: then the noise is only a unit
+        # Before the first reward all means are equal, and the noise is only a unit.
+        if np.all(means == means[:, :1]):
             scale, share = np.ones(1), np.ones(1)
         else:
             scale, share = noise_nodes(freedom)

@@ -18,7 +18,7 @@ from rolin.journal.base import (
     Removal,
     Removed,
     Snapshot,
-    Storage,
+    StorageReport,
     Waiting,
 )
 from rolin.journal.checking import JournalReport, check_journal
@@ -44,7 +44,7 @@ __all__ = [
     "Removed",
     "SQLiteJournal",
     "Snapshot",
-    "Storage",
+    "StorageReport",
     "Waiting",
     "check_journal",
     "load_policy",

@@ -27,7 +27,7 @@ __all__ = [
     "Removal",
     "Removed",
     "Snapshot",
-    "Storage",
+    "StorageReport",
     "Waiting",
     "ended_by",
     "reached",
@@ -98,7 +98,7 @@ class Snapshot(NamedTuple):
     state: bytes
 
 
-class Storage(NamedTuple):
+class StorageReport(NamedTuple):
     """How a journal is stored; `None` where it is not known."""
 
     synchronous: str | None = None
@@ -347,9 +347,9 @@ class Journal(ABC):
     def do_upkeep(self) -> None:  # noqa: B027  # the same
         """Do the long work that was deferred; events can be appended meanwhile."""
 
-    def storage(self) -> Storage:
+    def storage(self) -> StorageReport:
         """Return how the journal is stored, and how large it is."""
-        return Storage()
+        return StorageReport()
 
     def wipe_log(self) -> bool:
         """Write back and empty a log, which may hold bytes of removed events; return whether it is empty."""

@@ -28,7 +28,7 @@ from rolin.journal.base import (
     OutOfDate,
     Removal,
     Removed,
-    Storage,
+    StorageReport,
     ended_by,
     reached,
     waiting_since,
@@ -322,12 +322,12 @@ class SQLiteJournal(TableJournal):
         """Write back the log."""
         self._file.checkpoint_in_background()
 
-    def storage(self) -> Storage:
+    def storage(self) -> StorageReport:
         """Return the setting of SQLite by which commits are durable, and the sizes of the files."""
         # Both connections have the same settings, and this one does not wait for a commit.
         ((found,),) = self._file.query("PRAGMA synchronous")
         names = ("OFF", "NORMAL", "FULL", "EXTRA")
-        return Storage(names[int(found)], *self._file.sizes())  # type: ignore[call-overload]  # an integer
+        return StorageReport(names[int(found)], *self._file.sizes())  # type: ignore[call-overload]  # an integer
 
     def wipe_log(self) -> bool:
         """Write back and empty the log, unless another process is reading; return whether it is empty."""

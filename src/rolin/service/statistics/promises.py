@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rolin.journal.base import Storage
+from rolin.journal.base import StorageReport
 from rolin.service.statistics.fold import Statistics
 from rolin.service.statistics.schema import Calibration, Promise, State
 
@@ -22,7 +22,7 @@ def promises_of(
     *,
     problem: str | None,
     durable: bool,
-    storage: Storage,
+    storage: StorageReport,
     written: float | None,
     queued: int,
 ) -> Iterator[Promise]:
@@ -50,7 +50,7 @@ def promises_of(
 
 
 def _durability(
-    problem: str | None, durable: bool, storage: Storage, written: float | None
+    problem: str | None, durable: bool, storage: StorageReport, written: float | None
 ) -> Promise:
     name = "Nothing acknowledged is lost"
     if problem is not None:

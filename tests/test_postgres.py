@@ -64,6 +64,30 @@ def test_commits_wait_for_the_disk(journal: PostgresJournal, postgres: PostgresS
         assert other._query("SHOW synchronous_commit") == [("on",)]
 
 
+def test_what_a_journal_says_of_its_storage(
+    journal: PostgresJournal, postgres: PostgresServer
+) -> None:
+    """The settings of the server, and the bytes of the tables of this journal, indexes and large values included."""
+    before = journal.storage()
+    with psycopg.connect(postgres.dsn) as own:
+        fsync = own.execute("SHOW fsync").fetchone()
+        assert fsync is not None
+        assert before.durability == f"synchronous_commit=on, fsync={fsync[0]}"
+        assert before.flushed == (fsync[0] == "on")
+        assert before.log_bytes is None
+        journal.append([decided(f"{n}") for n in range(2000)], after=0)
+        journal.save_snapshot(2000, bytes(1 << 20))
+        found = journal.storage().journal_bytes
+        tables = own.execute(
+            "SELECT sum(pg_total_relation_size(format('%%I.%%I', schemaname, tablename)::regclass)) FROM pg_tables "
+            "WHERE schemaname = %s", (f"rolin_{journal.name}",)
+        ).fetchone()  # fmt: skip
+    assert (found,) == tables
+    assert before.journal_bytes is not None
+    assert found is not None
+    assert found > before.journal_bytes + (1 << 20)
+
+
 def test_a_lost_connection_is_opened_again(
     journal: PostgresJournal, postgres: PostgresServer
 ) -> None:

@@ -15,7 +15,7 @@ from rolin.journal.events import IgnoredReward, LoggedDecision, Outcome
 from rolin.service.statistics.fold import Statistics
 from rolin.service.statistics.promises import promises_of
 
-FULL = StorageReport("FULL", log_bytes=1 << 20)
+FULL = StorageReport("synchronous=FULL", True, log_bytes=1 << 20)
 
 
 def states(statistics: Statistics | None = None, **facts: Any) -> list[tuple[str, str]]:
@@ -34,12 +34,12 @@ def states(statistics: Statistics | None = None, **facts: Any) -> list[tuple[str
         ({"problem": "the disk is full"}, "broken", "cannot be written: the disk is full."),
         ({"durable": False, "storage": StorageReport()}, "broken", "in memory"),
         (
-            {"storage": StorageReport("NORMAL", log_bytes=0)},
+            {"storage": StorageReport("synchronous=NORMAL", False, log_bytes=0)},
             "broken",
             "not flushed: synchronous=NORMAL",
         ),
         (
-            {"storage": StorageReport("FULL", log_bytes=100 << 20)},
+            {"storage": StorageReport("synchronous=FULL", True, log_bytes=100 << 20)},
             "watch",
             "100.0 MB; another process",
         ),
@@ -86,7 +86,7 @@ def test_what_the_library_says_of_itself(tmp_path: Path) -> None:
         bandit = Bandit(RoLinTS(n_features=1, seed=0), journal=journal)
         bandit.decide({"a": [1.0]}, id="1")
         found = journal.storage()
-        assert found.synchronous == "FULL"
+        assert (found.durability, found.flushed) == ("synchronous=FULL", True)
         assert found.log_bytes == (tmp_path / "journal.db-wal").stat().st_size > 0
         assert bandit.stats().queued == 0
         copy = bandit.copy_policy()

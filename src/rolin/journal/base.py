@@ -101,12 +101,15 @@ class Snapshot(NamedTuple):
 class StorageReport(NamedTuple):
     """How a journal is stored; `None` where it is not known."""
 
-    synchronous: str | None = None
-    """When a commit is on the disk, in the words of the database: `"FULL"` if before it returns."""
+    durability: str | None = None
+    """The settings of the database that decide when a commit is on the disk, such as `"synchronous=FULL"`."""
+    flushed: bool | None = None
+    """Whether a commit is on the disk before it returns, by these settings."""
     journal_bytes: int | None = None
-    """Size of the journal itself."""
+    """Size of the journal itself: its file, or its tables with their indexes."""
     log_bytes: int | None = None
-    """Size of its write-ahead log, which is written back to the journal from time to time."""
+    """Size of its write-ahead log, which is written back to the journal from time to time. `None` if it shares the log of
+    a server."""
 
 
 class Removal(NamedTuple):

@@ -24,6 +24,7 @@ from rolin.journal.base import (
     OutOfDate,
     Removal,
     Removed,
+    StorageReport,
     ended_by,
     reached,
     waiting_since,
@@ -79,6 +80,11 @@ CREATE TABLE waiting (
 CREATE INDEX oldest ON waiting (time, decision, place);
 CREATE TABLE states (seq bigint PRIMARY KEY, state bytea NOT NULL, checksum bytea NOT NULL);
 ALTER TABLE states ALTER state SET STORAGE EXTERNAL
+"""
+# A journal that was deleted meanwhile has no tables.
+_STORAGE = """
+SELECT current_setting('synchronous_commit'), current_setting('fsync'), coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = ? AND c.relkind = 'r'
 """
 _HEADER = "SELECT last, first, origin, token, format FROM journal"
 # One statement, because each takes a round trip to the server.
@@ -402,6 +408,14 @@ class PostgresJournal(TableJournal):
             if chosen:
                 with suppress(JournalError):  # if the connection is lost, so is the lock
                     self._query("SELECT pg_advisory_unlock(hashtextextended(?, 0))", (key,))
+
+    def storage(self) -> StorageReport:
+        """Return the settings of the server by which commits are durable, and the size of the tables and their indexes."""
+        # Both connections have the same settings, and this one does not wait for a commit.
+        ((commits, fsync, size),) = self._query(_STORAGE, (self._database.schema,))
+        durability = f"synchronous_commit={commits}, fsync={fsync}"
+        is_flushed = commits != "off" and fsync == "on"
+        return StorageReport(durability, is_flushed, int(size))
 
     def wipe_log(self) -> bool:
         """Return `False`: only the server can wipe its files and its log."""

@@ -326,8 +326,9 @@ class SQLiteJournal(TableJournal):
         """Return the setting of SQLite by which commits are durable, and the sizes of the files."""
         # Both connections have the same settings, and this one does not wait for a commit.
         ((found,),) = self._file.query("PRAGMA synchronous")
-        names = ("OFF", "NORMAL", "FULL", "EXTRA")
-        return StorageReport(names[int(found)], *self._file.sizes())  # type: ignore[call-overload]  # an integer
+        name = ("OFF", "NORMAL", "FULL", "EXTRA")[int(found)]  # type: ignore[call-overload]  # an integer
+        is_flushed = name in ("FULL", "EXTRA")
+        return StorageReport(f"synchronous={name}", is_flushed, *self._file.sizes())
 
     def wipe_log(self) -> bool:
         """Write back and empty the log, unless another process is reading; return whether it is empty."""

@@ -63,12 +63,12 @@ def _durability(
     if written is not None:
         text += f", {_ago(written)}"
     state: State = "ok"
-    if storage.synchronous is not None:
-        text += (
-            f". Commits are flushed before they are answered (synchronous={storage.synchronous})"
-        )
-        if storage.synchronous not in ("FULL", "EXTRA"):
-            state, text = "broken", f"Commits are not flushed: synchronous={storage.synchronous}"
+    if storage.flushed:
+        text += f". Commits are flushed before they are answered ({storage.durability})"
+    elif storage.flushed is not None:
+        state, text = "broken", f"Commits are not flushed: {storage.durability}"
+    if storage.journal_bytes is not None:
+        text += f". Journal: {storage.journal_bytes / (1 << 20):.1f} MB"
     if storage.log_bytes is not None:
         text += f". Write-ahead log: {storage.log_bytes / (1 << 20):.1f} MB"
         if storage.log_bytes > _LARGE_LOG and state == "ok":

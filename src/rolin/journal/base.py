@@ -354,6 +354,24 @@ class Journal(ABC):
         """Return how the journal is stored, and how large it is."""
         return StorageReport()
 
+    def save_derived(self, parts: Iterable[bytes], *, first: int) -> bool:
+        """Store what somebody has computed from all events, unless events were removed since; return whether it was stored.
+
+        It replaces what was stored before. It is deleted when events are removed, because it may hold parts of them.
+
+        Parameters
+        ----------
+        parts
+            The content, in parts of about a megabyte.
+        first
+            The header's `first` when it was computed, which changes if events are removed.
+        """
+        return False
+
+    def derived(self) -> bytes | None:
+        """Return what `save_derived` has stored; `None` if there is nothing."""
+        return None
+
     def wipe_log(self) -> bool:
         """Write back and empty a log, which may hold bytes of removed events; return whether it is empty."""
         return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -80,6 +80,11 @@ CREATE TABLE waiting (
 CREATE INDEX oldest ON waiting (time, decision, place);
 CREATE TABLE states (seq bigint PRIMARY KEY, state bytea NOT NULL, checksum bytea NOT NULL);
 ALTER TABLE states ALTER state SET STORAGE EXTERNAL
+"""
+# What was computed from the events, in parts. Journals of the first versions have no such table yet.
+_DERIVED = """
+CREATE TABLE derived (made text NOT NULL, part bigint NOT NULL, content bytea NOT NULL);
+ALTER TABLE derived ALTER content SET STORAGE EXTERNAL
 """
 # A journal that was deleted meanwhile has no tables.
 _STORAGE = """
@@ -165,16 +170,17 @@ class PostgresJournal(TableJournal):
 
     def _create_tables(self) -> None:
         """Create the tables, unless they exist."""
-        exist = "SELECT to_regclass('journal') IS NOT NULL"
-        if self._database.query(exist)[0][0]:
+        exist = "SELECT to_regclass('journal') IS NOT NULL, to_regclass('derived') IS NOT NULL"
+        if all(self._database.query(exist)[0]):
             return
         with self._database.transaction("SELECT pg_advisory_xact_lock(hashtext('rolin'))"):
-            if self._database.query(exist)[0][0]:  # another process was faster
-                return
+            # Again, because another process may have been faster.
+            ((begun, derived),) = self._database.query(exist)
             known = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
             if not self._database.query(known, (self._database.schema,)):
                 self._database.execute(f'CREATE SCHEMA "{self._database.schema}"')
-            for statement in _TABLES.split(";"):
+            missing = [] if begun else _TABLES.split(";")
+            for statement in missing if derived else [*missing, *_DERIVED.split(";")]:
                 self._database.execute(statement)
 
     def delete(self) -> None:
@@ -352,10 +358,25 @@ class PostgresJournal(TableJournal):
         last = header.last + 1
         db.execute("DELETE FROM waiting USING gone WHERE waiting.decision = gone.decision")
         db.execute("DELETE FROM states")
+        db.execute("DELETE FROM derived")
         self._insert_state(last, state)
         db.execute("UPDATE journal SET last = ?, first = ?", (last, last))
         self._locked = header._replace(last=last, first=last)
         return Removed(n, last)
+
+    def save_derived(self, parts: Iterable[bytes], *, first: int) -> bool:
+        """Store what somebody has computed from all events, in a table."""
+        made = secrets.token_hex(8)
+        rows = ((made, n, part) for n, part in enumerate(parts))
+        # A connection of its own, because sending many megabytes takes a while. Others wait only for the last step.
+        with closing(self._database.another()) as aside, aside.transaction("SELECT 1"):
+            aside.copy("derived (made, part, content)", ("text", "int8", "bytea"), rows)
+            header = self._header_in(aside.query(f"{_HEADER} FOR UPDATE"))
+            if header is None or header.first != first:
+                aside.execute("DELETE FROM derived WHERE made = ?", (made,))
+                return False
+            aside.execute("DELETE FROM derived WHERE made != ?", (made,))
+        return True
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -416,6 +437,18 @@ class PostgresJournal(TableJournal):
         durability = f"synchronous_commit={commits}, fsync={fsync}"
         is_flushed = commits != "off" and fsync == "on"
         return StorageReport(durability, is_flushed, int(size))
+
+    def derived(self) -> bytes | None:
+        """Return what `save_derived` has stored; `None` if there is nothing."""
+        # One statement sees one commit, but each part is read by itself, so that nobody waits for long.
+        numbers = self._query("SELECT made, part FROM derived ORDER BY part")
+        parts = []
+        for key in numbers:
+            found = self._query("SELECT content FROM derived WHERE made = ? AND part = ?", key)
+            if not found:
+                return None  # it was replaced meanwhile
+            parts.append(found[0][0])
+        return b"".join(parts) if parts else None
 
     def wipe_log(self) -> bool:
         """Return `False`: only the server can wipe its files and its log."""

@@ -69,6 +69,10 @@ class PostgresDatabase:
         with self.errors(""):
             self._connections["writer"] = self._connect()
 
+    def another(self) -> PostgresDatabase:
+        """Return the same database with connections of its own."""
+        return PostgresDatabase(self._dsn, schema=self.schema, lock_timeout=self._lock_timeout)
+
     def new_locks(self) -> None:
         """Make new locks; those of before a fork may be held by threads that do not exist."""
         self.writing, self.reading = threading.RLock(), threading.Lock()

@@ -12,13 +12,14 @@ import os
 import sqlite3
 import struct
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from rolin._support.checks import finite_number_of, flag_of
+from rolin._support.files import read_limited, replace_file
 from rolin._support.progress import Progress
 from rolin.errors import JournalError
 from rolin.journal import schema
@@ -53,9 +54,14 @@ from rolin.journal.table_journal import (
 __all__ = ["SQLiteJournal"]
 
 _BATCH = 1024  # events encoded in memory at a time
+_MAX_DERIVED = 1 << 30  # bytes
 _SNAPSHOTS = 2  # stored beside the first: the latest, and the one before in case of damage
 _SELECT_HEADER = "SELECT last, first, origin, unchecked, checksum FROM journal"
 _ROW = f"({', '.join('?' * (2 + len(Row._fields)))})"  # the number, the columns, the checksum
+
+
+class _Abandoned(Exception):  # an internal signal, always caught
+    """What was computed is of no use, because events were removed meanwhile."""
 
 
 class SQLiteJournal(TableJournal):
@@ -95,6 +101,7 @@ class SQLiteJournal(TableJournal):
             lock_timeout=finite_number_of("lock_timeout", lock_timeout),
         )
         self.path = self._file.path
+        self._derived_path = self.path.with_name(f"{self.path.name}-derived")
         self._columns = schema.columns_of(self._file.format)
         if self._file.format == 1:
             self._state_columns = "seq, state, NULL"
@@ -188,6 +195,8 @@ class SQLiteJournal(TableJournal):
                 removed = self._remove(db, what, header, state)
             finally:
                 db.execute("DROP TABLE temp.gone")
+            if removed.last > after:
+                self._delete_derived()
             reached("removed")
         if not what.wipe:
             return removed
@@ -329,6 +338,40 @@ class SQLiteJournal(TableJournal):
         name = ("OFF", "NORMAL", "FULL", "EXTRA")[int(found)]  # type: ignore[call-overload]  # an integer
         is_flushed = name in ("FULL", "EXTRA")
         return StorageReport(f"synchronous={name}", is_flushed, *self._file.sizes())
+
+    def save_derived(self, parts: Iterable[bytes], *, first: int) -> bool:
+        """Store what somebody has computed from all events, in a file beside the journal."""
+        with ExitStack() as turn, suppress(_Abandoned):
+            with replace_file(self._derived_path) as temporary:
+                # Erased decisions may be in it, so nobody else may read it.
+                opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(opened, "wb") as file:
+                    for part in parts:
+                        file.write(part)
+                    file.flush()
+                    os.fsync(file.fileno())  # now, because others wait during the turn
+                db = turn.enter_context(self._file.write())
+                header = self._header_in(db.execute(_SELECT_HEADER).fetchall())
+                if header is None or header.first != first:
+                    raise _Abandoned
+            return True
+        return False
+
+    def _delete_derived(self) -> None:
+        try:
+            self._derived_path.unlink(missing_ok=True)
+        except OSError as error:
+            raise JournalError(
+                f"{self._derived_path} cannot be deleted: {error.strerror}; it may hold what should be erased, so nothing "
+                "was erased"
+            ) from error
+
+    def derived(self) -> bytes | None:
+        """Return what `save_derived` has stored; `None` if there is nothing."""
+        try:
+            return read_limited(self._derived_path, _MAX_DERIVED, JournalError)
+        except FileNotFoundError:
+            return None
 
     def wipe_log(self) -> bool:
         """Write back and empty the log, unless another process is reading; return whether it is empty."""

@@ -150,7 +150,7 @@ def _identities(folder: Path) -> list[tuple[str, int, int]]:
     return [
         (path.name, known.st_ino, 0 if path.name == JOURNAL else known.st_mtime_ns)
         for path, known in found
-        if path.name not in (f"{JOURNAL}-wal", f"{JOURNAL}-shm")
+        if not path.name.startswith(f"{JOURNAL}-")  # its log, and what was computed from it
     ]
 
 

@@ -102,7 +102,7 @@ class StorageReport(NamedTuple):
     """How a journal is stored; `None` where it is not known."""
 
     durability: str | None = None
-    """The settings of the database that decide when a commit is on the disk, such as `"synchronous=FULL"`."""
+    """The settings of the database that decide when a commit is on the disk, in its own words."""
     flushed: bool | None = None
     """Whether a commit is on the disk before it returns, by these settings."""
     journal_bytes: int | None = None

@@ -7,7 +7,6 @@ the disk of the server (`synchronous_commit`).
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -32,60 +31,20 @@ from rolin.journal.base import (
 from rolin.journal.codec import DECISION, PERMANENT_KINDS, row_of
 from rolin.journal.compression import compressor
 from rolin.journal.events import Event, LoggedDecision
+from rolin.journal.postgres_tables import EVENT_TYPES, FORMAT, NAME, create_tables, schema_of
 from rolin.journal.table_journal import (
     IS_PERMANENT,
     LAST_NUMBER,
     OLDEST,
+    Query,
     TableJournal,
     oldest_decisions,
 )
 
 __all__ = ["PostgresJournal"]
 
-_FORMAT = 1
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,56}")  # with a prefix, at most 63 characters
 _BATCH = 1024  # events encoded in memory at a time
 _SNAPSHOTS = 2  # stored beside the first: the latest, and the one before in case of damage
-_TYPES = (
-    "int8", "float8", "text", "text", "text", "int8", "text", "bytea", "bytea", "bytea", "text", "bytea",
-)  # fmt: skip
-# The columns are those of SQLite, see `schema`. Texts are ordered by their bytes, as everywhere in rolin. `token` tells a
-# journal from a later one with the same name. Large values are not compressed, which takes twice the time of all else.
-_TABLES = """
-CREATE TABLE journal (
-    last bigint NOT NULL, first bigint NOT NULL, origin text NOT NULL, token text NOT NULL, format int NOT NULL
-);
-CREATE TABLE events (
-    seq bigint PRIMARY KEY,
-    time double precision NOT NULL,
-    kind text NOT NULL,
-    body text NOT NULL,
-    decision text COLLATE "C",
-    place bigint,
-    person text COLLATE "C",
-    numbers bytea,
-    question bytea,
-    digest bytea,
-    reward text COLLATE "C",
-    checksum bytea NOT NULL
-);
-ALTER TABLE events ALTER numbers SET STORAGE EXTERNAL, ALTER question SET STORAGE EXTERNAL;
-CREATE UNIQUE INDEX once ON events (decision, place, coalesce(reward, '')) WHERE decision IS NOT NULL;
-CREATE INDEX by_person ON events (person) WHERE person IS NOT NULL;
-CREATE INDEX without_decision ON events (kind) WHERE decision IS NULL;
-CREATE TABLE waiting (
-    decision text COLLATE "C" NOT NULL, place bigint NOT NULL, time double precision NOT NULL,
-    PRIMARY KEY (decision, place)
-);
-CREATE INDEX oldest ON waiting (time, decision, place);
-CREATE TABLE states (seq bigint PRIMARY KEY, state bytea NOT NULL, checksum bytea NOT NULL);
-ALTER TABLE states ALTER state SET STORAGE EXTERNAL
-"""
-# What was computed from the events, in parts. Journals of the first versions have no such table yet.
-_DERIVED = """
-CREATE TABLE derived (made text NOT NULL, part bigint NOT NULL, content bytea NOT NULL);
-ALTER TABLE derived ALTER content SET STORAGE EXTERNAL
-"""
 # A journal that was deleted meanwhile has no tables.
 _STORAGE = """
 SELECT current_setting('synchronous_commit'), current_setting('fsync'), coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8
@@ -145,7 +104,7 @@ class PostgresJournal(TableJournal):
     ) -> None:
         super().__init__()
         self._compressed = compressor() if flag_of("compress", compress) else None
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             raise ParameterError(
                 f"name={name!r}, expected 1 to 57 letters, digits, - and _, beginning with a letter or a digit"
             )
@@ -154,7 +113,7 @@ class PostgresJournal(TableJournal):
             from rolin.journal.postgres_database import CommitUnknown, PostgresDatabase
         self.name = name
         self._commit_unknown = CommitUnknown
-        self._database = PostgresDatabase(dsn, schema=f"rolin_{name}", lock_timeout=timeout)
+        self._database = PostgresDatabase(dsn, schema=schema_of(name), lock_timeout=timeout)
         self._locked: _StoredHeader | None = None  # the header, during a turn
         self._written: list[tuple[int, bytes]] = []  # numbers and checksums, during a turn
         self._token: str | None = None
@@ -165,7 +124,8 @@ class PostgresJournal(TableJournal):
             raise
 
     @property
-    def _name(self) -> str:
+    def description(self) -> str:
+        """What messages call the journal, without secrets."""
         return f"journal {self.name!r} in {self._database.where}"
 
     def _create_tables(self) -> None:
@@ -176,12 +136,9 @@ class PostgresJournal(TableJournal):
         with self._database.transaction("SELECT pg_advisory_xact_lock(hashtext('rolin'))"):
             # Again, because another process may have been faster.
             ((begun, derived),) = self._database.query(exist)
-            known = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
-            if not self._database.query(known, (self._database.schema,)):
-                self._database.execute(f'CREATE SCHEMA "{self._database.schema}"')
-            missing = [] if begun else _TABLES.split(";")
-            for statement in missing if derived else [*missing, *_DERIVED.split(";")]:
-                self._database.execute(statement)
+            create_tables(
+                self._database, self._database.schema, events=not begun, derived=not derived
+            )
 
     def delete(self) -> None:
         """Delete the journal with all its events."""
@@ -200,7 +157,7 @@ class PostgresJournal(TableJournal):
                 self._insert_state(0, state)
                 self._database.execute(
                     "INSERT INTO journal VALUES (0, 0, ?, ?, ?)",
-                    (origin, secrets.token_hex(8), _FORMAT),
+                    (origin, secrets.token_hex(8), FORMAT),
                 )
         found = self.header()
         assert found is not None  # it has begun
@@ -227,7 +184,7 @@ class PostgresJournal(TableJournal):
         """Raise unless events are in the journal, after the connection was lost during their commit."""
         if not written:  # but a snapshot or a removal, which can be repeated
             raise error
-        problem = f"{self._name}: the connection was lost during a commit"
+        problem = f"{self.description}: the connection was lost during a commit"
         first, last = written[0][0], written[-1][0]
         try:
             # The lost transaction holds this lock until it has ended, one way or the other.
@@ -264,7 +221,7 @@ class PostgresJournal(TableJournal):
                     checksum = schema.event_checksum(seq, row)
                     rows.append((seq, *row, checksum))
                     self._written.append((seq, checksum))
-                self._database.copy(f"events (seq, {self._columns})", _TYPES, rows)
+                self._database.copy(f"events (seq, {self._columns})", EVENT_TYPES, rows)
                 new, ended, decided = _waiting_after(group)
                 self._database.execute(
                     _AFTER_EVENTS,
@@ -395,9 +352,9 @@ class PostgresJournal(TableJournal):
         if not rows:
             raise self._replaced()
         header = _StoredHeader(*rows[0])
-        if header.format > _FORMAT:
+        if header.format > FORMAT:
             raise JournalError(
-                f"{self._name} has format version {header.format}, expected at most {_FORMAT}: it was written by another "
+                f"{self.description} has format version {header.format}, expected at most {FORMAT}: it was written by another "
                 "version of rolin"
             )
         if self._token is None:
@@ -407,7 +364,9 @@ class PostgresJournal(TableJournal):
         return header
 
     def _replaced(self) -> JournalError:
-        return JournalError(f"{self._name} was deleted, and another one was created with this name")
+        return JournalError(
+            f"{self.description} was deleted, and another one was created with this name"
+        )
 
     def _query(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         return self._database.query(statement, values)
@@ -437,6 +396,20 @@ class PostgresJournal(TableJournal):
         durability = f"synchronous_commit={commits}, fsync={fsync}"
         is_flushed = commits != "off" and fsync == "on"
         return StorageReport(durability, is_flushed, int(size))
+
+    @contextmanager
+    def frozen(self) -> Iterator[tuple[Header, Query]]:
+        """Give the header and what queries the journal, both of one moment; others may write meanwhile."""
+        with (
+            closing(self._database.another()) as aside,
+            aside.transaction("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"),
+        ):
+            header = self._header_in(aside.query(_HEADER))
+            if header is None:
+                raise JournalError(
+                    f"{self.description}: it has not begun, so there is nothing to copy"
+                )
+            yield Header(header.last, header.first, header.origin), aside.query
 
     def derived(self) -> bytes | None:
         """Return what `save_derived` has stored; `None` if there is nothing."""

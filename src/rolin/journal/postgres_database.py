@@ -26,6 +26,7 @@ __all__ = ["CommitUnknown", "PostgresDatabase"]
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Result = TypeVar("Result")
+_APPLICATION = "rolin"  # by which the server lists our connections
 _STEP = 0.05  # seconds between two attempts to connect
 _STALLED = 300  # seconds after which the server ends the transaction of a process that has stopped
 # Values of synchronous_commit with which a crash may lose a commit.
@@ -87,7 +88,7 @@ class PostgresDatabase:
             autocommit=True,
             client_encoding="utf8",
             connect_timeout=max(2, round(self._lock_timeout)),
-            application_name="rolin",
+            application_name=_APPLICATION,
         )
         try:
             self._prepare(made)
@@ -244,6 +245,16 @@ class PostgresDatabase:
             return fetch(self._connections["writer"])
         with self.reading, self.errors(""):
             return self._patiently("reader", fetch)
+
+    def others(self) -> list[int]:
+        """Return the processes of the server that serve other connections of rolin to this database."""
+        own = [each.info.backend_pid for each in self._connections.values() if not each.closed]
+        rows = self.query(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = ? "
+            "AND pid <> ALL (?::int[]) ORDER BY pid",
+            (_APPLICATION, own),
+        )
+        return [pid for (pid,) in rows]
 
     def close(self) -> None:
         """Close the connections; a process that has not opened them leaves them alone."""

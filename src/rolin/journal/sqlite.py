@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import struct
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -47,6 +47,7 @@ from rolin.journal.table_journal import (
     IS_PERMANENT,
     LAST_NUMBER,
     OLDEST,
+    Query,
     TableJournal,
     oldest_decisions,
 )
@@ -108,7 +109,8 @@ class SQLiteJournal(TableJournal):
         self._last_unchecked: int | None = None
 
     @property
-    def _name(self) -> str:
+    def description(self) -> str:
+        """What messages call the journal."""
         return f"journal {self.path}"
 
     @property
@@ -275,7 +277,7 @@ class SQLiteJournal(TableJournal):
             header = StoredHeader(*values)
             computed = schema.header_checksum(header)
         except (TypeError, ValueError, AttributeError, struct.error) as error:
-            raise JournalError(f"{self._name}: the header is damaged: {error}") from error
+            raise JournalError(f"{self.description}: the header is damaged: {error}") from error
         if len(rows) > 1:
             raise JournalError(f"journal {self.path}: the header is damaged: there are several")
         what = f"journal {self.path}: the header"
@@ -291,8 +293,9 @@ class SQLiteJournal(TableJournal):
         found = [f"SQLite: {line}" for line in lines if line != "ok"]
         return found + schema.differences(self._file.query(schema.SELECT_SCHEMA), self._file.format)
 
-    def _unchecked(self) -> int:
-        """Return the number of the last event without a checksum."""
+    @property
+    def last_unchecked(self) -> int:
+        """Number of the last event without a checksum; -1 if all have one."""
         if self._last_unchecked is None:
             header = self._stored_header()
             self._last_unchecked = -1 if header is None else header.unchecked
@@ -317,6 +320,32 @@ class SQLiteJournal(TableJournal):
             (events,) = source.execute("SELECT count(*) FROM events").fetchone()
             copy_database(source, Path(target), progress)
         return int(events)
+
+    @contextmanager
+    def frozen(self) -> Iterator[tuple[Header, Query]]:
+        """Give the header and what queries the journal, both of one moment; others may write meanwhile."""
+        with self._file.frozen() as db:
+            header = self._header_in(db.execute(_SELECT_HEADER).fetchall())
+            if header is None:
+                raise JournalError(
+                    f"{self.description}: it has not begun, so there is nothing to copy"
+                )
+            yield header.header, lambda statement, values: db.execute(statement, values).fetchall()
+
+    @contextmanager
+    def writing_rows(self, header: Header) -> Iterator[sqlite3.Connection]:
+        """Give a connection that fills the tables of a new journal, completely or not at all.
+
+        Parameters
+        ----------
+        header
+            Its header.
+        """
+        with self._file.write() as db:
+            stored = StoredHeader(*header, unchecked=-1)
+            row = (*stored, schema.header_checksum(stored))
+            db.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?)", row)
+            yield db
 
     def defer_upkeep(self) -> None:
         """Do not write back the log while events are appended."""

@@ -85,7 +85,9 @@ class PostgresJournal(TableJournal):
         Where the database is: `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`, or another connection string of libpq. The
         encoding of the database must be UTF8.
     name
-        Name of the journal: 1 to 57 letters, digits, - and _. It is created if it does not exist.
+        Name of the journal: 1 to 57 letters, digits, - and _.
+    create
+        Whether to create the journal if it does not exist; otherwise that is an error.
     lock_timeout
         Seconds to wait for another process that writes, and for a server that restarts.
     compress
@@ -99,6 +101,7 @@ class PostgresJournal(TableJournal):
         dsn: str,
         name: str = "default",
         *,
+        create: bool = True,
         lock_timeout: float = 10.0,
         compress: bool = False,
     ) -> None:
@@ -118,6 +121,8 @@ class PostgresJournal(TableJournal):
         self._written: list[tuple[int, bytes]] = []  # numbers and checksums, during a turn
         self._token: str | None = None
         try:
+            if not flag_of("create", create):
+                self._check_exists()
             self._create_tables()
         except BaseException:
             self.close()
@@ -127,6 +132,16 @@ class PostgresJournal(TableJournal):
     def description(self) -> str:
         """What messages call the journal, without secrets."""
         return f"journal {self.name!r} in {self._database.where}"
+
+    def _check_exists(self) -> None:
+        if not self._database.query("SELECT to_regclass('journal') IS NOT NULL")[0][0]:
+            rows = self._database.query(
+                "SELECT substr(nspname, 7) FROM pg_namespace WHERE starts_with(nspname, 'rolin_') ORDER BY 1"
+            )
+            known = ", ".join(name for (name,) in rows) or "none"
+            raise JournalError(
+                f"there is no {self.description}; the names of its journals are: {known}"
+            )
 
     def _create_tables(self) -> None:
         """Create the tables, unless they exist."""

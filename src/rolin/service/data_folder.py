@@ -85,8 +85,8 @@ def check_not_moved(folder: str | PathLike[str]) -> None:
     if path.exists():
         found = json.loads(read_limited(path, _MAX, DataError))
         raise DataError(
-            f"the bandits of {folder} were moved to {found['to']} at {found['time']}: start the service with --database. To "
-            f"use the bandits as they were then, remove {path}"
+            f"the bandits of {folder} were moved to {found['to']} at {found['time']}: start the service with --database, "
+            f"and back it up with pg_dump. To use the bandits as they were then, remove {path}"
         )
 
 

@@ -23,6 +23,7 @@ from rolin.errors import DataError, JournalError, RolinError
 from rolin.journal import PostgresJournal, SQLiteJournal, check_journal
 from rolin.journal.copying import copy_to_sqlite
 from rolin.journal.folding import load_with_snapshot, state_bytes
+from rolin.service.backup import backup
 from rolin.service.keys import Keys
 from rolin.service.moving import move_to_database, move_to_folder
 from support.journals import forged, same
@@ -113,6 +114,8 @@ def test_there_and_back(tmp_path: Path, dsn: str) -> None:
         with pytest.raises(DataError, match=r"were moved to database .*: start the service with"):
             async with client(data):
                 pass
+        with pytest.raises(DataError, match=r"were moved to database .* and back it up with pg_d"):
+            backup(data, tmp_path / "backup")
         moved = await asyncio.to_thread(move_to_folder, dsn, again)
         assert sorted(path.name for path in again.iterdir()) == [
             "bandits", "keys.json", "service.lock", "version.json"

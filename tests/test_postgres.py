@@ -15,9 +15,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
 import rolin
 from rolin import Bandit
+from rolin.cli.app import app
 from rolin.errors import JournalError, MissingExtra, ParameterError
 from rolin.journal import PostgresJournal, base, check_journal, load_policy
 from rolin.journal.base import Header, Removal
@@ -53,6 +55,39 @@ def end_connections(server: PostgresServer) -> None:
         )
 
 
+def test_commands(postgres: PostgresServer, tmp_path: Path) -> None:
+    """`rolin journal` reads and erases journals of a database, and creates none; `rolin backup` names `pg_dump`."""
+    dsn, policy = postgres.new_database(), fixed(rolin.RoLinTS, n_features=2)
+    with PostgresJournal(dsn, "shop") as made, Bandit(policy, journal=made) as bandit:
+        for n in range(6):
+            bandit.decide({"a": [1.0, 0.0], "b": [0.0, 1.0]}, id=str(n), person=f"p{n % 2}")
+            bandit.reward(str(n), 1.0)
+
+    def run(*words: str) -> str:
+        done = CliRunner().invoke(app, [*words])
+        return f"{done.exit_code} {done.output}{done.exception or ''}"
+
+    shown = run("journal", "show", dsn, "--name", "shop")
+    assert "RoLinTS" in shown
+    assert "events     12" in shown
+    assert "The journal is whole." in run("journal", "check", dsn, "--name", "shop")
+    table = tmp_path / "log.csv"
+    assert "Exported 6 decisions" in run("journal", "export", dsn, str(table), "--name", "shop")
+    erased = run("journal", "erase", dsn, "--name", "shop", "--person", "p1")
+    assert "Erased 3 decisions" in erased
+    for command in ("show", "check"):
+        problem = run("journal", command, dsn)
+        assert "there is no journal 'default' in database" in problem
+        assert "the names of its journals are: shop" in problem
+    with psycopg.connect(dsn) as own:
+        assert own.execute("SELECT to_regnamespace('rolin_default')").fetchone() == (None,)
+    assert "expected a file: a service imports" in run("journal", "import", str(table), dsn)
+    assert "is no database, expected no name" in run("journal", "show", "j.db", "--name", "shop")
+    problem = run("backup", str(tmp_path / "copy"), "--database", dsn)
+    assert "pg_dump --format=custom" in problem
+    assert not (tmp_path / "copy").exists()
+
+
 # -- durability ------------------------------------------------------------------------------
 
 
@@ -62,6 +97,30 @@ def test_commits_wait_for_the_disk(journal: PostgresJournal, postgres: PostgresS
     weak = f"{postgres.dsn}&options=-c%20synchronous_commit%3Doff"
     with PostgresJournal(weak, journal.name) as other:
         assert other._query("SHOW synchronous_commit") == [("on",)]
+
+
+def test_what_a_journal_says_of_its_storage(
+    journal: PostgresJournal, postgres: PostgresServer
+) -> None:
+    """The settings of the server, and the bytes of the tables of this journal, indexes and large values included."""
+    before = journal.storage()
+    with psycopg.connect(postgres.dsn) as own:
+        fsync = own.execute("SHOW fsync").fetchone()
+        assert fsync is not None
+        assert before.durability == f"synchronous_commit=on, fsync={fsync[0]}"
+        assert before.flushed == (fsync[0] == "on")
+        assert before.log_bytes is None
+        journal.append([decided(f"{n}") for n in range(2000)], after=0)
+        journal.save_snapshot(2000, bytes(1 << 20))
+        found = journal.storage().journal_bytes
+        tables = own.execute(
+            "SELECT sum(pg_total_relation_size(format('%%I.%%I', schemaname, tablename)::regclass)) FROM pg_tables "
+            "WHERE schemaname = %s", (f"rolin_{journal.name}",)
+        ).fetchone()  # fmt: skip
+    assert (found,) == tables
+    assert before.journal_bytes is not None
+    assert found is not None
+    assert found > before.journal_bytes + (1 << 20)
 
 
 def test_a_lost_connection_is_opened_again(

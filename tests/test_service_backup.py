@@ -272,7 +272,7 @@ async def test_places_that_cannot_be_used(tmp_path: Path) -> None:
     before = contents(tmp_path)
     with pytest.raises(DataError, match="exists already"):
         backup(data, kept)
-    with pytest.raises(DataError, match=r"is not empty: it holds bandits, version\.json"):
+    with pytest.raises(DataError, match=r"is not empty: it holds bandits, service\.lock, version"):
         restore(kept, data)
     with pytest.raises(DataError, match="is not a backup"):
         restore(data, tmp_path / "new")

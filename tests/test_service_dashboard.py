@@ -17,7 +17,6 @@ from rolin.service.metrics import METRICS
 DEPLOY = Path(__file__).parent.parent / "deploy"
 BOARD: dict[str, Any] = json.loads((DEPLOY / "grafana/rolin.json").read_text())
 ALERTS = (DEPLOY / "prometheus/rolin-alerts.yml").read_text()
-NOT_SHOWN = {"rolin_stale_seconds"}  # of processes that share a database
 # Labels that Prometheus adds.
 ADDED = {"instance", "job", "le"}
 
@@ -68,9 +67,9 @@ def test_legends_name_labels_that_exist() -> None:
 
 
 def test_every_metric_is_shown() -> None:
-    """By the dashboard, unless it is listed here as not shown."""
+    """By the dashboard."""
     shown = {name for query in queries() for name in named(query)}
-    assert {metric.name for metric in METRICS} - shown == NOT_SHOWN
+    assert {metric.name for metric in METRICS} - shown == set()
 
 
 def test_panels_do_not_overlap() -> None:

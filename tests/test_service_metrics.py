@@ -117,6 +117,7 @@ def test_a_life_of_decisions_and_rewards_is_counted(tmp_path: Path) -> None:
     assert found.of("rolin_queue_requests") == found.of("rolin_unfolded_events") == 0
     assert (found.of("rolin_journal_bytes") or 0) > 4096
     assert (found.of("rolin_journal_log_bytes") or 0) > 4096
+    assert found.of("rolin_commits_flushed") == 1
     commits, size = found.of("rolin_commit_seconds_count"), found.of("rolin_commit_requests_count")
     assert commits is not None
     assert size is not None

@@ -10,12 +10,12 @@ import pytest
 
 from rolin import Bandit, RoLinTS
 from rolin.journal import MemoryJournal, SQLiteJournal
-from rolin.journal.base import Storage
+from rolin.journal.base import StorageReport
 from rolin.journal.events import IgnoredReward, LoggedDecision, Outcome
 from rolin.service.statistics.fold import Statistics
 from rolin.service.statistics.promises import promises_of
 
-FULL = Storage("FULL", log_bytes=1 << 20)
+FULL = StorageReport("synchronous=FULL", True, log_bytes=1 << 20)
 
 
 def states(statistics: Statistics | None = None, **facts: Any) -> list[tuple[str, str]]:
@@ -32,10 +32,18 @@ def states(statistics: Statistics | None = None, **facts: Any) -> list[tuple[str
         ({"written": None}, "ok", "Nothing was written since the start"),
         ({"written": 600.0}, "ok", "10 min ago"),
         ({"problem": "the disk is full"}, "broken", "cannot be written: the disk is full."),
-        ({"durable": False, "storage": Storage()}, "broken", "in memory"),
-        ({"storage": Storage("NORMAL", log_bytes=0)}, "broken", "not flushed: synchronous=NORMAL"),
-        ({"storage": Storage("FULL", log_bytes=100 << 20)}, "watch", "100.0 MB; another process"),
-        ({"storage": Storage()}, "ok", "The last write succeeded"),
+        ({"durable": False, "storage": StorageReport()}, "broken", "in memory"),
+        (
+            {"storage": StorageReport("synchronous=NORMAL", False, log_bytes=0)},
+            "broken",
+            "not flushed: synchronous=NORMAL",
+        ),
+        (
+            {"storage": StorageReport("synchronous=FULL", True, log_bytes=100 << 20)},
+            "watch",
+            "100.0 MB; another process",
+        ),
+        ({"storage": StorageReport()}, "ok", "The last write succeeded"),
     ],
 )
 def test_durability(facts: dict[str, Any], state: str, text: str) -> None:
@@ -73,12 +81,12 @@ def test_probabilities_need_decisions() -> None:
 
 def test_what_the_library_says_of_itself(tmp_path: Path) -> None:
     """How a journal is stored, how much waits, and a copy of the policy that later rewards leave alone."""
-    assert MemoryJournal().storage() == Storage()
+    assert MemoryJournal().storage() == StorageReport()
     with SQLiteJournal(tmp_path / "journal.db") as journal:
         bandit = Bandit(RoLinTS(n_features=1, seed=0), journal=journal)
         bandit.decide({"a": [1.0]}, id="1")
         found = journal.storage()
-        assert found.synchronous == "FULL"
+        assert (found.durability, found.flushed) == ("synchronous=FULL", True)
         assert found.log_bytes == (tmp_path / "journal.db-wal").stat().st_size > 0
         assert bandit.stats().queued == 0
         copy = bandit.copy_policy()

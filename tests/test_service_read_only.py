@@ -101,6 +101,8 @@ def test_it_follows_and_writes_nothing(tmp_path: Path, postgres: PostgresServer)
                 if line.startswith("rolin_stale_seconds ")
             )
             assert 0.0 <= stale < 10.0
+            assert 'rolin_journal_bytes{bandit="fixed"}' in metrics
+            assert 'rolin_commits_flushed{bandit="fixed"}' in metrics
             assert tables(dsn) == before
             recorded = (await writer.post(f"{V1}/decisions", json=asked)).json()
             assert recorded.pop("recorded") is True

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from rolin.bandit.requests import Request
-from rolin.journal.base import Storage
+from rolin.journal.base import StorageReport
 from rolin.journal.events import Event, LoggedDecision
 
 __all__ = ["BanditStats", "Finished", "Observer", "Written"]
@@ -70,5 +70,5 @@ class BanditStats(NamedTuple):
     """Time of the last reward that was learned since the bandit was opened; `None` if there is none."""
     scales_time: float | None
     """Time of the last estimate of the scales since the bandit was opened; `None` if there is none."""
-    storage: Storage
+    storage: StorageReport
     """How the journal is stored, and how large it is."""

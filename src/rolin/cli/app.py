@@ -15,6 +15,7 @@ from rolin.cli import (
     fit,
     journal,
     keys,
+    move,
     reproduce,
     serve,
     simulate,
@@ -32,6 +33,7 @@ app = typer.Typer(
         "keys",
         "backup",
         "restore",
+        "move",
         "simulate",
         "diagnose",
         "fit",
@@ -48,6 +50,7 @@ app.command("serve", rich_help_panel=_SERVICE)(serve.run)
 app.add_typer(keys.app, name="keys", rich_help_panel=_SERVICE)
 app.command("backup", rich_help_panel=_SERVICE)(backup.run_backup)
 app.command("restore", rich_help_panel=_SERVICE)(backup.run_restore)
+app.command("move", rich_help_panel=_SERVICE)(move.run)
 app.command("simulate", rich_help_panel=_SIMULATION)(simulate.run)
 app.command("diagnose", rich_help_panel=_LOGS)(diagnose.run)
 app.command("fit", rich_help_panel=_LOGS)(fit.run)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rolin._support.optional import needs
-from rolin.cli.keys import DEFAULT_DATA, Data
+from rolin.cli.keys import DEFAULT_DATA, Data, Database
+from rolin.errors import DataError
 
 if TYPE_CHECKING:
     from rolin.service.backup_manifest import Manifest
@@ -21,11 +22,18 @@ def run_backup(
         Path, typer.Argument(help="Folder to make; it must not exist.", show_default=False)
     ],
     data: Data = DEFAULT_DATA,
+    database: Database = None,
 ) -> None:
     """Copy the data folder of a service, which may be running, to a new folder.
 
     If bandits cannot be copied, the others are, and the exit code is 1.
     """
+    if database is not None:
+        raise DataError(
+            "the bandits are in a database, which PostgreSQL's own program copies while the service runs: "
+            'pg_dump --format=custom --file=rolin.dump "$ROLIN_DATABASE". To copy a data folder nevertheless, give no '
+            "--database and no ROLIN_DATABASE"
+        )
     with needs("service"):
         from rolin.service.backup import backup
     manifest = backup(data, target, progress=True)

@@ -17,7 +17,13 @@ from rolin.cli.policies import new_policy, read_map, slope_options
 from rolin.cli.shared import SlopeFeatures, SlopeStd, listed_names
 from rolin.errors import DataError, RolinError, StateFileError
 from rolin.features import BaseFeatureMap
-from rolin.journal import SQLiteJournal, check_journal, load_policy
+from rolin.journal import (
+    PostgresJournal,
+    SQLiteJournal,
+    check_journal,
+    is_database,
+    load_policy,
+)
 from rolin.journal.codec import kind_of
 from rolin.journal.events import SettingsChanged
 from rolin.journal.folding import load_with_snapshot
@@ -36,12 +42,35 @@ app = typer.Typer(
 _MAX_DAYS = 1e6
 
 JournalFile = Annotated[Path, typer.Argument(help="File of the journal.", show_default=False)]
+Where = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOURNAL",
+        help="File of the journal, or its database: postgresql://…",
+        show_default=False,
+    ),
+]
+Name = Annotated[
+    str, typer.Option(help="In a database: name of the journal, which is that of its bandit.")
+]
+_DEFAULT = "default"
+
+
+def _opened(where: str, name: str, *, readonly: bool = True) -> SQLiteJournal | PostgresJournal:
+    """Open an existing journal of a file or a database."""
+    if is_database(where):
+        return PostgresJournal(where, name, create=False)
+    if name != _DEFAULT:
+        raise DataError(f"--name {name}, but {where} is no database, expected no name")
+    if not Path(where).exists():
+        raise DataError(f"there is no journal {where}")
+    return SQLiteJournal(where, readonly=readonly)
 
 
 @app.command()
-def show(journal: JournalFile) -> None:
+def show(journal: Where, name: Name = _DEFAULT) -> None:
     """Show the policy, the settings and the number of events of a journal."""
-    with SQLiteJournal(journal, readonly=True) as opened:
+    with _opened(journal, name) as opened:
         policy, shadow, version, _ = load_with_snapshot(opened)
         header = opened.header()
         assert header is not None  # otherwise loading would have failed
@@ -80,9 +109,13 @@ def show(journal: JournalFile) -> None:
 
 
 @app.command()
-def check(journal: JournalFile) -> None:
+def check(journal: Where, name: Name = _DEFAULT) -> None:
     """Read a whole journal and say whether it is damaged; the exit code is 1 if it is."""
-    found = check_journal(journal, progress=True)
+    if is_database(journal):
+        with _opened(journal, name) as opened:
+            found = check_journal(opened, progress=True)
+    else:
+        found = check_journal(journal, progress=True)
     typer.echo(f"events     {found.events}")
     if found.unchecked:
         typer.echo(
@@ -101,12 +134,13 @@ def check(journal: JournalFile) -> None:
 
 @app.command()
 def export(
-    journal: JournalFile,
+    journal: Where,
     out: Annotated[Path, typer.Argument(help="File to write: .csv, .csv.gz or .parquet.")],
+    name: Name = _DEFAULT,
 ) -> None:
     """Write all decisions and their rewards to a table, one row per decision."""
-    check_table_path(out, journal)
-    with SQLiteJournal(journal, readonly=True) as opened:
+    check_table_path(out, "" if is_database(journal) else journal)
+    with _opened(journal, name) as opened:
         n = export_table(opened, out, progress=True)
     typer.echo(f"Exported {n} decisions to {out}")
 
@@ -159,6 +193,11 @@ def import_(
     ] = None,
 ) -> None:
     """Import past decisions into a journal, and learn from them. Importing them again changes nothing."""
+    if is_database(str(journal)):
+        raise DataError(
+            "the journal is a database, expected a file: a service imports a log into its database by "
+            "POST /v1/bandits/NAME/log"
+        )
     own_map = _map(feature_map, journal)
     if log.name.endswith(TABLES):
         pasts = past_decisions(
@@ -218,7 +257,7 @@ def _names(path: Path | None) -> list[str] | None:
 
 @app.command()
 def erase(
-    journal: JournalFile,
+    journal: Where,
     person: Annotated[str | None, typer.Option(help="Erase all decisions for this person.")] = None,
     id: Annotated[
         list[str] | None, typer.Option(help="Erase the decision with this id. Repeatable.")
@@ -226,6 +265,7 @@ def erase(
     older_than: Annotated[
         float | None, typer.Option(help="Erase all decisions older than this number of days.")
     ] = None,
+    name: Name = _DEFAULT,
 ) -> None:
     """Erase decisions permanently. What the policy learned from them stays in its state."""
     if sum(given is not None for given in (person, id, older_than)) != 1:
@@ -233,8 +273,9 @@ def erase(
     if older_than is not None and not 0.0 <= older_than <= _MAX_DAYS:
         raise DataError(f"--older-than {older_than}, expected a number of days, 0 or more")
     age = None if older_than is None else timedelta(days=older_than)
-    if not journal.exists():
-        raise DataError(f"there is no journal {journal}")
-    with Bandit(journal=journal) as bandit:
+    with (
+        _opened(journal, name, readonly=False) as opened,
+        Bandit(journal=opened) as bandit,
+    ):
         n = bandit.erase(ids=id, person=person, older_than=age)
     typer.echo(f"Erased {n} decisions")

@@ -14,7 +14,7 @@ from rolin.errors import DataError
 from rolin.service.keys import SCOPES, Keys, open_keys
 from rolin.service.settings import Settings
 
-__all__ = ["DEFAULT_DATA", "Data", "app"]
+__all__ = ["DEFAULT_DATA", "Data", "Database", "app"]
 
 app = typer.Typer(no_args_is_help=True, help="List, create and revoke the API keys of the service.")
 

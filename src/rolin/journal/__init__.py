@@ -18,7 +18,7 @@ from rolin.journal.base import (
     Removal,
     Removed,
     Snapshot,
-    Storage,
+    StorageReport,
     Waiting,
 )
 from rolin.journal.checking import JournalReport, check_journal
@@ -44,12 +44,25 @@ __all__ = [
     "Removed",
     "SQLiteJournal",
     "Snapshot",
-    "Storage",
+    "StorageReport",
     "Waiting",
     "check_journal",
+    "is_database",
     "load_policy",
     "open_journal",
 ]
+
+
+def is_database(where: str) -> bool:
+    """Return whether a text is the address of a database, not the path of a file.
+
+    Parameters
+    ----------
+    where
+        The text.
+    """
+    # A path has lost one of the slashes.
+    return where.startswith(("postgresql:/", "postgres:/"))
 
 
 def open_journal(where: Journal | str | PathLike[str] | None, *, readonly: bool = False) -> Journal:
@@ -66,7 +79,7 @@ def open_journal(where: Journal | str | PathLike[str] | None, *, readonly: bool 
         return MemoryJournal()
     if isinstance(where, Journal):
         return where
-    if isinstance(where, str) and where.startswith(("postgresql://", "postgres://")):
+    if isinstance(where, str) and is_database(where):
         raise ParameterError(
             "journal is the address of a database, expected PostgresJournal(address, name)"
         )

@@ -27,7 +27,7 @@ __all__ = [
     "Removal",
     "Removed",
     "Snapshot",
-    "Storage",
+    "StorageReport",
     "Waiting",
     "ended_by",
     "reached",
@@ -98,15 +98,18 @@ class Snapshot(NamedTuple):
     state: bytes
 
 
-class Storage(NamedTuple):
+class StorageReport(NamedTuple):
     """How a journal is stored; `None` where it is not known."""
 
-    synchronous: str | None = None
-    """When a commit is on the disk, in the words of the database: `"FULL"` if before it returns."""
+    durability: str | None = None
+    """The settings of the database that decide when a commit is on the disk, in its own words."""
+    flushed: bool | None = None
+    """Whether a commit is on the disk before it returns, by these settings."""
     journal_bytes: int | None = None
-    """Size of the journal itself."""
+    """Size of the journal itself: its file, or its tables with their indexes."""
     log_bytes: int | None = None
-    """Size of its write-ahead log, which is written back to the journal from time to time."""
+    """Size of its write-ahead log, which is written back to the journal from time to time. `None` if it shares the log of
+    a server."""
 
 
 class Removal(NamedTuple):
@@ -347,9 +350,27 @@ class Journal(ABC):
     def do_upkeep(self) -> None:  # noqa: B027  # the same
         """Do the long work that was deferred; events can be appended meanwhile."""
 
-    def storage(self) -> Storage:
+    def storage(self) -> StorageReport:
         """Return how the journal is stored, and how large it is."""
-        return Storage()
+        return StorageReport()
+
+    def save_derived(self, parts: Iterable[bytes], *, first: int) -> bool:
+        """Store what somebody has computed from all events, unless events were removed since; return whether it was stored.
+
+        It replaces what was stored before. It is deleted when events are removed, because it may hold parts of them.
+
+        Parameters
+        ----------
+        parts
+            The content, in parts of about a megabyte.
+        first
+            The header's `first` when it was computed, which changes if events are removed.
+        """
+        return False
+
+    def derived(self) -> bytes | None:
+        """Return what `save_derived` has stored; `None` if there is nothing."""
+        return None
 
     def wipe_log(self) -> bool:
         """Write back and empty a log, which may hold bytes of removed events; return whether it is empty."""

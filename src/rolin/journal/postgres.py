@@ -7,10 +7,9 @@ the disk of the server (`synchronous_commit`).
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from rolin.journal.base import (
     OutOfDate,
     Removal,
     Removed,
+    StorageReport,
     ended_by,
     reached,
     waiting_since,
@@ -31,54 +31,24 @@ from rolin.journal.base import (
 from rolin.journal.codec import DECISION, PERMANENT_KINDS, row_of
 from rolin.journal.compression import compressor
 from rolin.journal.events import Event, LoggedDecision
+from rolin.journal.postgres_tables import EVENT_TYPES, FORMAT, NAME, create_tables, schema_of
 from rolin.journal.table_journal import (
     IS_PERMANENT,
     LAST_NUMBER,
     OLDEST,
+    Query,
     TableJournal,
     oldest_decisions,
 )
 
 __all__ = ["PostgresJournal"]
 
-_FORMAT = 1
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,56}")  # with a prefix, at most 63 characters
 _BATCH = 1024  # events encoded in memory at a time
 _SNAPSHOTS = 2  # stored beside the first: the latest, and the one before in case of damage
-_TYPES = (
-    "int8", "float8", "text", "text", "text", "int8", "text", "bytea", "bytea", "bytea", "text", "bytea",
-)  # fmt: skip
-# The columns are those of SQLite, see `schema`. Texts are ordered by their bytes, as everywhere in rolin. `token` tells a
-# journal from a later one with the same name. Large values are not compressed, which takes twice the time of all else.
-_TABLES = """
-CREATE TABLE journal (
-    last bigint NOT NULL, first bigint NOT NULL, origin text NOT NULL, token text NOT NULL, format int NOT NULL
-);
-CREATE TABLE events (
-    seq bigint PRIMARY KEY,
-    time double precision NOT NULL,
-    kind text NOT NULL,
-    body text NOT NULL,
-    decision text COLLATE "C",
-    place bigint,
-    person text COLLATE "C",
-    numbers bytea,
-    question bytea,
-    digest bytea,
-    reward text COLLATE "C",
-    checksum bytea NOT NULL
-);
-ALTER TABLE events ALTER numbers SET STORAGE EXTERNAL, ALTER question SET STORAGE EXTERNAL;
-CREATE UNIQUE INDEX once ON events (decision, place, coalesce(reward, '')) WHERE decision IS NOT NULL;
-CREATE INDEX by_person ON events (person) WHERE person IS NOT NULL;
-CREATE INDEX without_decision ON events (kind) WHERE decision IS NULL;
-CREATE TABLE waiting (
-    decision text COLLATE "C" NOT NULL, place bigint NOT NULL, time double precision NOT NULL,
-    PRIMARY KEY (decision, place)
-);
-CREATE INDEX oldest ON waiting (time, decision, place);
-CREATE TABLE states (seq bigint PRIMARY KEY, state bytea NOT NULL, checksum bytea NOT NULL);
-ALTER TABLE states ALTER state SET STORAGE EXTERNAL
+# A journal that was deleted meanwhile has no tables.
+_STORAGE = """
+SELECT current_setting('synchronous_commit'), current_setting('fsync'), coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = ? AND c.relkind = 'r'
 """
 _HEADER = "SELECT last, first, origin, token, format FROM journal"
 # One statement, because each takes a round trip to the server.
@@ -115,7 +85,9 @@ class PostgresJournal(TableJournal):
         Where the database is: `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`, or another connection string of libpq. The
         encoding of the database must be UTF8.
     name
-        Name of the journal: 1 to 57 letters, digits, - and _. It is created if it does not exist.
+        Name of the journal: 1 to 57 letters, digits, - and _.
+    create
+        Whether to create the journal if it does not exist; otherwise that is an error.
     lock_timeout
         Seconds to wait for another process that writes, and for a server that restarts.
     compress
@@ -129,12 +101,13 @@ class PostgresJournal(TableJournal):
         dsn: str,
         name: str = "default",
         *,
+        create: bool = True,
         lock_timeout: float = 10.0,
         compress: bool = False,
     ) -> None:
         super().__init__()
         self._compressed = compressor() if flag_of("compress", compress) else None
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             raise ParameterError(
                 f"name={name!r}, expected 1 to 57 letters, digits, - and _, beginning with a letter or a digit"
             )
@@ -143,33 +116,44 @@ class PostgresJournal(TableJournal):
             from rolin.journal.postgres_database import CommitUnknown, PostgresDatabase
         self.name = name
         self._commit_unknown = CommitUnknown
-        self._database = PostgresDatabase(dsn, schema=f"rolin_{name}", lock_timeout=timeout)
+        self._database = PostgresDatabase(dsn, schema=schema_of(name), lock_timeout=timeout)
         self._locked: _StoredHeader | None = None  # the header, during a turn
         self._written: list[tuple[int, bytes]] = []  # numbers and checksums, during a turn
         self._token: str | None = None
         try:
+            if not flag_of("create", create):
+                self._check_exists()
             self._create_tables()
         except BaseException:
             self.close()
             raise
 
     @property
-    def _name(self) -> str:
+    def description(self) -> str:
+        """What messages call the journal, without secrets."""
         return f"journal {self.name!r} in {self._database.where}"
+
+    def _check_exists(self) -> None:
+        if not self._database.query("SELECT to_regclass('journal') IS NOT NULL")[0][0]:
+            rows = self._database.query(
+                "SELECT substr(nspname, 7) FROM pg_namespace WHERE starts_with(nspname, 'rolin_') ORDER BY 1"
+            )
+            known = ", ".join(name for (name,) in rows) or "none"
+            raise JournalError(
+                f"there is no {self.description}; the names of its journals are: {known}"
+            )
 
     def _create_tables(self) -> None:
         """Create the tables, unless they exist."""
-        exist = "SELECT to_regclass('journal') IS NOT NULL"
-        if self._database.query(exist)[0][0]:
+        exist = "SELECT to_regclass('journal') IS NOT NULL, to_regclass('derived') IS NOT NULL"
+        if all(self._database.query(exist)[0]):
             return
         with self._database.transaction("SELECT pg_advisory_xact_lock(hashtext('rolin'))"):
-            if self._database.query(exist)[0][0]:  # another process was faster
-                return
-            known = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
-            if not self._database.query(known, (self._database.schema,)):
-                self._database.execute(f'CREATE SCHEMA "{self._database.schema}"')
-            for statement in _TABLES.split(";"):
-                self._database.execute(statement)
+            # Again, because another process may have been faster.
+            ((begun, derived),) = self._database.query(exist)
+            create_tables(
+                self._database, self._database.schema, events=not begun, derived=not derived
+            )
 
     def delete(self) -> None:
         """Delete the journal with all its events."""
@@ -188,7 +172,7 @@ class PostgresJournal(TableJournal):
                 self._insert_state(0, state)
                 self._database.execute(
                     "INSERT INTO journal VALUES (0, 0, ?, ?, ?)",
-                    (origin, secrets.token_hex(8), _FORMAT),
+                    (origin, secrets.token_hex(8), FORMAT),
                 )
         found = self.header()
         assert found is not None  # it has begun
@@ -215,7 +199,7 @@ class PostgresJournal(TableJournal):
         """Raise unless events are in the journal, after the connection was lost during their commit."""
         if not written:  # but a snapshot or a removal, which can be repeated
             raise error
-        problem = f"{self._name}: the connection was lost during a commit"
+        problem = f"{self.description}: the connection was lost during a commit"
         first, last = written[0][0], written[-1][0]
         try:
             # The lost transaction holds this lock until it has ended, one way or the other.
@@ -252,7 +236,7 @@ class PostgresJournal(TableJournal):
                     checksum = schema.event_checksum(seq, row)
                     rows.append((seq, *row, checksum))
                     self._written.append((seq, checksum))
-                self._database.copy(f"events (seq, {self._columns})", _TYPES, rows)
+                self._database.copy(f"events (seq, {self._columns})", EVENT_TYPES, rows)
                 new, ended, decided = _waiting_after(group)
                 self._database.execute(
                     _AFTER_EVENTS,
@@ -346,10 +330,25 @@ class PostgresJournal(TableJournal):
         last = header.last + 1
         db.execute("DELETE FROM waiting USING gone WHERE waiting.decision = gone.decision")
         db.execute("DELETE FROM states")
+        db.execute("DELETE FROM derived")
         self._insert_state(last, state)
         db.execute("UPDATE journal SET last = ?, first = ?", (last, last))
         self._locked = header._replace(last=last, first=last)
         return Removed(n, last)
+
+    def save_derived(self, parts: Iterable[bytes], *, first: int) -> bool:
+        """Store what somebody has computed from all events, in a table."""
+        made = secrets.token_hex(8)
+        rows = ((made, n, part) for n, part in enumerate(parts))
+        # A connection of its own, because sending many megabytes takes a while. Others wait only for the last step.
+        with closing(self._database.another()) as aside, aside.transaction("SELECT 1"):
+            aside.copy("derived (made, part, content)", ("text", "int8", "bytea"), rows)
+            header = self._header_in(aside.query(f"{_HEADER} FOR UPDATE"))
+            if header is None or header.first != first:
+                aside.execute("DELETE FROM derived WHERE made = ?", (made,))
+                return False
+            aside.execute("DELETE FROM derived WHERE made != ?", (made,))
+        return True
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -368,9 +367,9 @@ class PostgresJournal(TableJournal):
         if not rows:
             raise self._replaced()
         header = _StoredHeader(*rows[0])
-        if header.format > _FORMAT:
+        if header.format > FORMAT:
             raise JournalError(
-                f"{self._name} has format version {header.format}, expected at most {_FORMAT}: it was written by another "
+                f"{self.description} has format version {header.format}, expected at most {FORMAT}: it was written by another "
                 "version of rolin"
             )
         if self._token is None:
@@ -380,7 +379,9 @@ class PostgresJournal(TableJournal):
         return header
 
     def _replaced(self) -> JournalError:
-        return JournalError(f"{self._name} was deleted, and another one was created with this name")
+        return JournalError(
+            f"{self.description} was deleted, and another one was created with this name"
+        )
 
     def _query(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         return self._database.query(statement, values)
@@ -402,6 +403,40 @@ class PostgresJournal(TableJournal):
             if chosen:
                 with suppress(JournalError):  # if the connection is lost, so is the lock
                     self._query("SELECT pg_advisory_unlock(hashtextextended(?, 0))", (key,))
+
+    def storage(self) -> StorageReport:
+        """Return the settings of the server by which commits are durable, and the size of the tables and their indexes."""
+        # Both connections have the same settings, and this one does not wait for a commit.
+        ((commits, fsync, size),) = self._query(_STORAGE, (self._database.schema,))
+        durability = f"synchronous_commit={commits}, fsync={fsync}"
+        is_flushed = commits != "off" and fsync == "on"
+        return StorageReport(durability, is_flushed, int(size))
+
+    @contextmanager
+    def frozen(self) -> Iterator[tuple[Header, Query]]:
+        """Give the header and what queries the journal, both of one moment; others may write meanwhile."""
+        with (
+            closing(self._database.another()) as aside,
+            aside.transaction("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"),
+        ):
+            header = self._header_in(aside.query(_HEADER))
+            if header is None:
+                raise JournalError(
+                    f"{self.description}: it has not begun, so there is nothing to copy"
+                )
+            yield Header(header.last, header.first, header.origin), aside.query
+
+    def derived(self) -> bytes | None:
+        """Return what `save_derived` has stored; `None` if there is nothing."""
+        # One statement sees one commit, but each part is read by itself, so that nobody waits for long.
+        numbers = self._query("SELECT made, part FROM derived ORDER BY part")
+        parts = []
+        for key in numbers:
+            found = self._query("SELECT content FROM derived WHERE made = ? AND part = ?", key)
+            if not found:
+                return None  # it was replaced meanwhile
+            parts.append(found[0][0])
+        return b"".join(parts) if parts else None
 
     def wipe_log(self) -> bool:
         """Return `False`: only the server can wipe its files and its log."""

@@ -26,6 +26,7 @@ __all__ = ["CommitUnknown", "PostgresDatabase"]
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Result = TypeVar("Result")
+_APPLICATION = "rolin"  # by which the server lists our connections
 _STEP = 0.05  # seconds between two attempts to connect
 _STALLED = 300  # seconds after which the server ends the transaction of a process that has stopped
 # Values of synchronous_commit with which a crash may lose a commit.
@@ -69,6 +70,10 @@ class PostgresDatabase:
         with self.errors(""):
             self._connections["writer"] = self._connect()
 
+    def another(self) -> PostgresDatabase:
+        """Return the same database with connections of its own."""
+        return PostgresDatabase(self._dsn, schema=self.schema, lock_timeout=self._lock_timeout)
+
     def new_locks(self) -> None:
         """Make new locks; those of before a fork may be held by threads that do not exist."""
         self.writing, self.reading = threading.RLock(), threading.Lock()
@@ -83,7 +88,7 @@ class PostgresDatabase:
             autocommit=True,
             client_encoding="utf8",
             connect_timeout=max(2, round(self._lock_timeout)),
-            application_name="rolin",
+            application_name=_APPLICATION,
         )
         try:
             self._prepare(made)
@@ -240,6 +245,16 @@ class PostgresDatabase:
             return fetch(self._connections["writer"])
         with self.reading, self.errors(""):
             return self._patiently("reader", fetch)
+
+    def others(self) -> list[int]:
+        """Return the processes of the server that serve other connections of rolin to this database."""
+        own = [each.info.backend_pid for each in self._connections.values() if not each.closed]
+        rows = self.query(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = ? "
+            "AND pid <> ALL (?::int[]) ORDER BY pid",
+            (_APPLICATION, own),
+        )
+        return [pid for (pid,) in rows]
 
     def close(self) -> None:
         """Close the connections; a process that has not opened them leaves them alone."""

@@ -11,14 +11,15 @@ from __future__ import annotations
 import os
 import sqlite3
 import struct
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from rolin._support.checks import finite_number_of, flag_of
+from rolin._support.files import read_limited, replace_file
 from rolin._support.progress import Progress
 from rolin.errors import JournalError
 from rolin.journal import schema
@@ -28,7 +29,7 @@ from rolin.journal.base import (
     OutOfDate,
     Removal,
     Removed,
-    Storage,
+    StorageReport,
     ended_by,
     reached,
     waiting_since,
@@ -46,6 +47,7 @@ from rolin.journal.table_journal import (
     IS_PERMANENT,
     LAST_NUMBER,
     OLDEST,
+    Query,
     TableJournal,
     oldest_decisions,
 )
@@ -53,9 +55,14 @@ from rolin.journal.table_journal import (
 __all__ = ["SQLiteJournal"]
 
 _BATCH = 1024  # events encoded in memory at a time
+_MAX_DERIVED = 1 << 30  # bytes
 _SNAPSHOTS = 2  # stored beside the first: the latest, and the one before in case of damage
 _SELECT_HEADER = "SELECT last, first, origin, unchecked, checksum FROM journal"
 _ROW = f"({', '.join('?' * (2 + len(Row._fields)))})"  # the number, the columns, the checksum
+
+
+class _Abandoned(Exception):  # an internal signal, always caught
+    """What was computed is of no use, because events were removed meanwhile."""
 
 
 class SQLiteJournal(TableJournal):
@@ -95,13 +102,15 @@ class SQLiteJournal(TableJournal):
             lock_timeout=finite_number_of("lock_timeout", lock_timeout),
         )
         self.path = self._file.path
+        self._derived_path = self.path.with_name(f"{self.path.name}-derived")
         self._columns = schema.columns_of(self._file.format)
         if self._file.format == 1:
             self._state_columns = "seq, state, NULL"
         self._last_unchecked: int | None = None
 
     @property
-    def _name(self) -> str:
+    def description(self) -> str:
+        """What messages call the journal."""
         return f"journal {self.path}"
 
     @property
@@ -188,6 +197,8 @@ class SQLiteJournal(TableJournal):
                 removed = self._remove(db, what, header, state)
             finally:
                 db.execute("DROP TABLE temp.gone")
+            if removed.last > after:
+                self._delete_derived()
             reached("removed")
         if not what.wipe:
             return removed
@@ -266,7 +277,7 @@ class SQLiteJournal(TableJournal):
             header = StoredHeader(*values)
             computed = schema.header_checksum(header)
         except (TypeError, ValueError, AttributeError, struct.error) as error:
-            raise JournalError(f"{self._name}: the header is damaged: {error}") from error
+            raise JournalError(f"{self.description}: the header is damaged: {error}") from error
         if len(rows) > 1:
             raise JournalError(f"journal {self.path}: the header is damaged: there are several")
         what = f"journal {self.path}: the header"
@@ -282,8 +293,9 @@ class SQLiteJournal(TableJournal):
         found = [f"SQLite: {line}" for line in lines if line != "ok"]
         return found + schema.differences(self._file.query(schema.SELECT_SCHEMA), self._file.format)
 
-    def _unchecked(self) -> int:
-        """Return the number of the last event without a checksum."""
+    @property
+    def last_unchecked(self) -> int:
+        """Number of the last event without a checksum; -1 if all have one."""
         if self._last_unchecked is None:
             header = self._stored_header()
             self._last_unchecked = -1 if header is None else header.unchecked
@@ -309,6 +321,32 @@ class SQLiteJournal(TableJournal):
             copy_database(source, Path(target), progress)
         return int(events)
 
+    @contextmanager
+    def frozen(self) -> Iterator[tuple[Header, Query]]:
+        """Give the header and what queries the journal, both of one moment; others may write meanwhile."""
+        with self._file.frozen() as db:
+            header = self._header_in(db.execute(_SELECT_HEADER).fetchall())
+            if header is None:
+                raise JournalError(
+                    f"{self.description}: it has not begun, so there is nothing to copy"
+                )
+            yield header.header, lambda statement, values: db.execute(statement, values).fetchall()
+
+    @contextmanager
+    def writing_rows(self, header: Header) -> Iterator[sqlite3.Connection]:
+        """Give a connection that fills the tables of a new journal, completely or not at all.
+
+        Parameters
+        ----------
+        header
+            Its header.
+        """
+        with self._file.write() as db:
+            stored = StoredHeader(*header, unchecked=-1)
+            row = (*stored, schema.header_checksum(stored))
+            db.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?)", row)
+            yield db
+
     def defer_upkeep(self) -> None:
         """Do not write back the log while events are appended."""
         self._file.defer_checkpoints()
@@ -322,12 +360,47 @@ class SQLiteJournal(TableJournal):
         """Write back the log."""
         self._file.checkpoint_in_background()
 
-    def storage(self) -> Storage:
+    def storage(self) -> StorageReport:
         """Return the setting of SQLite by which commits are durable, and the sizes of the files."""
         # Both connections have the same settings, and this one does not wait for a commit.
         ((found,),) = self._file.query("PRAGMA synchronous")
-        names = ("OFF", "NORMAL", "FULL", "EXTRA")
-        return Storage(names[int(found)], *self._file.sizes())  # type: ignore[call-overload]  # an integer
+        name = ("OFF", "NORMAL", "FULL", "EXTRA")[int(found)]  # type: ignore[call-overload]  # an integer
+        is_flushed = name in ("FULL", "EXTRA")
+        return StorageReport(f"synchronous={name}", is_flushed, *self._file.sizes())
+
+    def save_derived(self, parts: Iterable[bytes], *, first: int) -> bool:
+        """Store what somebody has computed from all events, in a file beside the journal."""
+        with ExitStack() as turn, suppress(_Abandoned):
+            with replace_file(self._derived_path) as temporary:
+                # Erased decisions may be in it, so nobody else may read it.
+                opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(opened, "wb") as file:
+                    for part in parts:
+                        file.write(part)
+                    file.flush()
+                    os.fsync(file.fileno())  # now, because others wait during the turn
+                db = turn.enter_context(self._file.write())
+                header = self._header_in(db.execute(_SELECT_HEADER).fetchall())
+                if header is None or header.first != first:
+                    raise _Abandoned
+            return True
+        return False
+
+    def _delete_derived(self) -> None:
+        try:
+            self._derived_path.unlink(missing_ok=True)
+        except OSError as error:
+            raise JournalError(
+                f"{self._derived_path} cannot be deleted: {error.strerror}; it may hold what should be erased, so nothing "
+                "was erased"
+            ) from error
+
+    def derived(self) -> bytes | None:
+        """Return what `save_derived` has stored; `None` if there is nothing."""
+        try:
+            return read_limited(self._derived_path, _MAX_DERIVED, JournalError)
+        except FileNotFoundError:
+            return None
 
     def wipe_log(self) -> bool:
         """Write back and empty the log, unless another process is reading; return whether it is empty."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -27,7 +27,10 @@ from rolin.journal.events import (
     PermanentEvent,
 )
 
-__all__ = ["IS_PERMANENT", "LAST_NUMBER", "OLDEST", "TableJournal", "oldest_decisions"]
+__all__ = ["IS_PERMANENT", "LAST_NUMBER", "OLDEST", "Query", "TableJournal", "oldest_decisions"]
+
+Query = Callable[[str, tuple[object, ...]], list[tuple[Any, ...]]]
+"""Returns the rows of a statement, in which question marks stand for the values."""
 
 IS_PERMANENT = f"kind IN ({', '.join('?' * len(PERMANENT_KINDS))})"
 """Condition on rows that are never removed; its values are `PERMANENT_KINDS`."""
@@ -67,7 +70,7 @@ class TableJournal(Journal):
 
     @property
     @abstractmethod
-    def _name(self) -> str:
+    def description(self) -> str:
         """What messages call the journal."""
 
     @abstractmethod
@@ -83,8 +86,9 @@ class TableJournal(Journal):
             padded,
         )
 
-    def _unchecked(self) -> int:
-        """Return the number of the last event without a checksum."""
+    @property
+    def last_unchecked(self) -> int:
+        """Number of the last event without a checksum; -1 if all have one."""
         return -1
 
     def read(
@@ -116,7 +120,7 @@ class TableJournal(Journal):
         header = self.header()
         if n != upto - after and header is not None and after >= header.first:
             raise JournalError(
-                f"{self._name}: {upto - after - int(n)} of the events {after + 1} to {upto} are missing"
+                f"{self.description}: {upto - after - int(n)} of the events {after + 1} to {upto} are missing"
             )
 
     def read_all(self, problems: list[str]) -> Iterator[tuple[int, Event]]:
@@ -161,7 +165,7 @@ class TableJournal(Journal):
 
     def events_without_checksum(self) -> int:
         """Return how many events an earlier format has written."""
-        ((n,),) = self._query("SELECT count(*) FROM events WHERE seq <= ?", (self._unchecked(),))
+        ((n,),) = self._query("SELECT count(*) FROM events WHERE seq <= ?", (self.last_unchecked,))
         return int(n)
 
     def snapshot_versions(self) -> list[int]:
@@ -180,7 +184,7 @@ class TableJournal(Journal):
     def _event(self, stored: Any) -> Event:
         """Return the event of a row: its number, its columns and its checksum."""
         seq, *values, checksum = stored
-        what = f"{self._name}: event {seq}"
+        what = f"{self.description}: event {seq}"
         if not isinstance(seq, int) or seq < 1:
             raise JournalError(f"{what} is damaged: events have numbers from 1 on")
         row = Row(*values)
@@ -188,7 +192,7 @@ class TableJournal(Journal):
             computed = schema.event_checksum(seq, row)
         except (TypeError, ValueError, AttributeError, struct.error) as error:
             raise JournalError(f"{what} is damaged: {error}") from error
-        schema.verify(what, checksum, computed, required=seq > self._unchecked())
+        schema.verify(what, checksum, computed, required=seq > self.last_unchecked)
         try:
             return event_of(row, self._maps)
         except JournalError as error:
@@ -248,9 +252,9 @@ class TableJournal(Journal):
             return None
         version, state, stored = rows[0]
         if not (isinstance(version, int) and isinstance(state, bytes)):
-            raise DamagedSnapshot(f"{self._name}: a snapshot is damaged", version)
-        if stored != schema.state_checksum(version, state) and version > self._unchecked():
-            raise DamagedSnapshot(f"{self._name}: snapshot {version} is damaged", version)
+            raise DamagedSnapshot(f"{self.description}: a snapshot is damaged", version)
+        if stored != schema.state_checksum(version, state) and version > self.last_unchecked:
+            raise DamagedSnapshot(f"{self.description}: snapshot {version} is damaged", version)
         return Snapshot(version, state)
 
 

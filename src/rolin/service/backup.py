@@ -34,7 +34,7 @@ from rolin.service.backup_manifest import (
     StoredBandit,
     StoredFile,
 )
-from rolin.service.data_folder import check_folder
+from rolin.service.data_folder import check_folder, check_not_moved
 from rolin.service.schema import NAME_PATTERN
 
 __all__ = ["backup"]
@@ -64,6 +64,7 @@ def backup(
     if not (source / "bandits").is_dir():
         raise DataError(f"{source} is not the data folder of a service: it has no folder bandits")
     check_folder(source)
+    check_not_moved(source)  # or it would copy the same old bandits for ever
     if os.path.lexists(target):
         raise DataError(f"{target} exists already, expected the name of a new folder")
     if not target.parent.is_dir():
@@ -150,7 +151,7 @@ def _identities(folder: Path) -> list[tuple[str, int, int]]:
     return [
         (path.name, known.st_ino, 0 if path.name == JOURNAL else known.st_mtime_ns)
         for path, known in found
-        if path.name not in (f"{JOURNAL}-wal", f"{JOURNAL}-shm")
+        if not path.name.startswith(f"{JOURNAL}-")  # its log, and what was computed from it
     ]
 
 

@@ -116,14 +116,22 @@ SINCE_SNAPSHOT = Metric(
     "rolin_events_since_snapshot", "gauge", _BANDIT,
     "Events after the last snapshot, which are read again when the bandit is opened.",
 )  # fmt: skip
-JOURNAL_BYTES = Metric("rolin_journal_bytes", "gauge", _BANDIT, "Size of the file journal.db.")
+JOURNAL_BYTES = Metric(
+    "rolin_journal_bytes", "gauge", _BANDIT,
+    "Size of the file journal.db, or in a database of the tables of the journal with their indexes.",
+)  # fmt: skip
 LOG_BYTES = Metric(
-    "rolin_journal_log_bytes", "gauge", _BANDIT, "Size of its write-ahead log, journal.db-wal."
-)
+    "rolin_journal_log_bytes", "gauge", _BANDIT,
+    "Size of its write-ahead log, journal.db-wal. Absent in a database, where all journals share the log of the server.",
+)  # fmt: skip
+FLUSHED = Metric(
+    "rolin_commits_flushed", "gauge", _BANDIT,
+    "1 if commits are on the disk before they are answered, by the settings of SQLite or of the database, otherwise 0.",
+)  # fmt: skip
 BANDIT_METRICS = (
     DECISIONS, REWARDS, OUTCOMES, VALUES, DELAY, COMMIT, BATCH, WAIT, WRITE_ERRORS, TOP_CHOSEN, TOP_PROBABILITY,
     TOP_VARIANCE, CALIBRATION, EFFECTIVE, WINDOW, READY, EVENTS, BEHIND, QUEUE, OLDEST, REWARD_TIME, SCALES_TIME,
-    SNAPSHOT_TIME, SINCE_SNAPSHOT, JOURNAL_BYTES, LOG_BYTES,
+    SNAPSHOT_TIME, SINCE_SNAPSHOT, JOURNAL_BYTES, LOG_BYTES, FLUSHED,
 )  # fmt: skip
 """The metrics of every bandit."""
 
@@ -274,6 +282,7 @@ class BanditMetrics:
                 (SINCE_SNAPSHOT, now.since_snapshot),
                 (JOURNAL_BYTES, now.storage.journal_bytes),
                 (LOG_BYTES, now.storage.log_bytes),
+                (FLUSHED, None if now.storage.flushed is None else int(now.storage.flushed)),
             ):
                 if value is not None:
                     yield Sample(metric, own, value)

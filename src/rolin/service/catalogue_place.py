@@ -15,7 +15,10 @@ from rolin._support.files import sync_folder
 from rolin.service.catalogue import StoredCatalogue
 from rolin.service.errors import Refusal
 
-__all__ = ["CataloguePlace", "FolderPlace", "NumberedCatalogue"]
+__all__ = ["CATALOGUE", "CataloguePlace", "FolderPlace", "NumberedCatalogue"]
+
+CATALOGUE = "catalogue.ndjson"
+"""Name of the file, in the folder of a bandit."""
 
 _UNFINISHED = ".catalogue-"  # begin of the name of a folder that exists while a catalogue arrives
 
@@ -70,7 +73,7 @@ class FolderPlace(CataloguePlace):
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "catalogue.ndjson"
+        self._path = folder / CATALOGUE
 
     @contextmanager
     def arriving(self) -> Iterator[BinaryIO]:

@@ -1,16 +1,27 @@
-"""The data folder of a service: which version wrote it, and whether this version can read it."""
+"""The data folder of a service: which version wrote it, whether this version can read it, and who uses it."""
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
+from typing import BinaryIO
 
 import rolin
 from rolin._support.files import read_limited, write_bytes
 from rolin.errors import DataError
 
-__all__ = ["FORMAT", "UNFINISHED", "check_folder", "mark_folder"]
+__all__ = [
+    "FORMAT",
+    "UNFINISHED",
+    "check_folder",
+    "check_not_moved",
+    "lock_folder",
+    "mark_folder",
+    "mark_moved",
+]
 
 FORMAT = 1
 """Version of the files of a data folder, other than journals, which have their own. Raise it when earlier versions of
@@ -18,6 +29,7 @@ rolin can no longer read them."""
 UNFINISHED = ".restore-"
 """Begin of the name of a folder that exists in a data folder while it is restored."""
 _NAME = "version.json"
+_MOVED = "moved.json"
 _MAX = 1 << 16  # bytes
 
 
@@ -59,6 +71,63 @@ def mark_folder(folder: str | PathLike[str]) -> None:
     if not path.exists() or _read(path) != (FORMAT, rolin.__version__):
         content = json.dumps({"format": FORMAT, "rolin": rolin.__version__})
         write_bytes(path, f"{content}\n".encode())
+
+
+def check_not_moved(folder: str | PathLike[str]) -> None:
+    """Reject a data folder whose bandits are in a database now.
+
+    Parameters
+    ----------
+    folder
+        The data folder.
+    """
+    path = Path(folder) / _MOVED
+    if path.exists():
+        found = json.loads(read_limited(path, _MAX, DataError))
+        raise DataError(
+            f"the bandits of {folder} were moved to {found['to']} at {found['time']}: start the service with --database, "
+            f"and back it up with pg_dump. To use the bandits as they were then, remove {path}"
+        )
+
+
+def mark_moved(folder: str | PathLike[str], where: str) -> None:
+    """Note that the bandits of a data folder are in a database now.
+
+    Parameters
+    ----------
+    folder
+        The data folder.
+    where
+        Name of the database.
+    """
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    write_bytes(Path(folder) / _MOVED, json.dumps({"to": where, "time": now}).encode() + b"\n")
+
+
+def lock_folder(folder: str | PathLike[str], *, alone: bool = False) -> BinaryIO:
+    """Return an open file that marks a data folder as in use, until it is closed.
+
+    Parameters
+    ----------
+    folder
+        The data folder.
+    alone
+        Whether nobody else may use it. Several services may use one folder.
+    """
+    file = (Path(folder) / "service.lock").open("ab")
+    try:
+        with suppress(ImportError):  # Windows
+            import fcntl
+
+            fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        why = "a service is running on it: stop it first" if alone else "it is being moved: wait"
+        raise DataError(f"{folder} is in use: {why}") from None
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def _read(path: Path) -> tuple[int, str]:

@@ -21,7 +21,7 @@ from rolin.service.errors import Refusal
 if TYPE_CHECKING:
     from rolin.journal.postgres_database import PostgresDatabase
 
-__all__ = ["DatabasePlace", "delete_catalogue"]
+__all__ = ["DatabasePlace", "add_catalogue", "delete_catalogue"]
 
 _PART = 1 << 20  # bytes of a part before it is compressed
 _TOGETHER = 4  # parts that are read by one query, so that others do not wait for long
@@ -66,18 +66,13 @@ class DatabasePlace(CataloguePlace):
         """Let a catalogue replace the present one, in one transaction; return its number."""
         with (
             closing(open_database(self._dsn, self._lock_timeout)) as database,
-            database.transaction("SELECT nextval('catalogue_numbers')") as rows,
+            database.transaction("SELECT 1"),
         ):
-            number = int(rows[0][0])
-            parts = ((number, i, part) for i, part in enumerate(_compressed(file)))
-            database.copy("catalogue_parts", ("int8", "int4", "bytea"), parts)
+            number = _write_parts(database, file)
             if not database.query(self._lock):
                 raise Refusal(404, "the bandit was deleted meanwhile")
             delete_catalogue(database, self._bandit)
-            database.execute(
-                "INSERT INTO catalogues (bandit, number, size, sha256) VALUES (?, ?, ?, ?)",
-                (self._bandit, number, found.info.size, found.info.sha256),
-            )
+            _name_number(database, self._bandit, number, found)
         return number
 
     def number(self) -> int:
@@ -94,10 +89,22 @@ class DatabasePlace(CataloguePlace):
 
     def read(self) -> NumberedCatalogue:
         """Return the present catalogue, copied to a file of this process."""
+        with tempfile.TemporaryFile(dir=self._folder) as file:
+            return self.copy_to(file)
+
+    def copy_to(self, file: BinaryIO) -> NumberedCatalogue:
+        """Copy the present catalogue to a new file, and return it.
+
+        Parameters
+        ----------
+        file
+            The file. It is empty if there is no catalogue.
+        """
         while (present := self._present()) is not None:
             number, size, sha256 = present
-            with tempfile.TemporaryFile(dir=self._folder) as file:
-                stored = self._copied(number, file)
+            file.seek(0)
+            file.truncate()
+            stored = self._copied(number, file)
             if stored is not None and (stored.info.size, stored.info.sha256) == (size, sha256):
                 return NumberedCatalogue(number, stored)
             if self.number() == number:  # otherwise another process has replaced it meanwhile
@@ -144,6 +151,43 @@ def delete_catalogue(database: PostgresDatabase, bandit: int) -> bool:
         (bandit,),
     )
     return database.execute("DELETE FROM catalogues WHERE bandit = ?", (bandit,)) > 0
+
+
+def add_catalogue(
+    database: PostgresDatabase, bandit: int, file: BinaryIO, found: StoredCatalogue
+) -> None:
+    """Write the catalogue of a bandit that has none, in the transaction of this thread.
+
+    Parameters
+    ----------
+    database
+        The database.
+    bandit
+        The number of the bandit.
+    file
+        The file of the catalogue.
+    found
+        What is in it.
+    """
+    _name_number(database, bandit, _write_parts(database, file), found)
+
+
+def _write_parts(database: PostgresDatabase, file: BinaryIO) -> int:
+    """Write the parts of a file under a new number, and return it."""
+    number = int(database.query("SELECT nextval('catalogue_numbers')")[0][0])
+    parts = ((number, i, part) for i, part in enumerate(_compressed(file)))
+    database.copy("catalogue_parts", ("int8", "int4", "bytea"), parts)
+    return number
+
+
+def _name_number(
+    database: PostgresDatabase, bandit: int, number: int, found: StoredCatalogue
+) -> None:
+    """Let the parts under a number be the catalogue of a bandit."""
+    database.execute(
+        "INSERT INTO catalogues (bandit, number, size, sha256) VALUES (?, ?, ?, ?)",
+        (bandit, number, found.info.size, found.info.sha256),
+    )
 
 
 def _compressed(file: BinaryIO) -> Iterator[bytes]:

@@ -130,7 +130,7 @@ class Engine:
         """Why the last write failed; `None` if it succeeded."""
         self.written_at: float | None = None
         """When a request was last written, in seconds since 1970."""
-        self.watch = Watch(bandit.bandit.journal)
+        self.watch = Watch(bandit.bandit.journal, name, stores=not read_only)
         """What happened in the bandit, as statistics."""
         self.beliefs = LatestBeliefs(bandit.bandit)
         """What it believes of its arms."""

@@ -17,7 +17,7 @@ from rolin.errors import RolinError
 from rolin.features import Boolean, Category, Number
 from rolin.service import schema
 from rolin.service.bandits import Bandits, read_bandits
-from rolin.service.data_folder import mark_folder
+from rolin.service.data_folder import check_not_moved, mark_folder
 from rolin.service.demo import visit_for_ever
 from rolin.service.engine import Engine, Limits
 from rolin.service.keys import Keys
@@ -61,6 +61,8 @@ class Service:
         self.tracing = Tracing() if settings.traces else None
         self.bandits: Bandits
         mark_folder(settings.data)
+        if settings.database is None:
+            check_not_moved(settings.data)
         self._declared = read_bandits(Path(settings.data) / "bandits.toml")
         self._phase: str | None = "it is starting"  # `None` between start and stop
         self._followed = monotonic()

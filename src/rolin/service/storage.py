@@ -15,6 +15,7 @@ from rolin._support.files import sync_folder, write_bytes
 from rolin.journal import Journal, SQLiteJournal
 from rolin.service import schema
 from rolin.service.catalogue_place import CataloguePlace, FolderPlace
+from rolin.service.data_folder import lock_folder
 from rolin.service.errors import Refusal
 from rolin.service.settings import Settings
 
@@ -120,8 +121,9 @@ class Storage(ABC):
         """See what other processes have changed; return the version of each bandit."""
         return {}
 
-    def close(self) -> None:  # noqa: B027  # a folder has nothing to release
-        """Release connections."""
+    @abstractmethod
+    def close(self) -> None:
+        """Release connections and locks."""
 
 
 class FolderStorage(Storage):
@@ -141,6 +143,7 @@ class FolderStorage(Storage):
         self._compress = compress
         self._folder = folder / "bandits"
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._lock = lock_folder(folder)
         for left in (*self._folder.glob(".new-*"), *self._folder.glob(".deleted-*")):
             shutil.rmtree(left)  # of a process that was killed
 
@@ -208,6 +211,10 @@ class FolderStorage(Storage):
             os.rename(self._folder / name, Path(gone) / name)
             sync_folder(self._folder)
             shutil.rmtree(Path(gone) / name)
+
+    def close(self) -> None:
+        """Let others use the folder alone."""
+        self._lock.close()
 
     def without_place(self, message: str) -> str:
         """Return a message without the path of the data folder."""

@@ -75,6 +75,17 @@ class ArmCounts:
         np.divide(total, n, out=means, where=n > 0.0)
         return means
 
+    def dump(self) -> tuple[list[str], bytes]:
+        """Return the names of all arms, and their counts as bytes."""
+        return list(self.index), self._rows[: len(self.index)].astype("<f8").tobytes()
+
+    def load(self, names: list[str], counts: bytes) -> None:
+        """Replace all counts with those that `dump` returned."""
+        self.index = {name: row for row, name in enumerate(names)}
+        rows = np.frombuffer(counts, dtype="<f8").reshape(len(names), self._rows.shape[1])
+        self._rows = np.concatenate([rows, np.zeros((16, rows.shape[1]))])
+        self._offers.clear()
+
     def _column(self, arms: Sequence[str], column: int) -> NDArray[np.float64]:
         rows = [self.index.get(arm, -1) for arm in arms]
         with_zero = np.append(self._rows[: len(self.index), column], 0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,6 +41,18 @@ class RunningCalibration:
         self._variance += share * (1.0 - share)
         self._observed[group[chosen]] += 1.0
         self._decisions += 1
+
+    def dump(self) -> list[Any]:
+        """Return the counts as plain values."""
+        arrays = (self._offers, self._expected, self._observed, self._variance)
+        return [self._decisions, *(array.tolist() for array in arrays)]
+
+    def load(self, values: list[Any]) -> None:
+        """Replace all counts with those that `dump` returned."""
+        self._decisions, *arrays = values
+        self._offers, self._expected, self._observed, self._variance = (
+            np.array(array, dtype=float) for array in arrays
+        )
 
     def report(self, arms: ArmCounts) -> Calibration:
         """Return the result of the test."""

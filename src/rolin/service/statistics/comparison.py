@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 from rolin.offline.control_lift import GroupMean
 
 __all__ = ["RunningMean"]
+
+_SUMS = ("_n", "_people", "_origin", "_w", "_s", "_ss", "_sw", "_ww")
 
 
 class RunningMean:
@@ -42,6 +47,23 @@ class RunningMean:
         self._ss += s * s - before_s * before_s
         self._sw += s * w - before_s * before_w
         self._ww += w * w - before_w * before_w
+
+    def dump(self) -> list[Any]:
+        """Return the sums as plain values, without those of each person."""
+        return [getattr(self, name) for name in _SUMS]
+
+    def people(self) -> Iterator[tuple[str, float, float]]:
+        """Yield the people, and the sums of each."""
+        return ((person, s, w) for person, (s, w) in self._by_person.items())
+
+    def load(self, values: list[Any]) -> None:
+        """Replace the sums with those that `dump` returned."""
+        for name, value in zip(_SUMS, values, strict=True):
+            setattr(self, name, value)
+
+    def load_people(self, people: Iterable[tuple[str, float, float]]) -> None:
+        """Add people that `people` has yielded."""
+        self._by_person.update((person, (s, w)) for person, s, w in people)
 
     @property
     def effective_n(self) -> float:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from rolin.journal.events import (
@@ -24,10 +27,19 @@ from rolin.service.statistics.series import GROUPS, RANGES, Series
 
 __all__ = ["DELAYS", "Statistics"]
 
+Item = TypeVar("Item")
+
 DELAYS = (1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0)
 """Ends of the groups of delays, in seconds."""
 _RECENT = 2000  # decisions that are kept
 _CHANGES = 30  # changes of settings that are kept
+# What is stored as it is.
+_COUNTS = (
+    "decisions", "rewards", "reward_sums", "delays", "drawn", "top", "other", "in_play", "first_decision",
+    "compared_since", "_period", "_ranks",
+)  # fmt: skip
+_ITEMS = 500  # stored together
+_BUCKETS = 20
 _MOST_OPEN = 200_000  # decisions whose reward is waited for; of older ones, the delay is not known
 
 
@@ -77,6 +89,63 @@ class Statistics:
     def _compare_from(self, time: float | None) -> None:
         self.compared = {name: RunningMean() for name in ("policy", "control", "share")}
         self.compared_since = time
+
+    def dump(self) -> Iterator[tuple[str, list[Any]]]:
+        """Yield everything as plain values, in small parts; nothing may be folded meanwhile."""
+        # Encoding keeps other threads waiting, so no part is large.
+        settings = None if self._settings is None else list(self._settings)
+        yield "counts", [getattr(self, name) for name in _COUNTS]
+        yield "settings", [settings, [[each.time, each.text] for each in self.changes]]
+        yield "fates", [dict(self.fates), self.calibration.dump(), *self.arms.dump()]
+        for name, series in self.series.items():
+            for some in _batched(series.dump(), _BUCKETS):
+                yield "series", [name, some]
+        for name, mean in self.compared.items():
+            yield "compared", [name, mean.dump()]
+            for people in _batched(mean.people(), _ITEMS):
+                yield "people", [name, people]
+        for opened in _batched(self._open.values(), _ITEMS):
+            yield "open", [[*each[:-1], *astuple(each.short)] for each in opened]
+        for recent in _batched(self.recent, _ITEMS):
+            yield "recent", [astuple(each) for each in recent]
+
+    def load(self, parts: Iterable[tuple[str, list[Any]]]) -> None:
+        """Count what `dump` has yielded; nothing may have been counted before."""
+        for kind, part in parts:
+            getattr(self, f"_load_{kind}")(*part)
+
+    def _load_counts(self, *values: Any) -> None:
+        for name, value in zip(_COUNTS, values, strict=True):
+            setattr(self, name, value)
+
+    def _load_settings(self, settings: list[Any] | None, changes: list[Any]) -> None:
+        self._settings = None if settings is None else SettingsChanged(*settings)
+        self.changes.extend(Change(*each) for each in changes)
+
+    def _load_fates(self, fates: dict[str, int], calibration: Any, arms: Any, counts: Any) -> None:
+        self.fates.update(fates)
+        self.calibration.load(calibration)
+        self.arms.load(arms, counts)
+
+    def _load_series(self, name: str, buckets: list[Any]) -> None:
+        self.series[name].load(buckets)
+
+    def _load_compared(self, name: str, values: list[Any]) -> None:
+        self.compared[name].load(values)
+
+    def _load_people(self, name: str, people: list[Any]) -> None:
+        self.compared[name].load_people(people)
+
+    def _load_open(self, *opened: Any) -> None:
+        for time, by, compared, person, period, *rest in opened:
+            short = RecentDecision(*rest)
+            self._open[short.id] = _Open(time, by, compared, person, period, short)
+
+    def _load_recent(self, *recent: Any) -> None:
+        for each in recent:
+            made = RecentDecision(*each)
+            known = self._open.get(made.id)  # which gets its reward later, here as well
+            self.recent.append(made if known is None else known.short)
 
     def fold(self, event: Event) -> None:
         """Count an event."""
@@ -185,6 +254,12 @@ class Statistics:
         if shares[0] != shares[1]:
             self._period += 1
             self._compare_from(event.time)
+
+
+def _batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    left = iter(items)
+    while some := list(islice(left, size)):
+        yield some
 
 
 def _shown(value: object) -> str:

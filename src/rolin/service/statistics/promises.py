@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rolin.journal.base import Storage
+from rolin.journal.base import StorageReport
 from rolin.service.statistics.fold import Statistics
 from rolin.service.statistics.schema import Calibration, Promise, State
 
@@ -22,7 +22,7 @@ def promises_of(
     *,
     problem: str | None,
     durable: bool,
-    storage: Storage,
+    storage: StorageReport,
     written: float | None,
     queued: int,
 ) -> Iterator[Promise]:
@@ -50,7 +50,7 @@ def promises_of(
 
 
 def _durability(
-    problem: str | None, durable: bool, storage: Storage, written: float | None
+    problem: str | None, durable: bool, storage: StorageReport, written: float | None
 ) -> Promise:
     name = "Nothing acknowledged is lost"
     if problem is not None:
@@ -63,12 +63,12 @@ def _durability(
     if written is not None:
         text += f", {_ago(written)}"
     state: State = "ok"
-    if storage.synchronous is not None:
-        text += (
-            f". Commits are flushed before they are answered (synchronous={storage.synchronous})"
-        )
-        if storage.synchronous not in ("FULL", "EXTRA"):
-            state, text = "broken", f"Commits are not flushed: synchronous={storage.synchronous}"
+    if storage.flushed:
+        text += f". Commits are flushed before they are answered ({storage.durability})"
+    elif storage.flushed is not None:
+        state, text = "broken", f"Commits are not flushed: {storage.durability}"
+    if storage.journal_bytes is not None:
+        text += f". Journal: {storage.journal_bytes / (1 << 20):.1f} MB"
     if storage.log_bytes is not None:
         text += f". Write-ahead log: {storage.log_bytes / (1 << 20):.1f} MB"
         if storage.log_bytes > _LARGE_LOG and state == "ok":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
 
 __all__ = ["GROUPS", "RANGES", "Bucket", "Series"]
 
@@ -33,6 +34,29 @@ class Bucket:
         self.drawn = 0  # decisions of the policy with known probabilities
         self.top = 0.0  # sum of their largest probabilities
         self.other = 0  # how many of them chose another arm than the most probable one
+
+    def dump(self) -> list[Any]:
+        """Return the content as plain values."""
+        return [
+            list(self.decisions.values()),
+            list(self.rewards.values()),
+            list(self.reward_sums.values()),
+            self.arms,
+            self.drawn,
+            self.top,
+            self.other,
+        ]
+
+    @classmethod
+    def load(cls, values: list[Any]) -> Self:
+        """Return the bucket that `dump` returned as values."""
+        made = cls()
+        *groups, arms, made.drawn, made.top, made.other = values
+        made.decisions, made.rewards, made.reward_sums = (
+            dict(zip(GROUPS, group, strict=True)) for group in groups
+        )
+        made.arms = Counter(arms)
+        return made
 
 
 class Series:
@@ -66,6 +90,17 @@ class Series:
                 for old in [each for each in self._buckets if each <= index - self._most]:
                     del self._buckets[old]
         return found
+
+    def dump(self) -> Iterator[tuple[int, list[Any]]]:
+        """Yield the number and the content of each bucket as plain values."""
+        return ((index, bucket.dump()) for index, bucket in self._buckets.items())
+
+    def load(self, buckets: Iterable[tuple[int, list[Any]]]) -> None:
+        """Add buckets that `dump` has yielded."""
+        for index, values in buckets:
+            self._buckets[index] = Bucket.load(values)
+        # The latest bucket is never dropped.
+        self._last = max(self._buckets, default=None)
 
     def upto(self, now: float) -> Iterator[tuple[float, Bucket]]:
         """Yield the start and the content of every bucket from the first one in the range until now, empty ones too."""

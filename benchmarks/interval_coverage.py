@@ -3,7 +3,7 @@
 A policy chooses the arms and learns from their rewards. After some of the rewards, it predicts the mean rewards of all
 arms of the next questions. The same is counted for the arms that it would choose there.
 
-    python benchmarks/coverage.py [--runs 400] [--worlds "50 arms"] [--policies learned]
+    python benchmarks/interval_coverage.py [--runs 400] [--worlds "50 arms"] [--policies learned]
 """
 
 from __future__ import annotations

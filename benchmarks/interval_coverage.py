@@ -36,6 +36,9 @@ GAUSSIAN: dict[str, Synthetic] = {
         n_arms=20, n_features=5, arm_std=1.0, coef_std=0.3, noise_std=2.0
     ),
     "8 arms, no features": Synthetic(n_arms=8, n_features=0),
+    # The method was chosen before these two were added.
+    "200 arms, small effects": Synthetic(n_arms=200, n_features=3, arm_std=0.3),
+    "5 arms, 20 features": Synthetic(n_arms=5, n_features=20, arm_std=1.0, noise_std=0.5),
 }
 CLICKS: dict[str, Clicks] = {
     **{f"clicks, rate {rate:.0%}": Clicks(click_rate=rate) for rate in (0.5, 0.1, 0.02)},

@@ -248,7 +248,7 @@ class LinearPolicy(Policy[Posterior]):
         """
         x, _, rows = self.candidates(contexts, arms)
         _, table = self._model.score(x, rows, np.zeros(len(x)))
-        return Prediction(table[0], table[1])
+        return Prediction(table[0], self._model.std_for_intervals(rows, table[1]))
 
     def diagnose(
         self,

@@ -76,7 +76,7 @@ class _Logistic(LinearPolicy):
         """
         x, _, rows = self.candidates(contexts, arms)
         _, table = self._model.score(x, rows, np.zeros(len(x)))
-        return probability_of(table[0], table[1])
+        return probability_of(table[0], self._model.std_for_intervals(rows, table[1]))
 
 
 @with_shared_options

@@ -239,6 +239,9 @@ class LinearPolicy(Policy[Posterior]):
     ) -> Prediction:
         """Return mean and standard deviation of each arm's mean reward, as `(mean, std)`.
 
+        If `arm_std` is learned and there are no slopes, the standard deviation includes its uncertainty, which the draws
+        and bounds of decisions do not: `policy.posterior.predict` returns it without.
+
         Parameters
         ----------
         contexts

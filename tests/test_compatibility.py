@@ -61,8 +61,7 @@ def test_saved_policies_load_and_continue(name):
         assert decision.arm == arm
         policy.update(decision.arm, decision.context, 1.0)
     if "mean" in expected:
-        known = known_names(policy, EXPECTED["probe_arms"])
-        mean, _ = getattr(policy, "posterior", policy).predict(probe, known)
+        mean, _ = policy.predict(probe, arms=known_names(policy, EXPECTED["probe_arms"]))
         np.testing.assert_allclose(mean, expected["mean_after"], **CLOSE)
 
 

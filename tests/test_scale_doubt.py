@@ -103,6 +103,20 @@ def test_units_do_not_matter(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(stds[1], 1000.0 * stds[0], rtol=1e-5)
 
 
+def test_extreme_numbers_have_intervals_too(rng: np.random.Generator) -> None:
+    """Evidence that is forgotten nearly completely, and rewards and features of any size."""
+    for unit in (1e-40, 1.0, 1e40):
+        policy = rolin.RoLinTS(n_features=2, seed=0)
+        for _ in range(40):
+            policy.update(int(rng.integers(5)), rng.normal(size=2) / unit, unit * rng.normal())
+        for _ in range(3):
+            x = rng.normal(size=(6, 2)) / unit
+            wider, given = policy.predict(x), policy.posterior.predict(x)
+            assert np.isfinite(wider.std).all()
+            assert (wider.std >= given.std).all()
+            policy.decay(1e-150)
+
+
 def coverage(runs: int, rewards: int) -> tuple[Any, Any]:
     """The shares of arms in each run whose 90 % intervals hold, of a default policy and of its posterior."""
     world, held = Synthetic(n_arms=8, n_features=0), []

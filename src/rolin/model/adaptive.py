@@ -180,15 +180,18 @@ class Adaptive(Posterior):
         scales = self.scales
         if "arm_std" not in self.learn or not self.has_scales or scales.has_slopes:
             return std
-        seen = self._arms[1 : 1 + len(self._index)]
+        seen, arms = self._arms[1 : 1 + len(self._index)], self._arms[rows]
         squares = np.diagonal(self._scatter.sum(axis=0))[1:]
-        doubt = doubt_of(seen[:, kernels.WEIGHT], seen[:, kernels.CONTEXT :], squares, scales)
-        arms = self._arms[rows]
         fitted = arms[:, kernels.CONTEXT :] @ self._coef[: self.n_features]
         if scales.has_intercept:
             fitted += self._coef[-1]
         effect = arms[:, kernels.REWARD] - fitted
-        return np.sqrt(std**2 + added_variance(arms[:, kernels.WEIGHT], effect, scales, doubt))
+        with np.errstate(all="ignore"):
+            doubt = doubt_of(seen[:, kernels.WEIGHT], seen[:, kernels.CONTEXT :], squares, scales)
+            added = added_variance(arms[:, kernels.WEIGHT], effect, scales, doubt)
+            wider = np.sqrt(std**2 + added)
+        # All evidence may be forgotten, and squares of very large numbers overflow.
+        return np.where(np.isfinite(wider), wider, std)
 
     def decay(self, factor: float) -> None:
         """Multiply all evidence by a factor of at most 1; the prior stays."""

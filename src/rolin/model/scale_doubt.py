@@ -39,7 +39,8 @@ def doubt_of(weight: Floats, mean_context: Floats, scatter: Floats, scales: Scal
     if mean_context.size:
         precision = weight * unshrunk  # of an arm's mean reward, relative to that of one reward
         center = precision @ mean_context / precision.sum() if scales.has_intercept else 0.0
-        between = precision @ (mean_context - center) ** 2
+        apart = mean_context - center
+        between = np.einsum("k,kj,kj->j", precision, apart, apart)
         _, std = scales.prior(len(between))
         prior = (scales.noise_std / std[: len(between)]) ** 2
         taken += float(np.sum(between / (between + scatter + prior)))

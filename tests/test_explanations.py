@@ -23,14 +23,14 @@ from support.raw_features import FEATURES, MORE, POLICIES, D, play, question
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_contributions_add_up_to_what_is_predicted(name: str) -> None:
-    """The sum of all parts is the mean, and its uncertainty that of the prediction, for every arm."""
+    """The sum of all parts is the mean, and its uncertainty that of the posterior, for every arm."""
     bandit = Bandit(POLICIES[name](D), feature_map=FEATURES)
     play(bandit, 40)
     arms, situation = question(np.random.default_rng(9))
     decision = bandit.decide(arms, situation=situation)
     x = decision.offered_contexts
     policy: Any = bandit.policy
-    predicted = policy.predict(x, list(decision.offered))
+    predicted = getattr(policy, "posterior", policy).predict(x, list(decision.offered))
     mean, std = predicted
     if policy.binary:
         mean, std = predicted.logit_mean, predicted.logit_std

@@ -52,7 +52,7 @@ def test_what_is_learned_is_the_estimate(method: Any, rng: np.random.Generator) 
         assert getattr(policy.scales, name) == pytest.approx(getattr(found, name), rel=1e-6)
     expected = rolin.Posterior.of(policy.scales, policy.moments)
     x = rng.normal(size=(8, 3))
-    for a, b in zip(policy.predict(x), expected.predict(x), strict=True):
+    for a, b in zip(policy.posterior.predict(x), expected.predict(x), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
     assert policy.posterior.log_evidence == pytest.approx(expected.log_evidence, rel=1e-9)
 

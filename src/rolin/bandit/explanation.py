@@ -85,7 +85,8 @@ class Explanation:
     mean: float
     """The sum of all contributions and the arm effect."""
     std: float
-    """Standard deviation of the mean."""
+    """Standard deviation of the mean, given the scales. Intervals of `predict` include the uncertainty of a learned
+    `arm_std`, too."""
     chosen: bool
     """Whether the decision chose the arm."""
     propensity: float | None

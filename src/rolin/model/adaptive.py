@@ -26,9 +26,12 @@ from rolin.model.first_guess import LearnedScale, check_size, typical_of
 from rolin.model.learner import Learner
 from rolin.model.moments import Moments, check_factor
 from rolin.model.posterior import Posterior
+from rolin.model.scale_doubt import added_variance, doubt_of
 from rolin.model.scales import Scales
 
 __all__ = ["Adaptive", "ScaleEvent"]
+
+Floats = NDArray[np.float64]
 
 # Scales are first estimated after _FIRST rewards. They are estimated again after as many new rewards, or after the
 # share _SHARE of all remembered rewards if that is more: 14 times in 3000 rewards, 28 times in 10⁶.
@@ -171,6 +174,24 @@ class Adaptive(Posterior):
         except BaseException:
             self.__setstate__(vars(before))
             raise
+
+    def std_for_intervals(self, rows: NDArray[np.int64], std: Floats) -> Floats:
+        """Return standard deviations that include the uncertainty of arm_std, if it is learned and there are no slopes."""
+        scales = self.scales
+        if "arm_std" not in self.learn or not self.has_scales or scales.has_slopes:
+            return std
+        seen, arms = self._arms[1 : 1 + len(self._index)], self._arms[rows]
+        squares = np.diagonal(self._scatter.sum(axis=0))[1:]
+        fitted = arms[:, kernels.CONTEXT :] @ self._coef[: self.n_features]
+        if scales.has_intercept:
+            fitted += self._coef[-1]
+        effect = arms[:, kernels.REWARD] - fitted
+        with np.errstate(all="ignore"):
+            doubt = doubt_of(seen[:, kernels.WEIGHT], seen[:, kernels.CONTEXT :], squares, scales)
+            added = added_variance(arms[:, kernels.WEIGHT], effect, scales, doubt)
+            wider = np.sqrt(std**2 + added)
+        # All evidence may be forgotten, and squares of very large numbers overflow.
+        return np.where(np.isfinite(wider), wider, std)
 
     def decay(self, factor: float) -> None:
         """Multiply all evidence by a factor of at most 1; the prior stays."""

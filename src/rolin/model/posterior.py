@@ -609,6 +609,10 @@ class Posterior(Learner):
         variance: Floats = arm_variance * (noise / (noise + weight * arm_variance))
         return np.sqrt(variance)
 
+    def std_for_intervals(self, rows: NDArray[np.int64], std: Floats) -> Floats:
+        """Return standard deviations of mean rewards that include the uncertainty of learned scales; here none are learned."""
+        return std
+
     def named_rows(self, arms: Iterable[Name] | None) -> ArmRows:
         """Return the names of arms with their rows in the model's arrays; by default those of all arms."""
         names = self.arms if arms is None else as_names(arms)

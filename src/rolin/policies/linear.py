@@ -239,6 +239,9 @@ class LinearPolicy(Policy[Posterior]):
     ) -> Prediction:
         """Return mean and standard deviation of each arm's mean reward, as `(mean, std)`.
 
+        If `arm_std` is learned and there are no slopes, the standard deviation includes its uncertainty, which the draws
+        and bounds of decisions do not: `policy.posterior.predict` returns it without.
+
         Parameters
         ----------
         contexts
@@ -248,7 +251,7 @@ class LinearPolicy(Policy[Posterior]):
         """
         x, _, rows = self.candidates(contexts, arms)
         _, table = self._model.score(x, rows, np.zeros(len(x)))
-        return Prediction(table[0], table[1])
+        return Prediction(table[0], self._model.std_for_intervals(rows, table[1]))
 
     def diagnose(
         self,

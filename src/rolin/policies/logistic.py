@@ -72,11 +72,15 @@ class _Logistic(LinearPolicy):
     ) -> LogitPrediction:
         """Return mean and standard deviation of each arm's probability of a reward of 1.
 
-        `predict(…).interval(0.9)` returns intervals that contain it with a probability of 90 %.
+        `predict(…).interval(0.9)` returns intervals that contain it with a probability of 90 %. If `arm_std` is learned
+        and there are no slopes, they include its uncertainty; the mean is that without it.
         """
         x, _, rows = self.candidates(contexts, arms)
-        _, table = self._model.score(x, rows, np.zeros(len(x)))
-        return probability_of(table[0], table[1])
+        _, (logit, given, _) = self._model.score(x, rows, np.zeros(len(x)))
+        std = self._model.std_for_intervals(rows, given)
+        return LogitPrediction(
+            probability_of(logit, given).mean, probability_of(logit, std).std, logit, std
+        )
 
 
 @with_shared_options

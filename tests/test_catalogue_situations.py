@@ -127,6 +127,53 @@ def test_situations_become_coefficients_of_arms(
     )
 
 
+def test_arms_that_are_encoded_already(rng: np.random.Generator) -> None:
+    """Their vectors give the decisions that their fields give; in single precision nearly the same scores."""
+    features = crossed_map()
+    arms = [f"arm-{i}" for i in range(60)]
+    rows = fields(rng, 60)
+    vectors = features.arm_vectors(rows, names=arms)
+    assert vectors.shape == (60, features.n_arm_features)
+    policy = rolin.RoLinTS(n_features=features.n_features, sampling="joint", seed=3)
+    options: dict[str, Any] = {"feature_map": features}
+    one = rolin.Catalogue(policy, rows[:50], arms[:50], **options)
+    two = rolin.Catalogue(policy, vectors[:50], arms[:50], arm_vectors=True, **options)
+    small = rolin.Catalogue(policy, vectors.astype(np.float32), arms, arm_vectors=True, **options)
+    one.add(rows[50:], arms[50:])
+    two.add(vectors[50:], arms[50:])
+    for t in range(30):
+        situation = {"device": ["phone", "desktop"][t % 2], "hour": float(t % 24)}
+        decision = one.decide(situation=situation, top_k=5, key=t)
+        other = two.decide(situation=situation, top_k=5, key=t)
+        assert (
+            decision.ranking
+            == other.ranking
+            == small.decide(situation=situation, top_k=5, key=t).ranking
+        )
+        np.testing.assert_array_equal(decision.context, other.context)
+        policy.update(decision.arm, decision.context, float(rng.normal()))
+    with pytest.raises(ShapeError, match="expected \\(K, "):
+        rolin.Catalogue(policy, vectors[:, 1:], arms, arm_vectors=True, **options)
+    with pytest.raises(ParameterError, match="expected a FeatureMap with fields of the situation"):
+        rolin.Catalogue(rolin.RoLinTS(n_features=2, seed=0), np.eye(2), arm_vectors=True)
+
+
+def test_another_way_to_draw_from_the_same_posterior(rng: np.random.Generator) -> None:
+    """Both policies learn from what one of them is told, and each draws in its own way."""
+    policy = rolin.RoLinTS(n_features=2, seed=3)
+    joint = policy.with_sampling("joint")
+    assert (policy.sampling, joint.sampling, joint.rule) == ("marginal", "joint", "joint")
+    fresh = rolin.RoLinTS(n_features=2, sampling="joint", seed=3)
+    x = rng.normal(size=(4, 2))
+    for i in range(40):
+        for each in (policy, fresh):
+            each.update(i % 4, x[i % 4], float(i % 3))
+        assert joint.decide(x, key=i).arm == fresh.decide(x, key=i).arm
+    assert joint.posterior is policy.posterior
+    with pytest.raises(ParameterError, match="sampling='both'"):
+        policy.with_sampling("both")  # type: ignore[arg-type]
+
+
 @given(seed=st.integers(0, 2**32 - 1))
 def test_both_sides_of_a_map_make_the_context(seed: int) -> None:
     """`arm_coefficients` and `context_of` against `contexts`, which knows nothing of them."""

@@ -260,14 +260,81 @@ async def test_candidates_are_found_among_all_arms(tmp_path: Path) -> None:
         assert {(each.status_code, each.text) for each in both} == {(201, both[0].text)}
 
 
+def declared(**more: Any) -> dict[str, Any]:
+    """Return a bandit whose fields are declared: people on phones like cheap arms, others expensive ones."""
+    features = {
+        "kind": "map",
+        "situation": {"device": {"kind": "category", "values": ["phone", "desktop"]}},
+        "arm": {"price": {"kind": "number", "scale": float(N)}},
+    }
+    return {"name": "shop", "options": {"seed": 1}, "features": features, **more}
+
+
+@in_loop
+async def test_candidates_are_found_by_the_situation(tmp_path: Path) -> None:
+    """A request with only a situation learns which of all arms to show in it, also after the policy is loaded again."""
+    shop = "/v1/bandits/shop"
+    async with client(tmp_path) as http:
+        assert (await http.post("/v1/bandits", json=declared())).status_code == 201
+        missing = await http.post(f"{shop}/decisions", json={"situation": {"device": "phone"}})
+        assert "none are registered, and there is no catalogue" in missing.text
+        assert (await http.put(f"{shop}/catalogue", content=lines())).status_code == 200
+        shown: dict[str, list[float]] = {"phone": [], "desktop": []}
+        for i in range(300):
+            device = ("phone", "desktop")[i % 2]
+            asked = {"id": f"v-{i}", "situation": {"device": device}, "top_k": 2}
+            made = (await http.post(f"{shop}/decisions", json=asked)).json()
+            assert len(made["probabilities"]) == 100
+            price = int(made["arm"][4:]) / N
+            shown[device].append(price)
+            reward = price if device == "desktop" else 1.0 - price
+            await http.post(f"{shop}/decisions/v-{i}/reward", json={"value": reward})
+            if i == 100:
+                erased = await http.post(f"{shop}/erasures", json={"ids": ["v-7"]})
+                assert erased.json()["decisions"] == 1
+        assert sum(shown["phone"][-50:]) / 50 < 0.1
+        assert sum(shown["desktop"][-50:]) / 50 > 0.9
+        again = await http.post(f"{shop}/decisions", json=asked)
+        assert (again.status_code, again.json()) == (201, made)
+        few = {"situation": {"device": "phone"}, "candidates": 7, "exclude": ["arm-0"]}
+        found = (await http.post(f"{shop}/decisions", json=few)).json()["probabilities"]
+        assert len(found) == 7
+        assert "arm-0" not in found
+        unknown = await http.post(f"{shop}/decisions", json={"situation": {"device": "watch"}})
+        assert unknown.status_code == 201
+        batch = {"decisions": [{"situation": {"device": "phone"}}, few]}
+        both = (await http.post(f"{shop}/decisions/batch", json=batch)).json()["results"]
+        assert [len(each["probabilities"]) for each in both] == [100, 7]
+
+
+@in_loop
+async def test_who_cannot_find_candidates_says_so(tmp_path: Path) -> None:
+    """Hashed fields, and bounds that depend on the situation; without a situation bounds are fine."""
+    async with client(tmp_path) as http:
+        await http.put(f"{V1}/catalogue", content=lines())
+        for asked in ({"candidates": 5}, {"situation": {"hour": 3}}):
+            refused = await http.post(f"{V1}/decisions", json=asked)
+            assert (refused.status_code, refused.json()["error"]["field"]) == (422, "candidates")
+            assert "only by bandits that take vectors or declare their fields" in refused.text
+        assert (await http.post("/v1/bandits", json=declared(policy="RoLinUCB"))).is_success
+        await http.put("/v1/bandits/shop/catalogue", content=lines())
+        refused = await http.post("/v1/bandits/shop/decisions", json={"candidates": 5})
+        assert refused.status_code == 422
+        assert "depend on the situation, expected joint sampling" in refused.text
+        assert "or name candidates in the request" in refused.text
+        plain = declared(name="plain", policy="RoLinUCB")
+        del plain["features"]["situation"]
+        assert (await http.post("/v1/bandits", json=plain)).is_success
+        await http.put("/v1/bandits/plain/catalogue", content=lines())
+        made = await http.post("/v1/bandits/plain/decisions", json={"candidates": 5})
+        assert (made.status_code, len(made.json()["probabilities"])) == (201, 5)
+
+
 @in_loop
 async def test_a_search_follows_the_catalogue_and_the_policy(tmp_path: Path) -> None:
-    """It uses a new catalogue and a policy that was loaded again; bandits with a feature map refuse it."""
+    """It uses a new catalogue and a policy that was loaded again."""
     async with client(tmp_path) as http:
         await with_vectors(http)
-        await http.put(f"{V1}/catalogue", content=lines())
-        refused = await http.post(f"{V1}/decisions", json={"candidates": 5})
-        assert (refused.status_code, refused.json()["error"]["field"]) == (422, "candidates")
         assert (await http.post(f"{VECTORS}/decisions", json={"candidates": 5})).status_code == 201
         new = b"".join(b'{"id": "new-%d", "features": [1, 2, 3]}\n' % i for i in range(7))
         assert (await http.put(f"{VECTORS}/catalogue", content=new)).status_code == 200

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.arms import Name, canonical, index_names
-from rolin._support.checks import as_excluded, as_floats, as_names, count_of
+from rolin._support.checks import as_excluded, as_floats, as_names, count_of, flag_of
 from rolin._support.compile import NOT_FINITE, TIE
 from rolin._support.process import forget_locks_after_fork
 from rolin.catalogue import kernels
@@ -75,6 +75,9 @@ class Catalogue:
         The K names; by default 0 … K - 1.
     feature_map
         The feature map; by default that of the policy.
+    arm_vectors
+        Whether `contexts` are the arms' own features as `FeatureMap.arm_vectors` returns them, in single or double
+        precision. So they need not be encoded again for another catalogue of the same arms.
 
     Notes
     -----
@@ -105,6 +108,7 @@ class Catalogue:
         arms: Iterable[Name] | None = None,
         *,
         feature_map: BaseFeatureMap | None = None,
+        arm_vectors: bool = False,
     ) -> None:
         if not isinstance(policy, LinearPolicy) or policy.rule == "own":
             raise Unsupported(
@@ -117,7 +121,13 @@ class Catalogue:
         """The feature map that turns fields of arms into vectors, if there is one."""
         self._n_features = policy.n_features
         # The map that makes contexts from a situation and the stored features; None if these are the contexts.
-        self._situated = _situated(self.feature_map) if _has_fields(contexts) else None
+        depends = arm_vectors or _has_fields(contexts)
+        self._situated = _situated(self.feature_map) if depends else None
+        self._arm_vectors = flag_of("arm_vectors", arm_vectors)
+        if arm_vectors and self._situated is None:
+            raise ParameterError(
+                f"arm_vectors=True with feature_map={self.feature_map!r}, expected a FeatureMap with fields of the situation"
+            )
         if self._situated is not None and policy.rule not in ("joint", "mean"):
             raise Unsupported(
                 f"{policy!r} cannot choose from a catalogue whose contexts depend on the situation, expected joint "
@@ -302,15 +312,17 @@ class Catalogue:
             if self._situated is not None:
                 return self._situated.arm_vectors(contexts, names=names)
             return np.asarray(self.feature_map.transform(contexts, names=names))
+        d = self.policy.n_features
         if self._situated is not None:
-            raise InputError(
-                "contexts are numbers, expected fields of the arms, as when the catalogue was made"
-            )
+            if not self._arm_vectors:
+                raise InputError(
+                    "contexts are numbers, expected fields of the arms, as when the catalogue was made"
+                )
+            d = self._situated.n_arm_features
         x = contexts
         plain = isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray)
         if not (plain and x.dtype in (np.float32, np.float64)):
             x = as_floats("contexts", contexts)
-        d = self.policy.n_features
         if x.ndim != 2 or x.shape[1] != d:
             raise ShapeError(f"contexts has shape {x.shape}, expected (K, {d})")
         return x if x.flags.c_contiguous else np.ascontiguousarray(x)

@@ -347,6 +347,11 @@ class FeatureMap(BaseFeatureMap):
 
     # -- arms apart from situations, for catalogues of many arms -------------------------------
 
+    @property
+    def n_arm_features(self) -> int:
+        """Number p of features of an arm alone; `arm_vectors` returns them."""
+        return self._arm.width - 1
+
     def arm_vectors(self, arms: Any, *, names: Iterable[Name] | None = None) -> Floats:
         """Return the (n, p) features of n arms alone; `contexts_of` combines them with a situation.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +90,22 @@ class RoLinTS(WithExploration, LinearPolicy):
     def settings(self) -> dict[str, Any]:
         """The options that create this policy again, without what it has learned."""
         return {**super().settings, "sampling": self.sampling, "exploration": self._exploration}
+
+    def with_sampling(self, sampling: Sampling) -> Self:
+        """Return a policy that draws from the same posterior in another way: what one of them learns, both know.
+
+        Parameters
+        ----------
+        sampling
+            `"marginal"` or `"joint"`.
+        """
+        check_sampling(sampling)
+        other = copy.copy(self)
+        other.sampling = sampling
+        if self.rule in ("marginal", "joint"):
+            other.rule = sampling
+        other._takes_sparse = sampling == "joint" and not self._model.takes_shared_context
+        return other
 
     def draws(self, n_arms: int, key: Key) -> Floats:
         """Return independent normal numbers, with the factor `exploration` as their standard deviation."""

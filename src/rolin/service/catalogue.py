@@ -29,6 +29,7 @@ __all__ = ["StoredCatalogue", "check_arm"]
 _MAX_LINE = 1 << 20  # bytes of one arm
 _MAX_ARMS = 10_000_000  # names and ends of lines take about 40 bytes each
 _TOGETHER = 64  # lines that are read while other threads wait
+_ENCODED = 1000  # arms that are encoded while other threads wait
 
 
 class _Named(msgspec.Struct):
@@ -144,6 +145,29 @@ class StoredCatalogue:
             if i % _TOGETHER == 0:
                 time.sleep(0)
         return found
+
+    def encoded(
+        self, encode: Callable[[list[dict[str, Any]], list[str]], Any]
+    ) -> NDArray[np.float32]:
+        """Return the features of all arms, if they are fields, as a function encodes some arms at a time.
+
+        Parameters
+        ----------
+        encode
+            Returns the vectors of arms, given their fields and their names.
+        """
+        n, start, parts = len(self._names), 0, []
+        for first in range(0, n, _ENCODED):
+            stop = min(first + _ENCODED, n)
+            rows: list[dict[str, Any]] = []
+            for end in self._ends[first:stop].tolist():
+                features: Any = _arm_decoder.decode(self._lines[start:end]).features
+                rows.append(features or {})
+                start = end
+            names = [str(self._names[i]) for i in range(first, stop)]
+            parts.append(np.asarray(encode(rows, names), dtype=np.float32))
+            time.sleep(0)
+        return np.concatenate(parts)
 
 
 def _name_of(line: bytes, check: Callable[[schema.Arm], None] | None, max_depth: int) -> str:

@@ -56,6 +56,7 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 # Items of a batch that are written together: other requests wait for no more than these.
 _TOGETHER = 32
+_FOUND = 100  # candidates that are found if a request names no arms, and none are registered
 _LATEST = 50  # events among which some are left, even if others were erased
 # Old decisions: these take 40 ms, of which 25 ms are for the state of 256 features.
 _ERASED_AT_ONCE = 200
@@ -157,9 +158,12 @@ class Engine:
             return await self._decide_by_catalogue(request, request.candidates)
         arms = self.arms if request.arms is None else request.arms
         if arms is None:
+            if await self.catalogue.exists():
+                return await self._decide_by_catalogue(request, min(_FOUND, self.limits.max_arms))
             raise Refusal(
                 400,
-                f"arms is missing, and none are registered: PUT /v1/bandits/{self.name}/arms registers them",
+                f"arms is missing, none are registered, and there is no catalogue: PUT /v1/bandits/{self.name}/arms "
+                "registers them",
                 field="arms",
             )
         return await self._decide_among(request, arms)
@@ -204,7 +208,15 @@ class Engine:
             if isinstance(candidates, int):
                 # Not the key of the decision: its random numbers must not depend on those that chose the candidates.
                 key = f"candidates of {request.id or secrets.token_hex(8)}"
-                arms = await self.catalogue.find(candidates, request.exclude, request.baseline, key)
+                # Without a map, a situation is refused when the arms are read.
+                has_map = self.bandit.bandit.feature_map is not None
+                arms = await self.catalogue.find(
+                    candidates,
+                    request.exclude,
+                    request.baseline,
+                    key,
+                    request.situation if has_map else None,
+                )
             else:
                 arms = await self.catalogue.arms(candidates)
             return await self._decide_among(request, arms)
@@ -239,12 +251,6 @@ class Engine:
                 f"candidates={candidates}, expected at most {self.limits.max_arms}, and no arms"
             )
             raise Refusal(400, problem, field="candidates")
-        if self.bandit.bandit.feature_map is not None:
-            raise Refusal(
-                422,
-                "only a bandit that takes vectors finds candidates itself, expected the names of candidates",
-                field="candidates",
-            )
 
     def _check_number(self, arms: Sequence[Any], field: str) -> None:
         most = self.limits.max_arms
@@ -266,7 +272,7 @@ class Engine:
         async def one(raw: msgspec.Raw) -> dict[str, Any]:
             nonlocal left
             request = decode(_decision_decoder, raw)
-            named = request.candidates or request.arms or self.arms or ()
+            named = request.candidates or request.arms or self.arms or _FOUND
             left -= named if isinstance(named, int) else len(named)
             if left < 0:
                 raise Refusal(

@@ -17,7 +17,7 @@ from rolin.service import schema
 from rolin.service.catalogue import StoredCatalogue
 from rolin.service.catalogue_place import CataloguePlace, NumberedCatalogue
 from rolin.service.errors import Refusal
-from rolin.service.retrieval import Retrieval
+from rolin.service.retrieval import Retrieval, check_can_search
 
 __all__ = ["ServedCatalogue"]
 
@@ -52,6 +52,10 @@ class ServedCatalogue:
         self._loading: asyncio.Task[None] | None = None
         self._not_before = 0.0
 
+    async def exists(self) -> bool:
+        """Return whether there is a catalogue, also if another process has stored it just now."""
+        return self._stored is not None or not await self._is_current()
+
     def info(self) -> schema.CatalogueInfo:
         """Return what the catalogue is."""
         if self._stored is None:
@@ -76,7 +80,12 @@ class ServedCatalogue:
         return await asyncio.to_thread(self._known().arms, names)
 
     async def find(
-        self, number: int, excluded: Collection[str], baseline: str | None, key: str
+        self,
+        number: int,
+        excluded: Collection[str],
+        baseline: str | None,
+        key: str,
+        situation: Any = None,
     ) -> list[schema.Arm]:
         """Return the best arms in one draw of the policy, best first; fewer if there are not as many.
 
@@ -90,12 +99,15 @@ class ServedCatalogue:
             An arm that must be among them, instead of the last one.
         key
             The key of the random numbers.
+        situation
+            The fields of the situation, if the bandit has a feature map.
         """
+        check_can_search(self._bandit)
         if self._stored is None and not await self._is_current():
             await self._loaded()
         async with self._searching:
             search = await asyncio.shield(self._search())
-            names = await asyncio.to_thread(search.best, number, excluded, key)
+            names = await asyncio.to_thread(search.best, number, excluded, key, situation)
         if baseline is not None and baseline not in names:
             names[-1] = baseline
         return await asyncio.to_thread(search.stored.arms, names)

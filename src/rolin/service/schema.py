@@ -62,7 +62,8 @@ class DecisionRequest(Struct, forbid_unknown_fields=True):
     """The question which of some arms should be shown."""
 
     arms: list[Text | Arm] | None = None
-    """The arms that can be chosen; by default those that are registered with the bandit."""
+    """The arms that can be chosen; by default those that are registered with the bandit, or else 100 candidates that are
+    found in its catalogue."""
     candidates: Annotated[list[Text], Meta(min_length=1)] | Annotated[int, Meta(ge=1)] | None = None
     """Instead of arms: names of arms in the catalogue of the bandit; or how many to find there, by their scores."""
     situation: Features = None

@@ -48,7 +48,7 @@ class Retrieval:
         if self._catalogue.policy is not (policy := self._bandit.policy):  # it was loaded again
             self._catalogue = self._made(policy)
         with self._bandit.hold_policy() as policy:
-            n_left = len(self._catalogue) - len({*excluded, *policy.removed_arms})
+            n_left = len(self._catalogue) - self.stored.count({*excluded, *policy.removed_arms})
             top_k = max(1, min(number, n_left))
             found = self._catalogue.decide(top_k=top_k, exclude=excluded, key=key)
         return [str(name) for name in found.ranking]

@@ -222,9 +222,8 @@ async def test_uploads_at_once_leave_each_other_alone(tmp_path: Path) -> None:
         upload = asyncio.create_task(http.put(f"{V1}/catalogue", content=slow()))
         await asyncio.sleep(0.1)
         served = http.service.bandits.opened()[0].catalogue  # type: ignore[attr-defined]
-        (tmp_path / "bandits/default/catalogue.ndjson").write_bytes(
-            lines()
-        )  # a moment before it is known
+        # As of another upload, a moment before the service knows it.
+        (tmp_path / "bandits/default/catalogue.ndjson").write_bytes(lines())
         made = await http.post(f"{V1}/decisions", json={"candidates": ["arm-200", "arm-1"]})
         assert made.status_code == 201
         more.set()

@@ -144,6 +144,46 @@ def test_broken_http(server: Server, parts: list[bytes], statuses: set[int | Non
     assert works(server)
 
 
+@pytest.mark.parametrize(
+    "start",
+    [
+        head("GET", "/healthz", "X-Endless: ")[:-4],
+        head("POST", f"{V1}/decisions", "Transfer-Encoding: chunked")
+        + b"1\r\n{\r\n0\r\nX-Endless: ",
+    ],
+    ids=["head", "trailer"],
+)
+def test_an_endless_head_is_refused(server: Server, start: bytes) -> None:
+    """It is not kept in memory until it ends, because anybody can send one, without a key."""
+    answer = sent(server, start, *[b"x" * 33_000] * 2, pause=0.02)
+    assert answer is not None
+    assert answer.status == 400
+    assert works(server)
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_an_offer_to_upgrade_is_ignored(server: Server, split: bool, chunked: bool) -> None:
+    """Java's client offers HTTP/2 with every request; the body counts, and so does the next request."""
+    offer = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
+    known = json.dumps(question("known")).encode()
+    if chunked:
+        first = head("POST", f"{V1}/decisions", *offer, "Transfer-Encoding: chunked")
+        first += b"%x\r\n%b\r\n0\r\n\r\n" % (len(known), known)
+    else:
+        first = body(known, *offer)
+
+    async def ask() -> None:
+        async with connected(server.port) as connection:
+            for part in (first[:-5], first[-5:] + body(known)) if split else (first + body(known),):
+                connection.writer.write(part)
+                await asyncio.sleep(0.05)
+            assert [(await connection.answer()).status for _ in range(2)] == [201, 201]
+
+    asyncio.run(ask())
+    assert "upgrade" not in server.log()
+
+
 def test_slow_and_broken_off_bodies(server: Server) -> None:
     """A body in many small parts is read; one that takes too long gets 408; one that ends early is forgotten."""
     chunks = [b"1\r\n%c\r\n" % byte for byte in OK.replace(b"arms", b"army")]

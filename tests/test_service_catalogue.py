@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from rolin.service.backup import backup
+from rolin.service.errors import Refusal
 from rolin.service.restore import restore
 from support.server import Server, connected, served
 from support.service import HEADERS, KEY, client
@@ -180,7 +181,10 @@ async def test_bad_candidates_get_a_clear_error(tmp_path: Path) -> None:
         )  # fmt: skip
         assert (await refused({"candidates": [f"arm-{i}" for i in range(6)]}))[0] == 413
         assert (await refused({"candidates": []}))[:2] == (400, "candidates")
-        assert (await refused({"candidates": ["arm-1"], "arms": ["a"]}))[:2] == (400, "candidates")
+        for given in (["arm-1"], 1):
+            assert await refused({"candidates": given, "arms": ["a"]}) == (
+                400, "candidates", "arms and candidates are given, expected one of them",
+            )  # fmt: skip
         status, _, message = await refused({"candidates": ["arm-1", "arm-1"]})
         assert status == 400
         assert "arm-1" in message
@@ -203,6 +207,38 @@ async def test_a_slow_upload_blocks_nobody_and_ends(tmp_path: Path) -> None:
         assert made.status_code == 201
         assert (await upload).status_code == 408
         assert (await http.get(f"{V1}/catalogue")).json()["n_arms"] == N
+
+
+@in_loop
+async def test_uploads_at_once_leave_each_other_alone(tmp_path: Path) -> None:
+    """Reading the catalogue of a bandit does not take away one that is arriving, but deleting the bandit does."""
+    async with client(tmp_path) as http:
+        more = asyncio.Event()
+
+        async def slow() -> AsyncIterator[bytes]:
+            yield lines(5)
+            await more.wait()
+
+        upload = asyncio.create_task(http.put(f"{V1}/catalogue", content=slow()))
+        await asyncio.sleep(0.1)
+        served = http.service.bandits.opened()[0].catalogue  # type: ignore[attr-defined]
+        # As of another upload, a moment before the service knows it.
+        (tmp_path / "bandits/default/catalogue.ndjson").write_bytes(lines())
+        made = await http.post(f"{V1}/decisions", json={"candidates": ["arm-200", "arm-1"]})
+        assert made.status_code == 201
+        more.set()
+        answer = await upload
+        assert (answer.status_code, answer.json()["n_arms"]) == (200, 5)
+        more.clear()
+        upload = asyncio.create_task(http.put(f"{V1}/catalogue", content=slow()))
+        await asyncio.sleep(0.1)
+        assert (await http.delete(V1)).status_code == 204
+        with pytest.raises(Refusal, match="no catalogue"):
+            served.info()  # so that its file takes no space
+        more.set()
+        answer = await upload
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+        assert not list((tmp_path / "bandits").iterdir())
 
 
 @in_loop
@@ -256,6 +292,11 @@ async def test_candidates_are_found_among_all_arms(tmp_path: Path) -> None:
         every = (await ask("every", candidates=5000)).json()["probabilities"]
         assert len(every) == N - 1
         assert made["arm"] not in every
+        unknown = [f"gone-{i}" for i in range(N)]  # such as those that a person has seen long ago
+        known = (await ask("known", candidates=5000, exclude=[*unknown, "arm-7"])).json()
+        assert known["probabilities"].keys() == every.keys() - {"arm-7"}
+        refused = await ask("baseline", baseline="gone-1")
+        assert (refused.status_code, refused.json()["error"]["field"]) == (400, "baseline")
         both = await asyncio.gather(*(ask("both") for _ in range(16)))
         assert {(each.status_code, each.text) for each in both} == {(201, both[0].text)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -27,17 +28,18 @@ def nested(value: Any) -> int:
 
 
 def scanned(text: str) -> int:
-    """Return the largest number of open brackets, character by character."""
+    """Return the largest number of open brackets, character by character; a backslash hides no bracket."""
     depth = most = 0
     in_text = escaped = False
     for character in text:
-        if escaped:
+        if escaped and (in_text or character in '"\\'):
             escaped = False
         elif character == "\\":
             escaped = True
         elif character == '"':
             in_text = not in_text
         elif not in_text:
+            escaped = False
             depth += (character in "[{") - (character in "]}")
             most = max(most, depth)
     return most
@@ -82,6 +84,17 @@ def test_a_hostile_body_is_quick() -> None:
     assert depth_of(b'"' + b"[" * n) == 0  # a parser does not get beyond the text
     assert depth_of(b"\\" * n + b"[[") == 2
     assert depth_of(b"") == 0
+
+
+@pytest.mark.parametrize(
+    "part", [b"[", b"]", b"[[]", b"[" * 31 + b"]" * 31, b"[" * 33 + b"]" * 32, b"\\n"]
+)
+def test_the_quick_check_of_a_hostile_body_is_quick(part: bytes) -> None:
+    """It does not look at a long text once for each level that is allowed, which took 12 s."""
+    body = part * (4_000_000 // len(part))
+    start = perf_counter()
+    assert is_deeper(body, 500) == (depth_of(body) > 500)
+    assert perf_counter() - start < 1.5
 
 
 # Tenths of rates and 1024ths of seconds: the sums below are exact fractions, and so are the oracle's.

@@ -58,6 +58,7 @@ def run(*, config: Path | None, demo: bool, **flags: str | bool | None) -> None:
 def _server_config(uvicorn: Any, app: Any, settings: Settings) -> Any:
     made = uvicorn.Config(
         app,
+        http=_http(),
         log_level=settings.log_level,
         log_config=None,  # all log in one format, and requests are logged by the service
         access_log=False,
@@ -76,6 +77,15 @@ def _server_config(uvicorn: Any, app: Any, settings: Settings) -> Any:
             f"the certificate {settings.tls_certificate} with the key {settings.tls_key} cannot be used: {error}"
         ) from error
     return made
+
+
+def _http() -> Any:
+    """Return what reads HTTP: httptools, or h11 where it is not installed, which takes longer."""
+    try:
+        from rolin.service.http_protocol import HttpProtocol
+    except ImportError:
+        return "h11"
+    return HttpProtocol
 
 
 def _listener(settings: Settings) -> socket.socket:

@@ -9,13 +9,14 @@ import hashlib
 import mmap
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from rolin._support.arms import Name
 from rolin.catalogue.names import Names
 from rolin.errors import ArmError
 from rolin.journal.validation import LARGEST
@@ -129,6 +130,10 @@ class StoredCatalogue:
             _arm_decoder.decode(self._lines[start:stop])
             for start, stop in zip(starts, stops, strict=True)
         ]
+
+    def count(self, names: Collection[Name]) -> int:
+        """Return how many of some different names are in the catalogue."""
+        return int((self._names.find(list(names)) >= 0).sum())
 
     def names(self) -> list[str]:
         """Return the names of all arms."""

@@ -74,6 +74,9 @@ class FolderPlace(CataloguePlace):
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / CATALOGUE
+        # Not later, because others may be arriving then.
+        for left in folder.glob(f"{_UNFINISHED}*"):
+            shutil.rmtree(left)  # of a process that was killed
 
     @contextmanager
     def arriving(self) -> Iterator[BinaryIO]:
@@ -88,7 +91,10 @@ class FolderPlace(CataloguePlace):
         """Let a catalogue replace the present one, so that a power failure leaves one of the two."""
         file.flush()
         os.fsync(file.fileno())
-        os.replace(file.name, self._path)
+        try:
+            os.replace(file.name, self._path)
+        except FileNotFoundError as error:
+            raise Refusal(404, "the bandit was deleted meanwhile") from error
         sync_folder(self._path.parent)
         return self.number()
 
@@ -99,8 +105,6 @@ class FolderPlace(CataloguePlace):
     def read(self) -> NumberedCatalogue:
         """Return the present catalogue."""
         path = self._path
-        for left in path.parent.glob(f"{_UNFINISHED}*"):
-            shutil.rmtree(left)  # of a process that was killed
         if not path.exists():
             return NumberedCatalogue(0, None)
         try:

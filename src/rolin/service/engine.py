@@ -239,17 +239,15 @@ class Engine:
     def _check_candidates(
         self, request: schema.DecisionRequest, candidates: list[str] | int
     ) -> None:
+        if request.arms is not None:
+            raise Refusal(
+                400, "arms and candidates are given, expected one of them", field="candidates"
+            )
         if isinstance(candidates, list):
-            if request.arms is not None:
-                raise Refusal(
-                    400, "arms and candidates are given, expected one of them", field="candidates"
-                )
             self._check_number(candidates, "candidates")
             return
-        if request.arms is not None or candidates > self.limits.max_arms:
-            problem = (
-                f"candidates={candidates}, expected at most {self.limits.max_arms}, and no arms"
-            )
+        if candidates > self.limits.max_arms:
+            problem = f"candidates={candidates}, expected at most {self.limits.max_arms}"
             raise Refusal(400, problem, field="candidates")
 
     def _check_number(self, arms: Sequence[Any], field: str) -> None:

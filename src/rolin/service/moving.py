@@ -158,11 +158,11 @@ def move_to_folder(dsn: str, data: str | PathLike[str], *, progress: Progress = 
                 write_bytes(folder / "config.json", config.encode())
                 if arms is not None:
                     write_bytes(folder / "arms.json", arms.encode())
-                place = DatabasePlace(database, dsn, bandit, made, _WAIT)
-                with FolderPlace(folder).arriving() as file:
-                    stored = place.copy_to(file).stored
-                    if stored is not None:
-                        FolderPlace(folder).put(file, stored)
+                place = FolderPlace(folder)
+                with place.arriving() as file:
+                    found = DatabasePlace(database, dsn, bandit, made, _WAIT).copy_to(file)
+                    if found.stored is not None:
+                        place.put(file, found.stored)
                 moved[name] = copy_to_sqlite(journals[name], folder / JOURNAL, advance)
                 with SQLiteJournal(folder / JOURNAL) as copy:
                     _compare(name, journals[name], copy)

@@ -93,7 +93,7 @@ class Retrieval:
         if isinstance(self._map, FeatureMap) and not self._map.situation:
             situation = None
         with self._bandit.hold_policy() as policy:
-            n_left = len(self._catalogue) - len({*excluded, *policy.removed_arms})
+            n_left = len(self._catalogue) - self.stored.count({*excluded, *policy.removed_arms})
             top_k = max(1, min(number, n_left))
             found = self._catalogue.decide(
                 top_k=top_k, exclude=excluded, key=key, situation=situation

@@ -109,6 +109,9 @@ class ServedCatalogue:
             search = await asyncio.shield(self._search())
             names = await asyncio.to_thread(search.best, number, excluded, key, situation)
         if baseline is not None and baseline not in names:
+            if not search.stored.count([baseline]):
+                problem = f"baseline={baseline!r}, expected an arm of the catalogue"
+                raise Refusal(400, problem, field="baseline")
             names[-1] = baseline
         return await asyncio.to_thread(search.stored.arms, names)
 
@@ -225,6 +228,7 @@ class ServedCatalogue:
             )
 
     def close(self) -> None:
-        """End what runs in the background."""
+        """End what runs in the background, and forget the catalogue, whose file takes space until then."""
         if self._loading is not None:
             self._loading.cancel()
+        self._use(NumberedCatalogue(0, None), None)

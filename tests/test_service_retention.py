@@ -26,7 +26,7 @@ from rolin.journal import (
     load_policy,
 )
 from rolin.journal.folding import state_bytes
-from rolin.service import engine as engine_module
+from rolin.service import erasing
 from rolin.service import service as service_module
 from rolin.service.engine import Engine
 from support.bandits import QUESTION, Clock
@@ -90,7 +90,7 @@ def test_retention_is_part_of_the_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It can be set by PATCH and in bandits.toml; sums whose window ends at the same time are learned first."""
-    monkeypatch.setattr(engine_module, "_ERASED_AT_ONCE", 4)
+    monkeypatch.setattr(erasing, "_AT_ONCE", 4)
     now = 2e9
     (tmp_path / "bandits.toml").write_text(
         f'[default]\nretention = {DAY}\n[default.rewards]\nrule = "sum"\nwindow = {DAY}\n'

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import secrets
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
-from time import perf_counter, time
+from time import time
 from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from rolin import offline
 from rolin.bandit import AsyncBandit, RewardStatus
 from rolin.bandit.question import Question
 from rolin.bandit.requests import decide_request
 from rolin.bandit.validation import reward_of
-from rolin.errors import DataError, DecisionConflict, JournalError, NotLearned
+from rolin.errors import DecisionConflict, JournalError, NotLearned
 from rolin.journal import LoggedDecision
 from rolin.policies import Policy
 from rolin.service import schema
@@ -33,6 +27,7 @@ from rolin.service.building import check_rewards, policy_of
 from rolin.service.catalogue import check_arm
 from rolin.service.decoding import decode
 from rolin.service.documents import Documents
+from rolin.service.erasing import Eraser
 from rolin.service.errors import Failure, Refusal, failure_of
 from rolin.service.exposition import Sample
 from rolin.service.questions import (
@@ -58,8 +53,6 @@ Item = TypeVar("Item")
 _TOGETHER = 32
 _FOUND = 100  # candidates that are found if a request names no arms, and none are registered
 _LATEST = 50  # events among which some are left, even if others were erased
-# Old decisions: these take 40 ms, of which 25 ms are for the state of 256 features.
-_ERASED_AT_ONCE = 200
 _log = logging.getLogger("rolin.service")
 _decision_decoder = msgspec.json.Decoder(schema.DecisionRequest)
 _reward_decoder = msgspec.json.Decoder(schema.RewardItem)
@@ -126,7 +119,8 @@ class Engine:
         self._changing = asyncio.Lock()
         self._metrics = BanditMetrics(limits.metrics_arms)
         bandit.bandit.watch(self._metrics)
-        self._log_to_wipe = False  # because it may hold bytes of erased decisions
+        self.eraser = Eraser(bandit.bandit)
+        """Erases decisions."""
         self.problem: str | None = None
         """Why the last write failed; `None` if it succeeded."""
         self.written_at: float | None = None
@@ -357,35 +351,8 @@ class Engine:
         return await asyncio.to_thread(self.bandit.bandit.expire, window, default_reward=default)
 
     async def retain(self) -> int:
-        """Erase decisions that are older than the retention, and return how many.
-
-        Each step lets other requests write for as long as it took itself.
-        """
-        bandit, retention, total = self.bandit.bandit, self.config.retention, 0
-        if self._log_to_wipe:
-            await self._wipe_log()
-        if retention is None or (before := bandit.now() - retention) <= 0.0:
-            return 0
-        # Windows end first, because what ends with them is learned then.
-        end = datetime.fromtimestamp(before, UTC)
-        await self.expire()
-        erased = _ERASED_AT_ONCE
-        while erased == _ERASED_AT_ONCE:
-            start = perf_counter()
-            erased = await asyncio.to_thread(
-                bandit.erase, older_than=end, limit=_ERASED_AT_ONCE, wipe=False
-            )
-            total += erased
-            await asyncio.sleep(perf_counter() - start)
-        if total:
-            await self._wipe_log()
-        return total
-
-    async def _wipe_log(self) -> bool:
-        """Empty the journal's log, which may hold bytes of erased decisions; if another process reads, do it later."""
-        wiped = await asyncio.to_thread(self.bandit.bandit.journal.wipe_log)
-        self._log_to_wipe = not wiped
-        return wiped
+        """Erase decisions that are older than the retention, and return how many."""
+        return await self.eraser.retain(self.config.retention, self.expire)
 
     # -- reading and changing ------------------------------------------------------------------
 
@@ -486,14 +453,15 @@ class Engine:
 
     async def start_shadow(self, request: schema.PolicyChoice) -> None:
         """Let a second policy learn from the same rewards; it never decides."""
-        policy = self._new_policy(request)
+        policy = self.new_policy(request)
         await asyncio.to_thread(self.bandit.bandit.start_shadow, policy)
 
     async def stop_shadow(self) -> None:
         """End the shadow."""
         await asyncio.to_thread(self.bandit.bandit.stop_shadow)
 
-    def _new_policy(self, request: schema.PolicyChoice) -> Policy[Any]:
+    def new_policy(self, request: schema.PolicyChoice) -> Policy[Any]:
+        """Return a policy that has learned nothing, for the features of this bandit."""
         d = self.bandit.bandit.policy.n_features
         return policy_of(request.policy, request.options, d)
 
@@ -513,73 +481,6 @@ class Engine:
         """Let a removed arm be offered again, with what was learned about it."""
         await asyncio.to_thread(self.bandit.bandit.restore_arm, arm)
         self.beliefs.renew()
-
-    async def explain(
-        self, id: str, arm: str | None, against: str | None, as_of: Any = "decision"
-    ) -> dict[str, Any]:
-        """Explain the score of an arm."""
-        found = await asyncio.to_thread(
-            self.bandit.bandit.explain, id, arm, against=against, as_of=as_of
-        )
-        return asdict(found)
-
-    async def diagnose(self) -> dict[str, Any]:
-        """Test whether arms differ by something that the features miss."""
-        found = await asyncio.to_thread(self.bandit.bandit.diagnose)
-        report: dict[str, Any] = json.loads(found.to_json())
-        return {"text": str(found), **report}
-
-    async def evaluate(self, request: schema.PolicyChoice) -> dict[str, Any]:
-        """Estimate what another policy would have earned, from the journal."""
-        policy = self._new_policy(request)
-
-        def work() -> dict[str, Any]:
-            # Decisions that still wait for a reward say nothing yet.
-            log = offline.read(self.bandit.bandit, missing="drop", first_rank=True)
-            report = offline.evaluate(log, policy, label=request.policy)
-            found: dict[str, Any] = json.loads(report.to_json())
-            return found
-
-        return await asyncio.to_thread(work)
-
-    async def export(self, kind: str) -> AsyncIterator[bytes]:
-        """Return the log of all decisions, in parts of a file of a kind: csv or parquet."""
-        folder = tempfile.TemporaryDirectory()
-        path = Path(folder.name) / f"log.{kind}"
-        # Before the first part is sent, so that a failure is answered as such.
-        await asyncio.to_thread(self.bandit.bandit.export_log, path)
-
-        async def parts() -> AsyncIterator[bytes]:
-            with folder, path.open("rb") as file:
-                while part := await asyncio.to_thread(file.read, 1 << 20):
-                    yield part
-
-        return parts()
-
-    async def import_log(self, data: bytes, kind: str) -> int:
-        """Learn from a log of past decisions; return how many were new."""
-
-        def work() -> int:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / f"log.{kind}"
-                path.write_bytes(data)
-                try:
-                    return self.bandit.bandit.import_log(path)
-                except DataError as error:  # which names a file that the caller does not know
-                    raise Refusal(400, str(error).replace(str(path), "the log")) from error
-
-        return await asyncio.to_thread(work)
-
-    async def erase(self, request: schema.Erasure) -> schema.ErasureAnswer:
-        """Erase decisions; return how many, and whether their bytes are gone."""
-        erased = await asyncio.to_thread(
-            self.bandit.bandit.erase,
-            ids=request.ids,
-            person=request.person,
-            older_than=request.older_than,
-            wipe=False,
-        )
-        return schema.ErasureAnswer(erased, await self._wipe_log())
 
     async def snapshot(self) -> int:
         """Store a snapshot; return its version."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from rolin.service import schema
+from rolin.service import analysis, schema
 from rolin.service.endpoint import BANDIT as _BANDIT
 from rolin.service.endpoint import Call, Endpoint, Reply
 from rolin.service.errors import Refusal
@@ -43,7 +43,9 @@ async def _explain(call: Call) -> Reply:
     engine = await call.engine()
     arm, against = call.query.get("arm"), call.query.get("against")
     as_of = call.query.get("as_of", "decision")
-    return Reply(200, await engine.explain(call.path["id"], arm, against, as_of))
+    return Reply(
+        200, await analysis.explain(engine.bandit.bandit, call.path["id"], arm, against, as_of)
+    )
 
 
 # -- rewards -----------------------------------------------------------------------------------
@@ -128,11 +130,13 @@ async def _delete_catalogue(call: Call) -> Reply:
 
 
 async def _diagnose(call: Call) -> Reply:
-    return Reply(200, await (await call.engine()).diagnose())
+    return Reply(200, await analysis.diagnose((await call.engine()).bandit.bandit))
 
 
 async def _evaluate(call: Call) -> Reply:
-    return Reply(200, await (await call.engine()).evaluate(call.body))
+    engine, choice = await call.engine(), call.body
+    policy = engine.new_policy(choice)
+    return Reply(200, await analysis.evaluate(engine.bandit.bandit, policy, choice.policy))
 
 
 async def _export(call: Call) -> Reply:
@@ -140,7 +144,7 @@ async def _export(call: Call) -> Reply:
     kind = call.query.get("format", "csv")
     if kind not in _MEDIA:
         raise Refusal(400, f"format={kind!r}, expected csv or parquet", field="format")
-    return Reply(200, await engine.export(kind), _MEDIA[kind])
+    return Reply(200, await analysis.export(engine.bandit.bandit, kind), _MEDIA[kind])
 
 
 _MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
@@ -152,11 +156,12 @@ async def _import(call: Call) -> Reply:
     kind = call.query.get("format", "csv")
     if kind not in _LOGS:
         raise Refusal(400, f"format={kind!r}, expected csv, parquet or dsjson", field="format")
-    return Reply(200, {"decisions": await engine.import_log(call.body, kind)})
+    n = await analysis.import_log(engine.bandit.bandit, call.body, kind)
+    return Reply(200, {"decisions": n})
 
 
 async def _erase(call: Call) -> Reply:
-    return Reply(200, await (await call.engine()).erase(call.body))
+    return Reply(200, await (await call.engine()).eraser.erase(call.body))
 
 
 async def _snapshot(call: Call) -> Reply:

@@ -16,7 +16,7 @@ import pytest
 
 from rolin.bandit import Bandit
 from rolin.journal import check_journal
-from support.server import V1, Answer, Server, connected, question, served, value_of
+from support.server import KEY, V1, Answer, Server, connected, question, served, value_of
 from support.service import client
 
 pytestmark = pytest.mark.service  # a real process serves
@@ -236,3 +236,24 @@ def test_sigterm_under_load(tmp_path: Path) -> None:
             assert asked(server, "GET", f"{V1}/decisions/{id}").status == 200
         # A request that reached the socket after it was closed was not accepted, so it has no effect.
         assert all(asked(server, "GET", f"{V1}/decisions/{id}").status == 404 for id in unanswered)
+
+
+def test_what_does_not_end_in_time_to_drain_is_told_so(tmp_path: Path) -> None:
+    """A request whose body never arrives gets status 503 when the service stops, and no traceback is logged."""
+
+    async def stop(server: Server) -> bytes:
+        async with connected(server.port) as connection:
+            assert (await connection.call("GET", "/readyz")).status == 200
+            head = f"POST {V1}/decisions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\n"
+            connection.writer.write(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+            await asyncio.sleep(0.3)
+            server.process.send_signal(signal.SIGTERM)
+            return await connection.reader.read()
+
+    with served(tmp_path, "--drain-timeout", "1") as server:
+        answer = asyncio.run(stop(server))
+        code, log = server.ended()
+    assert answer.startswith(b"HTTP/1.1 503"), answer
+    assert b"the service stops; repeat the request with the same id" in answer
+    assert code == 0, log
+    assert "Traceback" not in log

@@ -182,7 +182,8 @@ def _endpoint(
                 reply = await endpoint.handler(call)
             content = reply.content
             response = _response(reply)
-        except Exception as error:
+        # Open requests are cancelled when the time to drain is over.
+        except (Exception, asyncio.CancelledError) as error:
             response = _failed(endpoint, error, _About.of(path, body, content))
         return response, _About.of(path, body, content)
 
@@ -262,12 +263,19 @@ def _response(reply: Reply) -> Response:
     return Response(data, status, media_type=media_type)
 
 
-def _failed(endpoint: Endpoint, error: Exception, about: _About) -> Response:
+def _failed(
+    endpoint: Endpoint, error: Exception | asyncio.CancelledError, about: _About
+) -> Response:
     """Return the answer to a request that failed."""
-    if isinstance(error, TimeoutError):
+    if isinstance(error, (TimeoutError, asyncio.CancelledError)):
+        why = (
+            "there was no answer in time"
+            if isinstance(error, TimeoutError)
+            else "the service stops"
+        )
         error = Refusal(
             503,
-            "there was no answer in time; repeat the request with the same id to see whether it was recorded",
+            f"{why}; repeat the request with the same id to see whether it was recorded",
             retry_after=1,
         )
     failure = failure_of(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import NamedTuple
 
 from rolin._support.repeated import is_repeated
@@ -35,9 +36,10 @@ class RecentDecisions:
     """
 
     def __init__(self) -> None:
-        self._by_id: dict[str, RecentDecision] = {}  # the oldest first
+        # The oldest first. A plain dict finds its first item only after looking at all that were removed before it.
+        self._by_id: OrderedDict[str, RecentDecision] = OrderedDict()
         self._bytes = 0
-        self._with_contexts: dict[str, LoggedDecision] = {}  # the oldest first
+        self._with_contexts: OrderedDict[str, LoggedDecision] = OrderedDict()  # the same
         self._context_bytes = 0
 
     def add(self, seq: int, decision: LoggedDecision) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
@@ -78,7 +78,8 @@ class Statistics:
         self._settings: SettingsChanged | None = None
         self._period = 0
         self._ranks = 0  # arms that wait for a reward
-        self._open: dict[str, _Open] = {}
+        # A plain dict finds its oldest item only after looking at all that were removed before it.
+        self._open: OrderedDict[str, _Open] = OrderedDict()
         self._compare_from(None)
 
     @property
@@ -202,7 +203,7 @@ class Statistics:
         compared = "share" if event.outside_share else None if by == "baseline" else by
         self._open[event.id] = _Open(event.time, by, compared, event.person, self._period, short)
         if len(self._open) > _MOST_OPEN:
-            del self._open[next(iter(self._open))]  # the oldest
+            self._open.popitem(last=False)
 
     def _explored(self, p: NDArray[np.float64], top: float, other: bool) -> None:
         self.drawn += 1

@@ -253,7 +253,8 @@ def test_only_the_latest_events_are_read(tmp_path: Path, monkeypatch: pytest.Mon
     async def work(http: httpx.AsyncClient) -> None:
         await visit(http, 200)
         found = await read(http, "summary")
-        assert found["reading"]["last"] - found["reading"]["first"] == 100
+        # A few more, because scales are learned meanwhile, which is an event.
+        assert 100 <= found["reading"]["last"] - found["reading"]["first"] < 110
         assert sum(found["decisions"].values()) < 100
         assert [each["text"] for each in found["changes"]] == ["share: 1 → 0.5"]
 

@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 from rolin._support.compile import compiled
 
-__all__ = ["LONGEST_FLOAT", "powers_of_ten", "write_rows"]
+__all__ = ["AS_BOOLEAN", "AS_FLOAT", "AS_INTEGER", "LONGEST_NUMBER", "powers_of_ten", "write_rows"]
 
+Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
-LONGEST_FLOAT = 24
-"""Bytes of the longest text of a float."""
+LONGEST_NUMBER = 24
+"""Bytes of the longest text of a number."""
+AS_FLOAT, AS_INTEGER, AS_BOOLEAN = 0, 1, 2
+"""How a number is written."""
 _LOWEST, _HIGHEST = -292, 324  # the powers of 10 that are needed
 _DIGITS, _THIRD = 18, 6  # a decimal has at most 17 digits, which are found in three parts
 _U = np.uint64
@@ -28,7 +31,12 @@ _LOW_HALF, _HALF, _MILLION = _U(0xFFFFFFFF), _U(32), _U(10**_THIRD)
 _FRACTION, _HIDDEN, _SIGN = _U((1 << 52) - 1), _U(1 << 52), _U(1 << 63)
 _0, _1, _2, _4, _10, _40 = (_U(n) for n in (0, 1, 2, 4, 10, 40))
 _MINUS, _ZERO, _POINT, _E, _PLUS = (np.uint8(ord(c)) for c in "-0.e+")
-_LINE_BREAK = np.uint8(ord("\n"))
+_LINE_BREAK, _SPACE, _QUOTE, _TILDE = (np.uint8(ord(c)) for c in '\n "~')
+_TRUE, _FALSE = (np.frombuffer(text, dtype=np.uint8) for text in (b"true", b"false"))
+_EXACT = 2.0**53  # floats hold all integers below it
+_15_DIGITS = 1e15
+_N_FEW = 4  # decimals that most numbers of real data do not exceed
+_FEW = 10.0**_N_FEW
 
 
 @cache
@@ -48,13 +56,16 @@ def write_rows(
     n_rows: int,
     heads: Bytes,  # what stands before the value of each field, one after the other
     head_sizes: Ints,  # (m,)
-    floats: Words,  # (·, n): columns of floats
+    numbers: Floats,  # (·, n): columns of numbers
+    words: Words,  # the same, as words
     sources: Ints,  # (m,): which of them a field is, -1 for a field of texts
+    styles: Ints,  # (m,): how a number is written
     texts: Bytes,  # the texts of all other fields, whole columns, with line breaks between them
+    quoted: bool,  # whether these texts are to be put in quotation marks; otherwise they are JSON
     powers: Words,
     out: Bytes,  # written
 ) -> int:
-    """Write all rows; return where they end, or -1 if a float is not finite."""
+    """Write all rows; return where they end, or -1 if a value cannot be written here."""
     m, at = len(sources), 0
     digits = np.empty(_DIGITS, dtype=np.uint8)
     begin, start = np.zeros(m, dtype=np.int64), 0  # where the next text of each field begins
@@ -70,13 +81,53 @@ def write_rows(
             head += head_sizes[i]
             if sources[i] < 0:
                 size = _size(texts, begin[i])
-                at = _copy(texts, begin[i], size, out, at)
+                at = _write_text(texts, begin[i], size, quoted, out, at)
                 begin[i] += 1 + size
+            elif styles[i] == AS_FLOAT:
+                at = _write_float(
+                    numbers[sources[i], k], words[sources[i], k], powers, digits, out, at
+                )
             else:
-                at = _write_float(floats[sources[i], k], powers, digits, out, at)
-                if at < 0:
-                    return -1
+                at = _write_whole(numbers[sources[i], k], styles[i], out, at)
+            if at < 0:
+                return -1
     return at
+
+
+@compiled(reorder=False, inline=True)
+def _write_text(texts: Bytes, start: int, size: int, quoted: bool, out: Bytes, at: int) -> int:
+    """Write a text, in quotation marks if asked for; return where it ends, or -1 if it has a control character."""
+    if not quoted:
+        return _copy(texts, start, size, out, at)
+    for j in range(start, start + size):
+        if texts[j] < _SPACE or texts[j] > _TILDE:
+            return -1
+    out[at] = _QUOTE
+    at = _copy(texts, start, size, out, at + 1)
+    out[at] = _QUOTE
+    return at + 1
+
+
+@compiled(reorder=False, inline=True)
+def _write_whole(value: float, style: int, out: Bytes, at: int) -> int:
+    """Write an integer or a boolean; return where it ends, or -1 if a float does not hold every integer of this size."""
+    if style == AS_BOOLEAN:
+        return _copy(_TRUE, 0, 4, out, at) if value else _copy(_FALSE, 0, 5, out, at)
+    if not abs(value) < _EXACT:
+        return -1
+    rest = np.int64(abs(value))
+    if value < 0.0:
+        out[at] = _MINUS
+        at += 1
+    size, power = 1, np.int64(10)
+    while rest >= power:
+        size += 1
+        power *= 10
+    for j in range(at + size - 1, at - 1, -1):
+        left = rest // 10
+        out[j] = _ZERO + np.uint8(rest - 10 * left)
+        rest = left
+    return at + size
 
 
 @compiled(reorder=False, inline=True)
@@ -98,7 +149,9 @@ def _copy(source: Bytes, start: int, size: int, out: Bytes, at: int) -> int:
 
 
 @compiled(reorder=False, inline=True)
-def _write_float(word: np.uint64, powers: Words, digits: Bytes, out: Bytes, at: int) -> int:
+def _write_float(
+    value: float, word: np.uint64, powers: Words, digits: Bytes, out: Bytes, at: int
+) -> int:
     """Write a float as `repr` does; return where its text ends, or -1 if it is not finite."""
     exponent: Any = np.int64((word >> _U(52)) & _U(0x7FF))
     if exponent == 0x7FF:
@@ -110,7 +163,12 @@ def _write_float(word: np.uint64, powers: Words, digits: Bytes, out: Bytes, at: 
     if not (fraction or exponent):
         out[at], out[at + 1], out[at + 2] = _ZERO, _POINT, _ZERO
         return at + 3
-    c, k = _shortest(fraction, exponent, powers)
+    scaled = abs(np.rint(value * _FEW))
+    # A decimal of at most 15 digits that is read back as this float is the only one, and so the shortest.
+    if scaled < _15_DIGITS and scaled / _FEW == abs(value):
+        c, k = np.uint64(scaled), -_N_FEW
+    else:
+        c, k = _shortest(fraction, exponent, powers)
     high = c // _MILLION
     left = high // _MILLION
     middle, right = high - left * _MILLION, c - high * _MILLION

@@ -13,7 +13,14 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from rolin.features.json_texts import LONGEST_FLOAT, powers_of_ten, write_rows
+from rolin.features.json_texts import (
+    AS_BOOLEAN,
+    AS_FLOAT,
+    AS_INTEGER,
+    LONGEST_NUMBER,
+    powers_of_ten,
+    write_rows,
+)
 
 __all__ = ["UniformRows", "json_of_row"]
 
@@ -35,6 +42,7 @@ _TEXT_OF: dict[Any, Callable[[Any], str]] = {
     type(None): lambda _: "null",
 }
 _SCALARS = frozenset(_TEXT_OF)
+_STYLES: dict[Any, int] = {float: AS_FLOAT, int: AS_INTEGER, bool: AS_BOOLEAN}
 _END = "\n"  # between texts for the compiled loop; JSON writes it as two characters
 
 
@@ -57,7 +65,13 @@ class _Layout(NamedTuple):
     """What stands before the value of each field in JSON."""
     head_sizes: NDArray[np.int64]
     sources: NDArray[np.int64]
-    """The row of a field of floats in `numbers`, -1 for other fields."""
+    """The row of a field of floats, integers or booleans in `numbers`, -1 for other fields."""
+    styles: NDArray[np.int64]
+    """How the compiled loop writes these."""
+    others: tuple[str, ...]
+    """The other fields."""
+    is_plain: bool
+    """Whether the other fields hold texts only."""
 
 
 @lru_cache(maxsize=8)
@@ -65,13 +79,17 @@ def _layout(names: tuple[str, ...], kinds: tuple[Kind, ...]) -> _Layout:
     kind_of = dict(zip(names, kinds, strict=True))
     numbers = [name for name in names if kind_of[name] in _KINDS_OF_NUMBERS]
     row = {name: i for i, name in enumerate(numbers)}
+    others = tuple(name for name in names if kind_of[name] not in _STYLES)
     heads = [f"{',' if i else '},{'}{encode_basestring_ascii(n)}:" for i, n in enumerate(names)]
     return _Layout(
         kind_of,
         row,
         np.frombuffer("".join(heads).encode(), dtype=np.uint8),
         np.array([len(head) for head in heads]),
-        np.array([row[name] if kind_of[name] is float else -1 for name in names]),
+        np.array([row[name] if kind_of[name] in _STYLES else -1 for name in names]),
+        np.array([_STYLES.get(kind, -1) for kind in kinds]),
+        others,
+        all(kind_of[name] is str for name in others),
     )
 
 
@@ -148,28 +166,38 @@ class UniformRows(Sequence[dict[str, Any]]):
         return {name: column[k] for name, column in self.columns.items()}
 
     def to_json(self) -> str | None:
-        """Return a JSON list of the rows, as `json.dumps` writes it; `None` if JSON cannot hold a number."""
+        """Return a JSON list of the rows, as `json.dumps` writes it.
+
+        It is `None` if JSON cannot hold a number, and in two rare cases, in which `json.dumps` must write it: integers of
+        2⁵³ or more, and control characters.
+        """
         numbers, n, layout = self.numbers, self._n, self._layout
         if numbers is None:
             return None
-        texts: list[str] = []
         try:
-            for name, kind in self.kinds.items():
-                if kind in _TEXT_OF and kind is not float:
-                    texts += map(_TEXT_OF[kind], self.columns[name])
-                elif kind is not float:
-                    texts += [_TEXT_OF[type(value)](value) for value in self.columns[name]]
+            text, quoted = self._texts()
         except ValueError:  # NaN, or an integer that is too long for Python to convert
             return None
-        text, heads = _END.join(texts).encode(), layout.heads
-        size = n * (len(heads) + LONGEST_FLOAT * len(layout.sources)) + len(text)
+        data, heads = np.frombuffer(text.encode(), dtype=np.uint8), layout.heads
+        size = n * (len(heads) + LONGEST_NUMBER * len(layout.sources)) + len(data)
         out = np.empty(size, dtype=np.uint8)
         end = write_rows(
-            n, heads, layout.head_sizes, numbers.view(np.uint64), layout.sources,
-            np.frombuffer(text, dtype=np.uint8), powers_of_ten(), out,
+            n, heads, layout.head_sizes, numbers, numbers.view(np.uint64), layout.sources, layout.styles,
+            data, quoted, powers_of_ten(), out,
         )  # fmt: skip
         # The first row has no row before it, and the last one is not closed.
         return None if end < 0 else f"[{out[2:end].tobytes().decode('ascii')}}}]"
+
+    def _texts(self) -> tuple[str, bool]:
+        """Return the texts of the fields that are not numbers, column by column, and whether quotation marks are missing."""
+        columns, others = self.columns, self._layout.others
+        if self._layout.is_plain:
+            text = _END.join(chain.from_iterable([columns[name] for name in others]))
+            has_no_end = text.count(_END) < max(self._n * len(others), 1)
+            if has_no_end and text.isascii() and '"' not in text and "\\" not in text:
+                return text, True
+        each = chain.from_iterable([columns[name] for name in others])
+        return _END.join([_TEXT_OF[type(value)](value) for value in each]), False
 
 
 def _kind_of(types: list[type]) -> Kind:

@@ -40,6 +40,7 @@ from rolin.journal.events import (
     ShadowStopped,
 )
 from rolin.journal.group_commit import GroupCommit
+from rolin.journal.question_digest import QuestionDigest
 from rolin.journal.schema import event_checksum
 from rolin.model.scales import Scales
 from support.journals import decided, same
@@ -75,7 +76,9 @@ EVENTS: list[Event] = [
     ArmRemoved(5.0, 2),
     ArmRestored(6.0, "2", with_past=False),
     SettingsChanged(7.0, 0.1, 1 / 3, propensities=False),
-    decided("early", n_ranks=2, digest=bytes(range(16)), active=False, mode="stopped"),
+    decided(
+        "early", n_ranks=2, digest=QuestionDigest(bytes(range(16))), active=False, mode="stopped"
+    ),
     HeldReward("early", 8.0, 1, 1 / 3, 2.0),
     HeldReward("early", 8.0, 1, -0.0, 1.0, "click ü"),
     HeldReward("early", 8.0, 1, 1.0, 1.0, "other"),

@@ -18,8 +18,9 @@ from sklearn.feature_extraction import DictVectorizer
 
 import rolin
 from rolin import Bandit, FeatureMap, offline
-from rolin.errors import ArmError, InputError, ParameterError
+from rolin.errors import ArmError, DecisionConflict, InputError, ParameterError
 from rolin.features import Category, HashedFeatures, Number, SklearnFeatureMap, Tags
+from rolin.features.uniform_rows import UniformRows
 from rolin.journal import Journal
 from rolin.journal.events import Outcome
 from rolin.journal.folding import state_bytes
@@ -299,6 +300,37 @@ def test_a_decision_is_encoded_once(
     assert row == decision.offered_contexts.tolist()
     assert calls == 1
     bandit.close()
+
+
+def test_json_is_written_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bandit in memory writes it for a repeated id and for its readers only, with the values of the decision."""
+    written = 0
+    to_json = UniformRows.to_json
+
+    def counted(self: UniformRows) -> str | None:
+        nonlocal written
+        written += 1
+        return to_json(self)
+
+    monkeypatch.setattr(UniformRows, "to_json", counted)
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
+    arms = {name: {"price": price, "own": True} for name, price in (("red", 2.5), ("blue", 3.0))}
+    situation = {"device": "phone", "hour": 7}
+    expected = json.dumps(
+        {"situation": situation, "arms": list(arms.values())}, separators=(",", ":")
+    )
+    decision = bandit.decide(arms, situation=situation)
+    bandit.reward(decision.id, 1.0)
+    assert not written
+    changed = {name: {**row, "price": 77.0} for name, row in arms.items()}
+    with pytest.raises(DecisionConflict):
+        bandit.decide(changed, situation=situation, id=decision.id)
+    assert written
+    for row in arms.values():
+        row.clear()
+    assert decision.raw is not None
+    assert decision.raw.to_json() == expected
+    assert decision.raw.rows == json.loads(expected)["arms"]
 
 
 def test_a_reward_holds_one_context(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Protocol
 
-__all__ = ["HasFile", "HasLocks", "close_in_child", "forget_locks_after_fork"]
+__all__ = ["HasFile", "HasLocks", "close_in_child", "forget_locks_after_fork", "process_id"]
 
 
 class HasLocks(Protocol):
@@ -30,6 +30,12 @@ class HasFile(Protocol):
 _known: weakref.WeakSet[HasLocks] = weakref.WeakSet()
 _files: weakref.WeakSet[HasFile] = weakref.WeakSet()
 _held: list[HasFile] = []
+_process_id = os.getpid()
+
+
+def process_id() -> int:
+    """Return the number of this process. Asking the system takes up to 3 µs, which is much for every decision."""
+    return _process_id
 
 
 def forget_locks_after_fork(owner: HasLocks) -> None:
@@ -57,6 +63,8 @@ def _in_parent() -> None:
 
 
 def _in_child() -> None:
+    global _process_id  # a process has only one number
+    _process_id = os.getpid()
     for owner in list(_known):
         owner.new_locks()
     for owner_of_file in _released():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from secrets import token_hex
 from typing import Any
 
@@ -30,6 +31,7 @@ from rolin.errors import ParameterError, RolinError
 from rolin.features import RecordedFeatures
 from rolin.features.recorded import record_candidates
 from rolin.journal.events import Event, LoggedDecision
+from rolin.journal.question_digest import QuestionDigest
 from rolin.journal.validation import LARGEST
 from rolin.policies.candidates import check_top_k
 
@@ -65,7 +67,8 @@ class Decider:
         """Return the decisions to write, with the outcomes of early rewards; the answer is all decisions, those that are stored already included."""
         events: list[Event] = []
         answer = []
-        with self._ids.taken_back_on_error():
+        mark = self._ids.mark()
+        try:
             for i, question in enumerate(request.questions):
                 try:
                     known = None if question.id is None else pending.decision(question.id)
@@ -82,6 +85,9 @@ class Decider:
                 pending.add(decision)
                 events += [decision, *join_early(decision, early, pending)]
                 answer.append(decision)
+        except BaseException:
+            self._ids.take_back(mark)
+            raise
         return Plan(events, answer)
 
     def preview(self, request: Decide) -> list[LoggedDecision]:
@@ -131,8 +137,7 @@ class Decider:
             if array is not None:
                 array.flags.writeable = False  # a record is never changed
         given = vectors if raw is None else raw
-        content = vectors if raw is None else raw.to_json()
-        digest = digest_of(last, content, conditions, person)
+        digest = QuestionDigest(partial(digest_of, last, given, conditions, person))
         return LoggedDecision(
             id, self._clock(), last.offered, given, chosen, p, version, person, control, False,
             digest, active, settings.mode, proposal, who is Decides.OUTSIDE_SHARE, shadow,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from rolin._support.process import forget_locks_after_fork
 from rolin.journal import Journal
@@ -46,15 +44,14 @@ class NewIds:
             if self._journal.durable or not self._journal.find([id]):
                 return id
 
-    @contextmanager
-    def taken_back_on_error(self) -> Iterator[None]:
-        """Take back the ids of the block if it raises, unless another thread has used ids meanwhile."""
+    def mark(self) -> int:
+        """Return a mark for `take_back`."""
         with self._lock:
-            first, self._own.used = self._next, 0
-        try:
-            yield
-        except BaseException:
-            with self._lock:
-                if self._next == first + self._own.used:
-                    self._next = first
-            raise
+            self._own.used = 0
+            return self._next
+
+    def take_back(self, mark: int) -> None:
+        """Take back the ids that this thread got since a mark, unless another thread has got ids meanwhile."""
+        with self._lock:
+            if self._next == mark + self._own.used:
+                self._next = mark

@@ -127,7 +127,10 @@ def _text_of(names: Sequence[Name]) -> str:
 
 
 def digest_of(
-    names: OfferedNames, given: Floats | str, conditions: Conditions, person: str | None
+    names: OfferedNames,
+    given: Floats | RecordedFeatures | str,
+    conditions: Conditions,
+    person: str | None,
 ) -> bytes:
     """Return the digest of a question: 16 bytes, which must never change, because journals hold them.
 
@@ -136,7 +139,7 @@ def digest_of(
     names
         The names of the arms that could be chosen.
     given
-        Their (K, d) contexts, or their raw features as JSON.
+        Their (K, d) contexts, or their raw features, or these as JSON.
     conditions
         What else the decision depends on.
     person
@@ -144,6 +147,8 @@ def digest_of(
     """
     # A text has no character 0, so nobody else has the same bytes; the digest of the names has a fixed size.
     who = b"\0" if person is None else person.encode() + b"\0"
+    if isinstance(given, RecordedFeatures):
+        given = given.to_json()
     if isinstance(given, str):
         return _hash(names.digest + b"raw\0" + conditions.text + who + given.encode())
     head = names.digest + b"vectors\0" + conditions.text + who
@@ -187,7 +192,7 @@ def check_same_question(stored: LoggedDecision, question: Question, conditions: 
         reader = Uniform(n_features=stored.given.shape[1], seed=0)
         given, found, _ = reader.candidates(contexts, arms, conditions.excluded)
         names = list(found)
-    if stored.digest != digest_of(OfferedNames.of(names), given, conditions, person):
+    if bytes(stored.digest) != digest_of(OfferedNames.of(names), given, conditions, person):
         raise DecisionConflict(_conflict_message(stored))
 
 

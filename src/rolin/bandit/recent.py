@@ -59,9 +59,9 @@ class RecentDecisions:
         self._bytes += size
         while self._bytes > _MAX_BYTES and len(self._by_id) > 1:
             self._drop(next(iter(self._by_id)))
-        if raw is not None and raw.nbytes:
+        if raw is not None and (of_contexts := raw.nbytes):
             self._with_contexts[id] = decision
-            self._context_bytes += raw.nbytes
+            self._context_bytes += of_contexts
             while self._context_bytes > _MAX_CONTEXTS and len(self._with_contexts) > 1:
                 self._release(next(iter(self._with_contexts)))
 
@@ -112,6 +112,6 @@ def _size_of(decision: LoggedDecision) -> int:
         size += p.nbytes
     if raw is not None:
         # The contexts of the ranking are retained.
-        return size + len(raw.to_json()) + 8 * raw.feature_map.n_features * len(decision.chosen)
+        return size + raw.raw_size + 8 * raw.feature_map.n_features * len(decision.chosen)
     x = decision.offered_contexts
     return size + (x[0].nbytes if is_repeated(x) else x.nbytes)

@@ -41,7 +41,7 @@ from rolin.policies import Policy
 __all__ = ["BanditState", "Current"]
 
 P = TypeVar("P", bound=Policy[Any])
-_NOTHING_LEARNED = (LoggedDecision, Activated, EarlyReward, HeldReward, IgnoredReward)
+_NOTHING_LEARNED = (Activated, EarlyReward, HeldReward, IgnoredReward)
 
 
 class Current(NamedTuple, Generic[P]):
@@ -216,6 +216,9 @@ class BanditState(Generic[P]):
             for i, event in enumerate(events):
                 if first + i <= self.version:  # already loaded from the journal
                     continue
+                if isinstance(event, LoggedDecision):  # nothing is learned from it
+                    self._recent.add(first + i, event)
+                    continue
                 try:
                     fold(self.policy, event)
                 except RolinError as error:
@@ -229,9 +232,7 @@ class BanditState(Generic[P]):
                     elif isinstance(event, ScalesLearned):
                         self.scales_time = event.time
                 self._note(first + i, event)
-                if isinstance(event, LoggedDecision):
-                    self._recent.add(first + i, event)
-                elif isinstance(event, Following):
+                if isinstance(event, Following):
                     self._recent.follow(event)
             self.version, self._stale = last, was_stale
         return rejected

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
+from rolin._support.process import process_id
 from rolin.bandit.deciding import Decider
 from rolin.bandit.pending import Pending, Plan
 from rolin.bandit.planning import change_event, ids_of, plan
@@ -75,7 +75,7 @@ class Writer:
         """Learns scales and stores snapshots when they are due."""
         self.observers: list[Observer] = []
         """Told of every batch that was written."""
-        self._process = os.getpid()
+        self._process = process_id()
 
     def submit(self, request: Request) -> Any:
         """Write a request together with those of other threads, and return its answer."""
@@ -147,7 +147,7 @@ class Writer:
         )
 
     def _check_process(self) -> None:
-        if os.getpid() != self._process:
+        if process_id() != self._process:
             raise JournalError(
                 "this bandit was opened by another process, before a fork: open one in each process"
             )

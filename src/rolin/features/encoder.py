@@ -194,7 +194,7 @@ class SideEncoder:
             if any(kinds[name] is not bool for name in self._booleans):
                 return None
             for name, field in self._categories.items():
-                each = arms if name == ARM and arms is not None else rows.columns[name]
+                each = arms if name == ARM and arms is not None else rows.column(name)
                 if each is not arms and kinds[name] is str and field.size is None:
                     known = self._text_indices[name]
                     codes += map(known.get, each, repeat(self.offset[name] + len(known)))
@@ -331,7 +331,7 @@ class SideEncoder:
     def check_known(self, rows: Sequence[dict[str, Any]], label: Label) -> None:
         """Reject rows with fields that were not declared."""
         self.check_reserved(rows, label)
-        if isinstance(rows, UniformRows) and self._flat and rows.columns.keys() <= self._known:
+        if isinstance(rows, UniformRows) and self._flat and rows.kinds.keys() <= self._known:
             return
         for i, row in enumerate(rows):
             if self._flat and row.keys() <= self._known:

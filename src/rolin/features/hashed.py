@@ -218,12 +218,11 @@ def _uniform_tokens(side: str, rows: UniformRows) -> TokenArrays | None:
     if numbers is None:
         return None
     n, hashes, sources = len(rows), [], []
-    for path, column in rows.columns.items():
-        kind = rows.kinds[path]
+    for path, kind in rows.kinds.items():
         if path[:1] == "_" or kind is _NO_VALUE:
             continue
         if kind is str:
-            hashes += [_token(side, path, text)[0] for text in column]
+            hashes += [_token(side, path, text)[0] for text in rows.column(path)]
         elif kind is None:
             return None
         else:

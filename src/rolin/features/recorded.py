@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 _MAX_BITS = 4096  # of a recorded integer; Python cannot convert much longer ones to text
 _RECORDED_DEPTH = MAX_DEPTH + 2  # levels of nesting that are recorded: rows and lists included
 _dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_SIZE_OF_VALUE = 40  # bytes of a value that is not written as JSON yet, roughly
 _SCALARS = (np.bool_, np.integer, np.floating, np.str_)
 
 
@@ -42,7 +43,8 @@ class RecordedFeatures:
     arms
         Names of the K arms.
     raw
-        `{"situation": …, "arms": […]}`, as a dict or as JSON.
+        `{"situation": …, "arms": […]}`, as JSON, or as a dict that nobody changes, which is written as JSON when it is
+        needed.
     contexts
         (K, d): the contexts, if they are known.
     """
@@ -90,11 +92,14 @@ class RecordedFeatures:
         is_plain = shared is not None
         if text is not None and not _can_be_recorded(text, rows, situation, is_plain=is_plain):
             text = None
-        if text is None and uniform is not None and is_plain and (own := uniform.to_json()):
-            text = f'{{"situation":{shared},"arms":{own}}}'  # as `_as_json`, in a third of the time
-        if text is not None:
+        raw: str | dict[str, Any] | None = text
+        if text is None and uniform is not None and is_plain:
+            raw = {"situation": situation, "arms": uniform}  # nobody can change these values
+            if not uniform.is_json:
+                raw = _text_of(raw) or None
+        if raw is not None:
             contexts = feature_map.encode(uniform or rows, situation, arms)
-            return cls(feature_map, tuple(arms), text, contexts)
+            return cls(feature_map, tuple(arms), raw, contexts)
         rows = [row.copy() for row in uniform or rows]
         contexts = feature_map.encode(rows, situation, arms)  # raises if a value is wrong
         text, changed = _as_json(feature_map, rows, situation)
@@ -116,8 +121,7 @@ class RecordedFeatures:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The fields of the K arms."""
-        found: list[dict[str, Any]] = self._parsed()["arms"]
-        return found
+        return list(self._parsed()["arms"])
 
     @property
     def stored_vectors(self) -> Floats | None:
@@ -131,6 +135,16 @@ class RecordedFeatures:
         if contexts is None:
             return 0
         return contexts[0].nbytes if is_repeated(contexts) else contexts.nbytes
+
+    @property
+    def raw_size(self) -> int:
+        """Roughly the memory of the raw features, in bytes."""
+        raw = self._raw
+        return (
+            len(raw)
+            if isinstance(raw, str)
+            else _SIZE_OF_VALUE * len(raw["arms"]) * len(raw["arms"][0])
+        )
 
     def contexts(self) -> Floats:
         """Return the (K, d) contexts of all arms; they are encoded again after `release`."""
@@ -151,9 +165,10 @@ class RecordedFeatures:
         contexts = self._contexts
         if contexts is None or self.feature_map.needs_vectors:
             return
-        retained = {k: self.context(k) for k in indices}
+        known = self._retained
         # In this order, so that another thread always finds one of the two.
-        self._retained, self._contexts = retained, None
+        self._retained = {k: known[k] if k in known else _own_row(contexts, k) for k in indices}
+        self._contexts = None
 
     def context(self, k: int) -> Floats:
         """Return the (d,) context of the arm with index k; only this one is encoded if it was not retained.
@@ -168,9 +183,7 @@ class RecordedFeatures:
             return retained
         contexts = self._contexts
         if contexts is not None:
-            # A copy, because what holds a part of an array, such as a reward, holds the whole array.
-            row: Floats = contexts[k].copy()
-            row.flags.writeable = False  # a record is never changed
+            row = _own_row(contexts, k)
             self._retained = {**self._retained, k: row}
             return row
         raw, arm = self._parsed(), self.arms[k]
@@ -206,13 +219,17 @@ class RecordedFeatures:
 
     def to_json(self) -> str:
         """Return the raw features as JSON."""
-        return self._raw if isinstance(self._raw, str) else _to_json(self._raw) or ""
+        raw = self._raw
+        if not isinstance(raw, str):
+            # Only what needs the text, such as a file or a digest, pays for it.
+            raw = self._raw = _text_of(raw)
+        return raw
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, RecordedFeatures)
             and (self.feature_map, tuple(self.arms)) == (other.feature_map, tuple(other.arms))
-            and self._parsed() == other._parsed()
+            and (self.situation, self.rows) == (other.situation, other.rows)
         )
 
     __hash__ = None  # type: ignore[assignment]  # it holds dicts
@@ -220,6 +237,13 @@ class RecordedFeatures:
     def __repr__(self) -> str:
         """Return the number of arms and the version of the map."""
         return f"<RecordedFeatures of {len(self.arms)} arms, map {self.feature_map.version}>"
+
+
+def _own_row(contexts: Floats, k: int) -> Floats:
+    """Return a copy of a row, because what holds a part of an array, such as a reward, holds the whole array."""
+    row: Floats = contexts[k].copy()
+    row.flags.writeable = False  # a record is never changed
+    return row
 
 
 def record_candidates(
@@ -327,6 +351,16 @@ def _can_be_recorded(
             return False
     raw = {"situation": situation, "arms": rows}
     return is_plain or not (_may_be_deep(text, len(rows)) and _is_deeper(raw, _RECORDED_DEPTH))
+
+
+def _text_of(raw: dict[str, Any]) -> str:
+    """Return raw features as JSON, as `_as_json` does."""
+    arms, shared = raw["arms"], json_of_row(raw["situation"])
+    if isinstance(arms, UniformRows):
+        if shared is not None and (own := arms.to_json()):
+            return f'{{"situation":{shared},"arms":{own}}}'  # in a third of the time
+        raw = {"situation": raw["situation"], "arms": list(arms)}
+    return _to_json(raw) or ""
 
 
 def _to_json(raw: dict[str, Any]) -> str | None:

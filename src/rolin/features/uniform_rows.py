@@ -60,6 +60,8 @@ class _Layout(NamedTuple):
     """What follows from the fields and the types of their values; it is cached, because most rows are alike."""
 
     kinds: dict[str, Kind]
+    position: dict[str, int]
+    """The index of each field in a row."""
     number_row: dict[str, int]
     heads: NDArray[np.uint8]
     """What stands before the value of each field in JSON."""
@@ -72,6 +74,8 @@ class _Layout(NamedTuple):
     """The other fields."""
     is_plain: bool
     """Whether the other fields hold texts only."""
+    is_sure: bool
+    """Whether JSON can hold all values if the numbers are finite; fields with values of several types may hide others."""
 
 
 @lru_cache(maxsize=8)
@@ -83,6 +87,7 @@ def _layout(names: tuple[str, ...], kinds: tuple[Kind, ...]) -> _Layout:
     heads = [f"{',' if i else '},{'}{encode_basestring_ascii(n)}:" for i, n in enumerate(names)]
     return _Layout(
         kind_of,
+        {name: i for i, name in enumerate(names)},
         row,
         np.frombuffer("".join(heads).encode(), dtype=np.uint8),
         np.array([len(head) for head in heads]),
@@ -90,6 +95,7 @@ def _layout(names: tuple[str, ...], kinds: tuple[Kind, ...]) -> _Layout:
         np.array([_STYLES.get(kind, -1) for kind in kinds]),
         others,
         all(kind_of[name] is str for name in others),
+        None not in kinds,
     )
 
 
@@ -109,24 +115,26 @@ class UniformRows(Sequence[dict[str, Any]]):
 
     Parameters
     ----------
-    columns
-        The values of each field.
+    values
+        The values of all rows, row after row: a tuple, because the garbage collector leaves it alone.
     layout
         What follows from the fields and the types of their values.
     """
 
-    def __init__(self, columns: dict[str, list[Any]], layout: _Layout) -> None:
-        self.columns = columns
+    __slots__ = ("_layout", "_n", "_values", "kinds", "number_row", "numbers")
+
+    def __init__(self, values: tuple[Any, ...], layout: _Layout) -> None:
+        self._values, self._layout = values, layout
+        self._n = len(values) // len(layout.kinds)
         self.kinds = layout.kinds
         """The type of the values of each field; `None` if they are of several types."""
         self.number_row = layout.number_row
         """The row of each field of numbers or booleans in `numbers`."""
         self.numbers: Floats | None = None
         """(·, n): the fields of numbers and booleans; `None` if an integer is too large."""
-        self._layout, self._n = layout, len(next(iter(columns.values())))
         try:  # struct.pack takes a third of the time of np.array
-            values = chain.from_iterable(map(columns.__getitem__, self.number_row))
-            packed = struct.pack(f"{self._n * len(self.number_row)}d", *values)
+            numbers = chain.from_iterable([self.column(name) for name in self.number_row])
+            packed = struct.pack(f"{self._n * len(self.number_row)}d", *numbers)
             self.numbers = np.frombuffer(packed).reshape(len(self.number_row), self._n)
         except (OverflowError, struct.error):
             pass
@@ -141,15 +149,18 @@ class UniformRows(Sequence[dict[str, Any]]):
         # No row can be longer, because it would have a name twice; so all of them have m names.
         if not {str}.issuperset(map(type, names)) or list(chain.from_iterable(rows)) != names * n:
             return None
-        values = list(chain.from_iterable(map(dict.values, rows)))
+        values = tuple(chain.from_iterable(map(dict.values, rows)))
         types: list[type] = list(map(type, values))
         kinds: list[Kind] = [*types[:m]]
         if types != kinds * n:
             kinds = [_kind_of(types[i::m]) for i in range(m)]
         if len(types) != n * m or not _SCALARS.issuperset(kinds if kinds == types[:m] else types):
             return None
-        columns = {name: values[i::m] for i, name in enumerate(names)}
-        return cls(columns, _layout(tuple(names), tuple(kinds)))
+        return cls(values, _layout(tuple(names), tuple(kinds)))
+
+    def column(self, name: str) -> tuple[Any, ...]:
+        """Return the values of a field."""
+        return self._values[self._layout.position[name] :: len(self.kinds)]
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -163,7 +174,17 @@ class UniformRows(Sequence[dict[str, Any]]):
         """Return a row, or several rows, as new dicts."""
         if isinstance(k, slice):
             return [self[i] for i in range(*k.indices(len(self)))]
-        return {name: column[k] for name, column in self.columns.items()}
+        m = len(self.kinds)
+        start = range(self._n)[k] * m  # also from the end; the usual error if there is no such row
+        return dict(zip(self.kinds, self._values[start : start + m], strict=True))
+
+    @property
+    def is_json(self) -> bool:
+        """Whether JSON can certainly hold all values."""
+        if self.numbers is None or not self._layout.is_sure:
+            return False
+        flat = self.numbers.reshape(-1)
+        return math.isfinite(flat @ flat)  # a quarter of the time of np.isfinite
 
     def to_json(self) -> str | None:
         """Return a JSON list of the rows, as `json.dumps` writes it.
@@ -190,13 +211,13 @@ class UniformRows(Sequence[dict[str, Any]]):
 
     def _texts(self) -> tuple[str, bool]:
         """Return the texts of the fields that are not numbers, column by column, and whether quotation marks are missing."""
-        columns, others = self.columns, self._layout.others
+        others = self._layout.others
+        each = [value for name in others for value in self.column(name)]
         if self._layout.is_plain:
-            text = _END.join(chain.from_iterable([columns[name] for name in others]))
-            has_no_end = text.count(_END) < max(self._n * len(others), 1)
+            text = _END.join(each)
+            has_no_end = text.count(_END) < max(len(each), 1)
             if has_no_end and text.isascii() and '"' not in text and "\\" not in text:
                 return text, True
-        each = chain.from_iterable([columns[name] for name in others])
         return _END.join([_TEXT_OF[type(value)](value) for value in each]), False
 
 

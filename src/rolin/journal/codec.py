@@ -39,6 +39,7 @@ from rolin.journal.events import (
     ShadowStarted,
     ShadowStopped,
 )
+from rolin.journal.question_digest import QuestionDigest
 from rolin.model.scales import Scales
 from rolin.model.state_file import decode, encode
 
@@ -139,7 +140,7 @@ def row_of(event: Event) -> Row:
             numbers = b"".join(_bytes(part) for part in (x, p) if part is not None)
             return Row(
                 event.time, kind, _json(**members), event.id, DECISION, event.person, numbers,
-                question, event.digest,
+                question, None if event.digest is None else bytes(event.digest),
             )  # fmt: skip
         case Outcome():
             members = {"arm": encode(event.arm), "value": event.value, "weight": event.weight}
@@ -329,7 +330,7 @@ def _decision(
     return LoggedDecision(
         id, time, offered, given,
         chosen, p, body["version"], person, body["control"],
-        body.get("imported", False), digest, bool(body.get("active", True)), _mode_of(body),
+        body.get("imported", False), None if digest is None else QuestionDigest(digest), bool(body.get("active", True)), _mode_of(body),
         _proposal(body.get("proposal"), k), bool(body.get("outside_share", False)),
         _proposal(body.get("shadow"), k),
     )  # fmt: skip

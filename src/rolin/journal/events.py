@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rolin._support.arms import Name
 from rolin._support.html import html_table
 from rolin.features import BaseFeatureMap, RecordedFeatures
+from rolin.journal.question_digest import QuestionDigest
 from rolin.model.scales import Scales
 from rolin.policies.decision import SHOWN, shown_ranking
 from rolin.policies.exploration import Exploration
@@ -89,7 +90,7 @@ class LoggedDecision(NamedTuple):
     """Whether it belongs to the control group, where arms are drawn uniformly."""
     imported: bool = False
     """Whether it was made elsewhere and imported later."""
-    digest: bytes | None = None
+    digest: QuestionDigest | None = None
     """Digest of the question, by which a repeated id is compared; `None` if it is unknown."""
     active: bool = True
     """Whether it was in use at once; if not, an `Activated` event says when it was."""

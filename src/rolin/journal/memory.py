@@ -93,8 +93,9 @@ class MemoryJournal(Journal):
                     self._waiting[id, rank] = time
                 if (ended := ended_by(event)) is not None:
                     self._waiting.pop(ended, None)
-            self._header = header._replace(last=after + len(new))
-            return self._header.last
+            last = after + len(new)
+            self._header = Header(last, header.first, header.origin)
+            return last
 
     def turn(self) -> AbstractContextManager[object]:
         """Return a block in which no other thread can write."""

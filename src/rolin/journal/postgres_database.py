@@ -19,7 +19,7 @@ import psycopg
 from psycopg import conninfo, errors
 from psycopg.pq import TransactionStatus
 
-from rolin._support.process import forget_locks_after_fork
+from rolin._support.process import forget_locks_after_fork, process_id
 from rolin.errors import JournalError, ParameterError
 
 __all__ = ["CommitUnknown", "PostgresDatabase"]
@@ -61,7 +61,7 @@ class PostgresDatabase:
         self._dsn, self.schema, self._lock_timeout = dsn, schema, lock_timeout
         self.where = _described(dsn)
         """The database as messages name it, without secrets."""
-        self._process = os.getpid()
+        self._process = process_id()
         self._closed = False
         self._connections: dict[str, Connection] = {}
         self._owner: int | None = None  # the thread that is in a transaction
@@ -157,7 +157,7 @@ class PostgresDatabase:
         return reason
 
     def _check_process(self) -> None:
-        if os.getpid() != self._process:
+        if process_id() != self._process:
             raise JournalError(
                 f"{self.where} was opened by another process, before a fork: open it in each process"
             )
@@ -258,7 +258,7 @@ class PostgresDatabase:
 
     def close(self) -> None:
         """Close the connections; a process that has not opened them leaves them alone."""
-        if os.getpid() == self._process:
+        if process_id() == self._process:
             with self.writing, self.reading:
                 self._closed = True
                 for connection in self._connections.values():

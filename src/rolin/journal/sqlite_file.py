@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from rolin._support.checks import flag_of
-from rolin._support.process import close_in_child, forget_locks_after_fork
+from rolin._support.process import close_in_child, forget_locks_after_fork, process_id
 from rolin.errors import JournalError
 from rolin.journal import schema
 
@@ -79,7 +79,7 @@ class SQLiteFile:
         self.readonly = flag_of("readonly", readonly)
         self.path = _checked_path(path, readonly=self.readonly)
         self._log = self.path.with_name(self.path.name + "-wal")
-        self._process = os.getpid()
+        self._process = process_id()
         self._immutable: tuple[int, ...] | None = None
         self._large_log = _LARGE_LOG
         self._log_size = 0  # after the last commit
@@ -293,7 +293,7 @@ class SQLiteFile:
             yield db
 
     def _check_process(self) -> None:
-        if os.getpid() != self._process:
+        if process_id() != self._process:
             raise JournalError(
                 f"journal {self.path} was opened by another process, before a fork: open it in each process"
             )
@@ -392,7 +392,7 @@ class SQLiteFile:
 
     def close(self) -> None:
         """Close the connections; a process that has not opened them leaves them alone."""
-        if os.getpid() == self._process:
+        if process_id() == self._process:
             with self.checkpointing, self.writing, self.reading:
                 self._closed = True
                 self.reader.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import struct
 import threading
 from typing import Any
 
@@ -26,6 +27,7 @@ Key = int | str
 
 
 _SIGNED = 2**63
+_TWO_WORDS = struct.Struct("<QQ")
 
 
 def fresh_seed() -> int:
@@ -110,12 +112,14 @@ class KeyedGenerator:
         if type(key) is int and key < _SIGNED:
             kernels.fill_normals(self._key, key, 0, 0, out)
         else:
-            # The kernels take signed integers.
-            first, second, third = (
-                word - 2 * _SIGNED if word >= _SIGNED else word for word in _counter(key, 0)
-            )
-            kernels.fill_normals(self._key, first, second, third, out)
+            first, second, third = _counter(key, 0)
+            kernels.fill_normals(self._key, _signed(first), _signed(second), third, out)
         return out
+
+
+def _signed(word: int) -> int:
+    """Return the signed integer with the same bits, which is what the kernels take."""
+    return word - 2 * _SIGNED if word >= _SIGNED else word
 
 
 def _counter(key: Key, stream: int) -> tuple[int, int, int]:
@@ -127,6 +131,6 @@ def _counter(key: Key, stream: int) -> tuple[int, int, int]:
     """
     if type(key) is str:
         digest = hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=16).digest()
-        first, second = (int.from_bytes(half, "little") for half in (digest[:8], digest[8:]))
+        first, second = _TWO_WORDS.unpack(digest)
         return first, second, 2 * stream + 1
     return key, 0, 2 * stream  # type: ignore[return-value]  # not a text, so a number

@@ -136,7 +136,6 @@ def _endpoint(
     is_streamed = endpoint.decoded_as is AsyncIterator
     if endpoint.body not in (None, bytes):
         decoder = msgspec.json.Decoder(endpoint.decoded_as or endpoint.body)
-    limit = None if endpoint.slow else settings.request_timeout
 
     async def answer(request: Request) -> Response:
         start, tracing = perf_counter(), service.tracing
@@ -153,9 +152,10 @@ def _endpoint(
         return response
 
     async def answered(request: Request) -> tuple[Response, _About]:
-        path = request.path_params
+        path, seconds = request.path_params, settings.request_timeout
         body: Any = None
         content: Any = None
+        has_arrived = endpoint.body is None or is_streamed
         try:
             key = None
             if endpoint.scope is not None:
@@ -165,25 +165,30 @@ def _endpoint(
                     403,
                     "this service is read-only: send the request to one that writes to the database",
                 )
-            if is_streamed:
-                body = _parts(request, settings.max_catalogue, settings.request_timeout)
-            elif endpoint.body is not None:
-                body = await _read(request, settings.max_body, settings.request_timeout)
-                if decoder is not None:
-                    if is_deeper(body, settings.max_depth):
-                        raise Refusal(
-                            400, f"the body is nested deeper than {settings.max_depth} levels"
-                        )
-                    body = decode(decoder, body)
-            if request.scope["query_string"]:
-                _check_query(endpoint, request.query_params)
-            call = Call(service, path, request.query_params, request.headers, body, key)
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(seconds) as deadline:
+                if is_streamed:
+                    body = _parts(request, settings.max_catalogue, seconds)
+                elif endpoint.body is not None:
+                    body = await _read(request, settings.max_body)
+                    has_arrived = True
+                    if decoder is not None:
+                        if is_deeper(body, settings.max_depth):
+                            raise Refusal(
+                                400, f"the body is nested deeper than {settings.max_depth} levels"
+                            )
+                        body = decode(decoder, body)
+                if request.scope["query_string"]:
+                    _check_query(endpoint, request.query_params)
+                if endpoint.slow:
+                    deadline.reschedule(None)
+                call = Call(service, path, request.query_params, request.headers, body, key)
                 reply = await endpoint.handler(call)
             content = reply.content
             response = _response(reply)
         # Open requests are cancelled when the time to drain is over.
         except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, TimeoutError) and not has_arrived:
+                error = Refusal(408, f"the body did not arrive within {seconds:g} s")
             response = _failed(endpoint, error, _About.of(path, body, content))
         return response, _About.of(path, body, content)
 
@@ -216,22 +221,21 @@ def _check_query(endpoint: Endpoint, given: Mapping[str, str]) -> None:
             raise Refusal(400, f"there is no parameter {name!r}, {known}", field=name)
 
 
-async def _read(request: Request, most: int, seconds: float) -> bytes:
-    """Return the body of a request; stop reading when it is too large or too slow."""
+async def _read(request: Request, most: int) -> bytes:
+    """Return the body of a request; stop reading when it is too large."""
     parts: list[bytes] = []
     size = 0
-    try:
-        async with asyncio.timeout(seconds):
-            async for part in request.stream():
-                size += len(part)
-                if size > most:
-                    raise Refusal(413, f"the body is larger than {most} bytes")
-                parts.append(part)
-    except TimeoutError:
-        raise Refusal(408, f"the body did not arrive within {seconds:g} s") from None
-    except ClientDisconnect:  # nobody reads the answer, but it is counted
-        raise Refusal(400, "the connection ended before the body did") from None
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":  # nobody reads the answer, but it is counted
+            raise Refusal(400, "the connection ended before the body did")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > most:
+            raise Refusal(413, f"the body is larger than {most} bytes")
+        parts.append(part)
+        if not message.get("more_body", False):
+            return part if len(parts) == 1 else b"".join(parts)
 
 
 async def _parts(request: Request, most: int, seconds: float) -> AsyncIterator[bytes]:

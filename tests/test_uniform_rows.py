@@ -180,13 +180,16 @@ def test_vectors_are_those_of_single_rows(
     # An empty list adds nothing to a vector, but such rows are not uniform.
     single = [{**row, "unused": []} for row in rows]
     outcomes: list[Any] = []
-    for each in (single, rows):
+    uniform = UniformRows.of(rows)
+    assert uniform is not None
+    for each in (single, rows, uniform):
         try:
             outcomes.append(features.encode(each, situation, names).tobytes())
         except InputError as error:
             outcomes.append(str(error))
-    expected, found = outcomes
-    assert found == expected
+    expected, *others = outcomes
+    assert others == [expected] * 2
+    found = expected
     if isinstance(found, str):
         return
     record = RecordedFeatures.record(features, names, rows, situation)

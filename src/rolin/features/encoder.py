@@ -143,11 +143,10 @@ class SideEncoder:
         """
         if len(rows) == 1 and self._simple and (row := self._encode_simple(rows[0])) is not None:
             return row
-        uniform = rows if isinstance(rows, UniformRows) else UniformRows.of(rows)
-        if uniform is not None:
-            if (found := self._encode_uniform(uniform, arms)) is not None:
+        if isinstance(rows, UniformRows):
+            if (found := self._encode_uniform(rows, arms)) is not None:
                 return found
-            rows = list(uniform)
+            rows = list(rows)
         n, width, q = len(rows), len(self._first_indices), len(self._numbers)
         indices, values = np.empty((n, width), dtype=np.int32), np.ones((n, width))
         if not n:

@@ -65,6 +65,8 @@ _TEXTS = (str, bytes, bytearray, memoryview)
 
 def number_of(name: str, value: object, error: type[InputError] = InputError) -> float:
     """Return a real number as a float; texts are rejected even if they look like numbers."""
+    if type(value) is float:
+        return value
     try:
         if isinstance(value, (*_TEXTS, complex, np.complexfloating)):
             raise TypeError

@@ -62,7 +62,8 @@ class Pending:
     def _found(self, id: str) -> Found | None:
         """Return what the journal holds about a decision."""
         if id not in self._stored:
-            self.fetch([id])
+            recent = self.state.recent(id)
+            self._stored[id] = self.state.journal.find([id]).get(id) if recent is None else recent
         return self._stored[id]
 
     def decision(self, id: str) -> LoggedDecision | None:

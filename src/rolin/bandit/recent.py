@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import NamedTuple
 
 from rolin._support.repeated import is_repeated
 from rolin.journal.base import Found
@@ -17,15 +16,23 @@ _OVERHEAD = 1000  # bytes of one decision's objects, roughly
 _FOLLOWING = 200  # bytes of what happened to it, each time, roughly
 
 
-class RecentDecision(NamedTuple):
-    """A decision that this process has written."""
+class RecentDecision:
+    """A decision that this process has written.
 
-    seq: int
-    """Its number in the journal."""
-    found: Found
-    """The decision, and what has happened to it since."""
-    bytes: int
-    """Its memory, without encoded raw features of other arms than those of the ranking."""
+    Parameters
+    ----------
+    seq
+        Its number in the journal.
+    found
+        The decision, and what has happened to it since.
+    bytes
+        Its memory, without encoded raw features of other arms than those of the ranking.
+    """
+
+    __slots__ = ("bytes", "found", "seq")
+
+    def __init__(self, seq: int, found: Found, bytes: int) -> None:
+        self.seq, self.found, self.bytes = seq, found, bytes
 
 
 class RecentDecisions:
@@ -76,7 +83,7 @@ class RecentDecisions:
         recent = self._by_id.get(event.id)
         if recent is not None:
             recent.found.following.append(event)
-            self._by_id[event.id] = recent._replace(bytes=recent.bytes + _FOLLOWING)
+            recent.bytes += _FOLLOWING
             self._bytes += _FOLLOWING
             while self._bytes > _MAX_BYTES:  # may drop this one too, if many things happen to it
                 self._drop(next(iter(self._by_id)))

@@ -224,7 +224,8 @@ class BanditState(Generic[P]):
                 except RolinError as error:
                     rejected[i] = NotLearned(f"recorded, but not learned from: {error}")
                 if not isinstance(event, _NOTHING_LEARNED):
-                    self.shadow = fold_shadow(self.shadow, event)
+                    if self.shadow is not None or isinstance(event, ShadowStarted):
+                        self.shadow = fold_shadow(self.shadow, event)
                     self._changed = first + i
                     if isinstance(event, Outcome):
                         if event.learned and event.value is not None and i not in rejected:

@@ -246,6 +246,8 @@ class Writer:
 
 def _finished(planned: Sequence[_Planned], rejected: Mapping[int, RolinError]) -> list[Finished]:
     """Return what the caller of every request gets, given the errors of events that taught nothing."""
+    if not rejected:
+        return [Finished(queued.work, answer, error) for queued, (_, answer), error in planned]
     finished = []
     start = 0
     for queued, (own, answer), error in planned:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.compile import NOT_FINITE, TIE, TIED, Floats, Rows, compiled
+from rolin.catalogue.products import products
 from rolin.model.kernels.layout import ARM_VARIANCE, CONTEXT, NOISE_VARIANCE, REWARD, WEIGHT
 from rolin.model.kernels.predict import shrinkage
 
@@ -23,7 +24,6 @@ __all__ = [
     "covariance",
     "decompose_difference",
     "highest",
-    "linear_predictors",
     "own_stds",
     "score_given_coefficients",
     "score_unseen",
@@ -104,45 +104,6 @@ def decompose_difference(
 
 
 @compiled(reorder=True, inline=True)
-def _products(x: Features, vectors: Floats, out: Floats) -> None:
-    """Write x'v of all arms for some vectors v; the first number of a vector belongs to a constant feature 1.
-
-    Four vectors at a time, then two: each row is read, and converted to double precision, a quarter as often.
-    """
-    n, (size, p) = vectors.shape[0], x.shape
-    v = 0
-    while v + 4 <= n:
-        v0, v1, v2, v3 = vectors[v, 1:], vectors[v + 1, 1:], vectors[v + 2, 1:], vectors[v + 3, 1:]
-        for k in range(size):
-            a, b, c, d = vectors[v, 0], vectors[v + 1, 0], vectors[v + 2, 0], vectors[v + 3, 0]
-            for j in range(p):
-                value = np.float64(x[k, j])
-                a += value * v0[j]
-                b += value * v1[j]
-                c += value * v2[j]
-                d += value * v3[j]
-            out[v, k], out[v + 1, k], out[v + 2, k], out[v + 3, k] = a, b, c, d
-        v += 4
-    if v + 2 <= n:
-        v0, v1 = vectors[v, 1:], vectors[v + 1, 1:]
-        for k in range(size):
-            a, b = vectors[v, 0], vectors[v + 1, 0]
-            for j in range(p):
-                value = np.float64(x[k, j])
-                a += value * v0[j]
-                b += value * v1[j]
-            out[v, k], out[v + 1, k] = a, b
-        v += 2
-    if v < n:
-        v0 = vectors[v, 1:]
-        for k in range(size):
-            a = vectors[v, 0]
-            for j in range(p):
-                a += np.float64(x[k, j]) * v0[j]
-            out[v, k] = a
-
-
-@compiled(reorder=True, inline=True)
 def _write_offered(values: Floats, offered: Flags, otherwise: float, out: Floats) -> int:
     """Write the values of offered arms, and another one for the rest; return the first that is not finite, or -1."""
     n_wrong = 0  # a count, not an index, so that the loop runs in vector registers
@@ -173,16 +134,16 @@ def update_predictions(
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
     w0, unshrunk0 = shrinkage(arms[0, WEIGHT], noise, arm_variance)
     base, reward0 = arm_variance * unshrunk0, w0 * arms[0, REWARD]
-    products = np.empty((vectors.shape[0], _BLOCK))
+    along = np.empty((vectors.shape[0], _BLOCK))
     for start in range(0, x.shape[0], _BLOCK):
         n = min(_BLOCK, x.shape[0] - start)
         part = slice(start, start + n)
-        _products(x[part], vectors, products)
-        levels, some_q, some_mean, some_std = products[0], q[part], mean[part], std[part]
+        products(x[part], vectors, along)
+        levels, some_q, some_mean, some_std = along[0], q[part], mean[part], std[part]
         for m in range(1, vectors.shape[0]):
-            along = products[m]
+            step = along[m]
             for k in range(n):
-                some_q[k] += sign * along[k] * along[k]
+                some_q[k] += sign * step[k] * step[k]
         # First as if no arm had been seen: without rows to look up, the loop runs in vector registers.
         for k in range(n):
             some_std[k] = math.sqrt(base + unshrunk0 * unshrunk0 * max(some_q[k], 0.0))
@@ -201,18 +162,6 @@ def update_predictions(
         if wrong >= 0:
             return start + wrong
     return -1
-
-
-@compiled(reorder=True)
-def linear_predictors(
-    x: Features,  # (K, p)
-    vectors: Floats,  # (B, 1 + p): θ; the first number belongs to the constant feature 1
-    out: Floats,  # (B, K), written: x'θ
-) -> None:
-    """Compute x'θ of all arms for several θ in one pass over the features."""
-    for start in range(0, x.shape[0], _BLOCK):
-        part = slice(start, min(x.shape[0], start + _BLOCK))
-        _products(x[part], vectors, out[:, part])
 
 
 @compiled(reorder=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rolin.catalogue import kernels
 from rolin.catalogue.posterior_cache import PosteriorCache, reject_overflow
+from rolin.catalogue.products import products
 from rolin.catalogue.storage import ArmStore, Block
 from rolin.catalogue.workers import begin, each_block
 from rolin.errors import InputError
@@ -256,7 +257,7 @@ class JointScoring(Scoring):
         out = np.empty((len(drawn), self._store.n))
 
         def multiply(block: Block) -> None:
-            kernels.linear_predictors(block.features, vectors, out[:, block.slots])
+            products(block.features, vectors, out[:, block.slots])
 
         each_block(self._store, multiply)
         return out

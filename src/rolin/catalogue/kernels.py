@@ -21,6 +21,7 @@ from rolin.model.kernels.predict import shrinkage
 __all__ = [
     "add_probabilities",
     "best_offered",
+    "compare_contexts",
     "covariance",
     "decompose_difference",
     "highest",
@@ -49,6 +50,33 @@ def covariance(factor: Floats, out: Floats) -> None:
             t = factor[j, a]
             for b in range(j + 1):
                 out[a, b] += t * factor[j, b]
+
+
+@compiled(reorder=False)
+def compare_contexts(
+    features: Features,  # (n, d): of the slots from `start` on
+    start: int,
+    slots: Rows,  # (R,): the slot of each row of the posterior, -1 if it has none
+    weights: Floats,  # (R,)
+    contexts: Floats,  # (R, d): x̄
+    compared: Floats,  # (R,), changed: the weights when `moved` was written
+    moved: Flags,  # written: whether x̄ differs from x, for each slot
+) -> None:
+    """Compare the mean contexts of arms with their features, in the precision of the features.
+
+    Only rows whose weight has changed since the last comparison are looked at.
+    """
+    rounded = np.empty(1, features.dtype)
+    for row in range(len(slots)):
+        own = slots[row] - start
+        if own < 0 or own >= features.shape[0] or weights[row] == compared[row]:
+            continue
+        compared[row] = weights[row]
+        differs = False
+        for j in range(features.shape[1]):
+            rounded[0] = contexts[row, j]
+            differs |= rounded[0] != features[own, j]
+        moved[slots[row]] = differs
 
 
 @compiled(reorder=True)
@@ -117,6 +145,16 @@ def _write_offered(values: Floats, offered: Flags, otherwise: float, out: Floats
     return -1
 
 
+@compiled(reorder=True, inline=True)
+def _has_seen(rows: Rows32) -> bool:
+    """Return whether the row of some arm is not 0."""
+    # As wide as a row, unlike a count, so that the loop runs in vector registers.
+    bits = np.int32(0)
+    for k in range(rows.shape[0]):
+        bits |= rows[k]
+    return bool(bits != 0)
+
+
 @compiled(reorder=True)
 def update_predictions(
     x: Features,  # (K, d)
@@ -148,8 +186,9 @@ def update_predictions(
         for k in range(n):
             some_std[k] = math.sqrt(base + unshrunk0 * unshrunk0 * max(some_q[k], 0.0))
             some_mean[k] = reward0 + unshrunk0 * levels[k]
-        for k in range(n):
-            row = rows[start + k]
+        some_rows = rows[part]
+        for k in range(n if _has_seen(some_rows) else 0):
+            row = some_rows[k]
             if row > 0:
                 w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
                 variance = arm_variance * unshrunk + unshrunk * unshrunk * max(some_q[k], 0.0)
@@ -191,8 +230,9 @@ def score_given_coefficients(
         some_draws, some_levels = draws[part], levels[part]
         for k in range(n):  # as if no arm had been seen, as in `update_predictions`
             scores[k] = some_levels[k] + some_draws[k] * std0
-        for k in range(n):
-            row = rows[start + k]
+        some_rows = rows[part]
+        for k in range(n if _has_seen(some_rows) else 0):
+            row = some_rows[k]
             if row > 0:
                 w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
                 past = some_levels[k]  # x̄ = x
@@ -249,18 +289,18 @@ def best_offered(scores: Floats) -> int:
     """Return the index of the highest score, TIED or NOT_FINITE; arms with -∞ are not offered."""
     n, best, highest = scores.shape[0], -1, -np.inf
     for start in range(0, n, _BLOCK):
-        stop = min(n, start + _BLOCK)
+        some = scores[start : start + _BLOCK]
         # Few blocks have a score above all before them. Counting such scores runs in vector registers.
         n_above = 0
-        for k in range(start, stop):
-            n_above += not scores[k] <= highest
+        for k in range(some.shape[0]):
+            n_above += not some[k] <= highest
         if n_above == 0:
             continue
-        for k in range(start, stop):
-            if not scores[k] < np.inf:
+        for k in range(some.shape[0]):
+            if not some[k] < np.inf:
                 return NOT_FINITE
-            if scores[k] > highest:
-                best, highest = k, scores[k]
+            if some[k] > highest:
+                best, highest = start + k, some[k]
     close, n_close = highest - TIE * abs(highest), 0
     for k in range(n):
         n_close += scores[k] >= close

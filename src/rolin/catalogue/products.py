@@ -22,6 +22,7 @@ __all__ = ["products"]
 Features = NDArray[Any]  # (K, p), float32 or float64
 # Numbers in a register, and arms that are multiplied together.
 _LANES = 4
+_code: Any = cgutils  # its functions have no types
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 _DOUBLES = ir.VectorType(ir.DoubleType(), _LANES)
 # Whether kernels are run by Python, which cannot run generated code.
@@ -52,7 +53,7 @@ class _Array:
         """Length of a row."""
 
     def _pointer(self, row: Any, column: Any) -> Any:
-        return cgutils.get_item_pointer(
+        return _code.get_item_pointer(
             self._context, self._builder, self._kind, self._struct, [row, column]
         )
 
@@ -91,7 +92,7 @@ def _multiply(
     arms = [builder.add(arm, _INT64(r)) for r in range(_LANES)]
     rows = [builder.add(first, _INT64(v)) for v in range(n_vectors)]
     zeros = ir.Constant(_DOUBLES, None)
-    sums = [[cgutils.alloca_once_value(builder, zeros) for _ in arms] for _ in rows]
+    sums = [[_code.alloca_once_value(builder, zeros) for _ in arms] for _ in rows]
 
     def add_products(j: Any, uncounted: Any = None) -> None:
         after = builder.add(j, _INT64(1))  # the first number of a vector belongs to the constant
@@ -105,7 +106,7 @@ def _multiply(
                 total = builder.fadd(builder.load(totals[r]), product, flags=("contract",))
                 builder.store(total, totals[r])
 
-    with cgutils.for_range(builder, builder.udiv(x.width, _INT64(_LANES))) as loop:
+    with _code.for_range(builder, builder.udiv(x.width, _INT64(_LANES))) as loop:
         add_products(builder.mul(loop.index, _INT64(_LANES)))
     n_left = builder.urem(x.width, _INT64(_LANES))
     with builder.if_then(builder.icmp_unsigned(">", n_left, _INT64(0))):

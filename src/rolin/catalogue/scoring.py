@@ -253,7 +253,8 @@ class JointScoring(Scoring):
                 vector[0], vector[1:] = 0.0, theta[:d]
             else:
                 vector[:] = self._feature_map.arm_coefficients(theta[:d], situation)
-            vector[0] += theta[d:].sum()  # the intercept
+            if len(theta) > d:
+                vector[0] += theta[d]  # the intercept
         out = np.empty((len(drawn), self._store.n))
 
         def multiply(block: Block) -> None:

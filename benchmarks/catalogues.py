@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+import timing
 from known import BOUNDS, SAMPLING
 from report import Section, Target, number, table
 from threadpoolctl import threadpool_limits
-from timing import Plan, Task, interleave, loop
+from timing import Plan, Task, interleave
 
 import rolin
 
@@ -43,8 +45,16 @@ def one(policy: Any, catalogue: rolin.Catalogue) -> Callable[[], None]:
     return step
 
 
-def catalogues(plan: Plan, step: Callable[[], None]) -> Section:
+def catalogues(plan: Plan, processor_time: bool, step: Callable[[], None]) -> Section:
     """Time decisions over all arms of a catalogue."""
+    loop = partial(timing.loop, processor_time=processor_time)
+    # Threads of BLAS spend processor time on waiting for each other.
+    n_blas = 1 if processor_time else CORES
+    unit = (
+        "Milliseconds of processor time, of all threads together,"
+        if processor_time
+        else "Milliseconds"
+    )
     rng = np.random.default_rng(0)
     rows, memory, targets, raw = [], [], [], {}
     slowest: dict[str, float] = {}
@@ -63,7 +73,7 @@ def catalogues(plan: Plan, step: Callable[[], None]) -> Section:
                 tasks[name] = loop(one(policy, catalogue))
                 tasks[f"{name}, {BATCH}"] = loop(lambda c=catalogue: c.decide_many(BATCH))  # type: ignore[misc]
                 tasks[f"{name}, top 10"] = loop(lambda c=catalogue: c.decide(top_k=10))  # type: ignore[misc]
-            with threadpool_limits(CORES):  # BLAS has all cores, like the catalogue
+            with threadpool_limits(n_blas):
                 found = interleave(tasks, plan, step)
             size = f"{k:,} × {d}, {dtype.__name__}"
             for name in made:
@@ -81,14 +91,14 @@ def catalogues(plan: Plan, step: Callable[[], None]) -> Section:
     for name, ratio in slowest.items():
         what = f"{name}, the slowest of all sizes, over the floor"
         targets.append(Target(what, 2.0, ratio, at_least=False))
-    sloped = [with_slopes(k, 16, t, plan, step) for k in (100_000, 1_000_000) for t in dtypes]
+    sloped = [with_slopes(k, 16, t, plan, loop, step) for k in (100_000, 1_000_000) for t in dtypes]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return Section(
         "Decisions over a catalogue",
         [
-            "Milliseconds of `policy.update` and `Catalogue.decide` together; of one decision in a batch of "
+            f"{unit} of `policy.update` and `Catalogue.decide` together; of one decision in a batch of "
             f"{BATCH}, without updates; of a ranking of ten arms, without updates. The floor is one BLAS product with the "
-            f"same array, and K normal draws of NumPy. BLAS has {CORES} threads, like the catalogue. Besides the features, "
+            f"same array, and K normal draws of NumPy. Threads of BLAS: {n_blas}, of the catalogue: {CORES}. Besides the features, "
             f"a decision needs one to three numbers for every arm. (Peak memory of the process: {peak:.1f} GiB.)"
         ],
         [
@@ -109,7 +119,7 @@ def catalogues(plan: Plan, step: Callable[[], None]) -> Section:
 
 
 def with_slopes(
-    k: int, d: int, dtype: Any, plan: Plan, step: Callable[[], None]
+    k: int, d: int, dtype: Any, plan: Plan, loop: Callable[..., Task], step: Callable[[], None]
 ) -> list[list[str]]:
     """Return rows of a table: update and decide with slopes per arm, beside the same without."""
     rng = np.random.default_rng(0)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import rolin
 from rolin.catalogue import kernels, workers
 from rolin.catalogue.names import Names
+from rolin.catalogue.products import products
 from rolin.errors import ArmError, NotFiniteError, ShapeError, Unsupported
 from support.catalogues import D, array
 
@@ -89,6 +90,32 @@ def test_means_and_widths_follow_the_posterior(name: str, rng: np.random.Generat
     _, table = policy.posterior.score(x, policy._model._index.find(range(100)).rows, np.zeros(100))
     np.testing.assert_allclose(cache.mean, table[0], rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(cache.std, table[1], rtol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 5, 6, 7, 8, 15, 64])
+def test_products_of_all_sizes(p: int, dtype: type, rng: np.random.Generator) -> None:
+    """Exact for small integers, whatever the number of arms, features and vectors; nothing else is written."""
+    for size in [1, 2, 3, 4, 5, 6, 7, 8, 33]:
+        x = rng.integers(-9, 10, (size, p)).astype(dtype)
+        for m in [1, 2, 3, 4, 5]:
+            vectors = rng.integers(-9, 10, (m, 1 + p)).astype(np.float64)
+            out = np.full((m, size + 8), np.pi)
+            products(x, vectors, out[:, 4:-4])
+            expected = vectors[:, :1] + vectors[:, 1:] @ x.T.astype(np.float64)
+            np.testing.assert_array_equal(out[:, 4:-4], expected)
+            assert (out[:, :4] == np.pi).all()
+            assert (out[:, -4:] == np.pi).all()
+
+
+def test_products_are_in_double_precision(rng: np.random.Generator) -> None:
+    """Features in single precision are multiplied like the same features in double precision."""
+    x = rng.standard_normal((21, 13)).astype(np.float32)
+    vectors = rng.standard_normal((3, 14))
+    out = np.empty((3, 21))
+    products(x, vectors, out)
+    expected = vectors[:, :1] + vectors[:, 1:] @ x.T.astype(np.float64)
+    np.testing.assert_allclose(out, expected, rtol=0, atol=1e-14)
 
 
 @given(data=st.data())

@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.compile import NOT_FINITE, TIE, TIED, Floats, Rows, compiled
+from rolin.catalogue.products import products
 from rolin.model.kernels.layout import ARM_VARIANCE, CONTEXT, NOISE_VARIANCE, REWARD, WEIGHT
 from rolin.model.kernels.predict import shrinkage
 
 __all__ = [
     "add_probabilities",
     "best_offered",
+    "compare_contexts",
     "covariance",
     "decompose_difference",
     "highest",
-    "linear_predictors",
     "own_stds",
     "score_given_coefficients",
     "score_unseen",
@@ -49,6 +50,33 @@ def covariance(factor: Floats, out: Floats) -> None:
             t = factor[j, a]
             for b in range(j + 1):
                 out[a, b] += t * factor[j, b]
+
+
+@compiled(reorder=False)
+def compare_contexts(
+    features: Features,  # (n, d): of the slots from `start` on
+    start: int,
+    slots: Rows,  # (R,): the slot of each row of the posterior, -1 if it has none
+    weights: Floats,  # (R,)
+    contexts: Floats,  # (R, d): x̄
+    compared: Floats,  # (R,), changed: the weights when `moved` was written
+    moved: Flags,  # written: whether x̄ differs from x, for each slot
+) -> None:
+    """Compare the mean contexts of arms with their features, in the precision of the features.
+
+    Only rows whose weight has changed since the last comparison are looked at.
+    """
+    rounded = np.empty(1, features.dtype)
+    for row in range(len(slots)):
+        own = slots[row] - start
+        if own < 0 or own >= features.shape[0] or weights[row] == compared[row]:
+            continue
+        compared[row] = weights[row]
+        differs = False
+        for j in range(features.shape[1]):
+            rounded[0] = contexts[row, j]
+            differs |= rounded[0] != features[own, j]
+        moved[slots[row]] = differs
 
 
 @compiled(reorder=True)
@@ -104,45 +132,6 @@ def decompose_difference(
 
 
 @compiled(reorder=True, inline=True)
-def _products(x: Features, vectors: Floats, out: Floats) -> None:
-    """Write x'v of all arms for some vectors v; the first number of a vector belongs to a constant feature 1.
-
-    Four vectors at a time, then two: each row is read, and converted to double precision, a quarter as often.
-    """
-    n, (size, p) = vectors.shape[0], x.shape
-    v = 0
-    while v + 4 <= n:
-        v0, v1, v2, v3 = vectors[v, 1:], vectors[v + 1, 1:], vectors[v + 2, 1:], vectors[v + 3, 1:]
-        for k in range(size):
-            a, b, c, d = vectors[v, 0], vectors[v + 1, 0], vectors[v + 2, 0], vectors[v + 3, 0]
-            for j in range(p):
-                value = np.float64(x[k, j])
-                a += value * v0[j]
-                b += value * v1[j]
-                c += value * v2[j]
-                d += value * v3[j]
-            out[v, k], out[v + 1, k], out[v + 2, k], out[v + 3, k] = a, b, c, d
-        v += 4
-    if v + 2 <= n:
-        v0, v1 = vectors[v, 1:], vectors[v + 1, 1:]
-        for k in range(size):
-            a, b = vectors[v, 0], vectors[v + 1, 0]
-            for j in range(p):
-                value = np.float64(x[k, j])
-                a += value * v0[j]
-                b += value * v1[j]
-            out[v, k], out[v + 1, k] = a, b
-        v += 2
-    if v < n:
-        v0 = vectors[v, 1:]
-        for k in range(size):
-            a = vectors[v, 0]
-            for j in range(p):
-                a += np.float64(x[k, j]) * v0[j]
-            out[v, k] = a
-
-
-@compiled(reorder=True, inline=True)
 def _write_offered(values: Floats, offered: Flags, otherwise: float, out: Floats) -> int:
     """Write the values of offered arms, and another one for the rest; return the first that is not finite, or -1."""
     n_wrong = 0  # a count, not an index, so that the loop runs in vector registers
@@ -154,6 +143,16 @@ def _write_offered(values: Floats, offered: Flags, otherwise: float, out: Floats
             if offered[k] and not abs(out[k]) < np.inf:
                 return k
     return -1
+
+
+@compiled(reorder=True, inline=True)
+def _has_seen(rows: Rows32) -> bool:
+    """Return whether the row of some arm is not 0."""
+    # As wide as a row, unlike a count, so that the loop runs in vector registers.
+    bits = np.int32(0)
+    for k in range(rows.shape[0]):
+        bits |= rows[k]
+    return bool(bits != 0)
 
 
 @compiled(reorder=True)
@@ -173,22 +172,23 @@ def update_predictions(
     noise, arm_variance = numbers[NOISE_VARIANCE], numbers[ARM_VARIANCE]
     w0, unshrunk0 = shrinkage(arms[0, WEIGHT], noise, arm_variance)
     base, reward0 = arm_variance * unshrunk0, w0 * arms[0, REWARD]
-    products = np.empty((vectors.shape[0], _BLOCK))
+    along = np.empty((vectors.shape[0], _BLOCK))
     for start in range(0, x.shape[0], _BLOCK):
         n = min(_BLOCK, x.shape[0] - start)
         part = slice(start, start + n)
-        _products(x[part], vectors, products)
-        levels, some_q, some_mean, some_std = products[0], q[part], mean[part], std[part]
+        products(x[part], vectors, along)
+        levels, some_q, some_mean, some_std = along[0], q[part], mean[part], std[part]
         for m in range(1, vectors.shape[0]):
-            along = products[m]
+            step = along[m]
             for k in range(n):
-                some_q[k] += sign * along[k] * along[k]
+                some_q[k] += sign * step[k] * step[k]
         # First as if no arm had been seen: without rows to look up, the loop runs in vector registers.
         for k in range(n):
             some_std[k] = math.sqrt(base + unshrunk0 * unshrunk0 * max(some_q[k], 0.0))
             some_mean[k] = reward0 + unshrunk0 * levels[k]
-        for k in range(n):
-            row = rows[start + k]
+        some_rows = rows[part]
+        for k in range(n if _has_seen(some_rows) else 0):
+            row = some_rows[k]
             if row > 0:
                 w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
                 variance = arm_variance * unshrunk + unshrunk * unshrunk * max(some_q[k], 0.0)
@@ -201,18 +201,6 @@ def update_predictions(
         if wrong >= 0:
             return start + wrong
     return -1
-
-
-@compiled(reorder=True)
-def linear_predictors(
-    x: Features,  # (K, p)
-    vectors: Floats,  # (B, 1 + p): θ; the first number belongs to the constant feature 1
-    out: Floats,  # (B, K), written: x'θ
-) -> None:
-    """Compute x'θ of all arms for several θ in one pass over the features."""
-    for start in range(0, x.shape[0], _BLOCK):
-        part = slice(start, min(x.shape[0], start + _BLOCK))
-        _products(x[part], vectors, out[:, part])
 
 
 @compiled(reorder=True)
@@ -242,8 +230,9 @@ def score_given_coefficients(
         some_draws, some_levels = draws[part], levels[part]
         for k in range(n):  # as if no arm had been seen, as in `update_predictions`
             scores[k] = some_levels[k] + some_draws[k] * std0
-        for k in range(n):
-            row = rows[start + k]
+        some_rows = rows[part]
+        for k in range(n if _has_seen(some_rows) else 0):
+            row = some_rows[k]
             if row > 0:
                 w, unshrunk = shrinkage(arms[row, WEIGHT], noise, arm_variance)
                 past = some_levels[k]  # x̄ = x
@@ -300,18 +289,18 @@ def best_offered(scores: Floats) -> int:
     """Return the index of the highest score, TIED or NOT_FINITE; arms with -∞ are not offered."""
     n, best, highest = scores.shape[0], -1, -np.inf
     for start in range(0, n, _BLOCK):
-        stop = min(n, start + _BLOCK)
+        some = scores[start : start + _BLOCK]
         # Few blocks have a score above all before them. Counting such scores runs in vector registers.
         n_above = 0
-        for k in range(start, stop):
-            n_above += not scores[k] <= highest
+        for k in range(some.shape[0]):
+            n_above += not some[k] <= highest
         if n_above == 0:
             continue
-        for k in range(start, stop):
-            if not scores[k] < np.inf:
+        for k in range(some.shape[0]):
+            if not some[k] < np.inf:
                 return NOT_FINITE
-            if scores[k] > highest:
-                best, highest = k, scores[k]
+            if some[k] > highest:
+                best, highest = start + k, some[k]
     close, n_close = highest - TIE * abs(highest), 0
     for k in range(n):
         n_close += scores[k] >= close

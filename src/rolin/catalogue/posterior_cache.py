@@ -143,8 +143,8 @@ class PosteriorCache:
         """
         if self.has_slopes:
             return self._slots[self._slots >= 0]
-        n = self._store.n
-        return np.flatnonzero(self._moved[:n] & self._store.offered[:n])
+        moved = np.flatnonzero(self._moved[: self._store.n])
+        return moved[self._store.offered[moved]]
 
     def _find_moved(self, view: PosteriorView) -> None:
         """Compare mean contexts with stored features, in the precision of the store.
@@ -156,16 +156,10 @@ class PosteriorCache:
         if self._renewals != view.renewals:  # the same weights may belong to other contexts
             self._weights[:] = -1.0
             self._renewals = view.renewals
-        changed = np.flatnonzero((weights != self._weights) & (self._slots >= 0))
-        self._weights[changed] = weights[changed]
-        for start in range(0, len(changed), BLOCK):
-            rows = changed[start : start + BLOCK]
-            slots = self._slots[rows]
-            seen = contexts[rows]
-            if self._store.dtype == np.float32:
-                with np.errstate(over="ignore"):
-                    seen = seen.astype(np.float32)
-            self._moved[slots] = (seen != self._store.features(slots)).any(axis=1)
+        for start, features in self._store.arrays:
+            kernels.compare_contexts(
+                features, start, self._slots, weights, contexts, self._weights, self._moved
+            )
 
     def arms_added(self, names: Sequence[Name], slots: Slots) -> None:
         """Account for arms that were added to the store, within `changing`; some may have been seen before."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rolin.catalogue import kernels
 from rolin.catalogue.posterior_cache import PosteriorCache, reject_overflow
+from rolin.catalogue.products import products
 from rolin.catalogue.storage import ArmStore, Block
 from rolin.catalogue.workers import begin, each_block
 from rolin.errors import InputError
@@ -252,11 +253,12 @@ class JointScoring(Scoring):
                 vector[0], vector[1:] = 0.0, theta[:d]
             else:
                 vector[:] = self._feature_map.arm_coefficients(theta[:d], situation)
-            vector[0] += theta[d:].sum()  # the intercept
+            if len(theta) > d:
+                vector[0] += theta[d]  # the intercept
         out = np.empty((len(drawn), self._store.n))
 
         def multiply(block: Block) -> None:
-            kernels.linear_predictors(block.features, vectors, out[:, block.slots])
+            products(block.features, vectors, out[:, block.slots])
 
         each_block(self._store, multiply)
         return out

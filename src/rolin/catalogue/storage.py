@@ -82,18 +82,24 @@ class ArmStore:
         """Precision of the features."""
         return self._first.dtype
 
+    @property
+    def arrays(self) -> list[tuple[int, Features]]:
+        """The arrays of the features, each with the first of its slots."""
+        first = len(self._first)
+        added = [(first, self._added)] if self.n > first else []
+        return [(0, self._first), *added]
+
     def blocks(self, size: int = BLOCK) -> Iterator[Block]:
         """Yield all slots in blocks of at most `size`, all about as long."""
-        first = len(self._first)
-        for start, stop in _even(0, first, size):
-            yield Block(start, stop, self._first[start:stop])
-        for start, stop in _even(first, self.n, size):
-            yield Block(start, stop, self._added[start - first : stop - first])
+        for offset, features in self.arrays:
+            end = min(self.n, offset + len(features))
+            for start, stop in _even(offset, end, size):
+                yield Block(start, stop, features[start - offset : stop - offset])
 
     def features(self, slots: Slots) -> Floats:
         """Return the features in some slots, in double precision."""
         first = len(self._first)
-        if not len(slots) or slots.max() < first:
+        if self.n == first or not len(slots) or slots.max() < first:
             return np.asarray(self._first[slots], dtype=np.float64)
         out = np.empty((len(slots), self._first.shape[1]))
         added = slots >= first

@@ -47,67 +47,79 @@ def _upper_half(typingctx: Any, a: Any, b: Any) -> Any:
 _high: Any = intrinsic(_upper_half)
 
 
-@compiled(reorder=False)
-def _block(key: Words, counter: Words, number: int, out: Words) -> None:
-    """Write block `number` of the stream: four words."""
-    # NumPy increments the counter before it computes a block.
-    a, b, c, d = np.uint64(number + 1), counter[0], counter[1], counter[2]
-    k0, k1 = key[0], key[1]
-    for _ in range(10):
-        a, b, c, d = _high(_M1, c) ^ b ^ k0, _M1 * c, _high(_M0, a) ^ d ^ k1, _M0 * a
-        k0 += _W0
-        k1 += _W1
-    out[0], out[1], out[2], out[3] = a, b, c, d
+# Blocks of four words that are computed together, so that the processor works on several at a time. More of them take
+# longer to allocate, which would slow few draws down.
+_BLOCKS = 24
+# What the next word of the stream is for: a draw; the height of a draw that is outside of its layer's inner part; the
+# distance of a draw from the start of the tail; the height of that draw.
+_FOR_DRAW, _FOR_HEIGHT, _FOR_TAIL, _FOR_TAIL_HEIGHT = range(4)
 
 
 @compiled(reorder=False)
-def _uniform(key: Words, counter: Words, index: int) -> float:
-    """Return a word of the stream as a uniform number in [0, 1)."""
-    words = np.empty(4, np.uint64)
-    _block(key, counter, index // 4, words)
-    return np.float64(words[index % 4] >> np.uint64(11)) * _STEP
-
-
-@compiled(reorder=False)
-def _outside(
-    key: Words, counter: Words, index: int, layer: Any, inside: Any, x: float
-) -> tuple[bool, float, int]:
-    """Decide on a draw outside of a layer's inner part; return whether it is accepted, its value, and the next word."""
-    if layer > 0:
-        step = _HEIGHT[layer - 1] - _HEIGHT[layer]
-        height = step * _uniform(key, counter, index) + _HEIGHT[layer]
-        return height < math.exp(-0.5 * x * x), x, index + 1
-    while True:  # the tail
-        far = -_INVERSE_TAIL * math.log1p(-_uniform(key, counter, index))
-        above = -math.log1p(-_uniform(key, counter, index + 1))
-        index += 2
-        if above + above > far * far:
-            left = (inside >> np.uint64(8)) & np.uint64(1)
-            return True, -(_TAIL + far) if left else _TAIL + far, index
+def _write_blocks(key: Words, first: int, second: int, third: int, number: int, out: Words) -> None:
+    """Write the words of the stream from block `number` on; a block is four words."""
+    start0, start1 = key[0], key[1]
+    for i in range(len(out) // 4):
+        # NumPy increments the counter before it computes a block.
+        a, b, c, d = (
+            np.uint64(number + i + 1),
+            np.uint64(first),
+            np.uint64(second),
+            np.uint64(third),
+        )
+        k0, k1 = start0, start1
+        for _ in range(10):
+            a, b, c, d = _high(_M1, c) ^ b ^ k0, _M1 * c, _high(_M0, a) ^ d ^ k1, _M0 * a
+            k0 += _W0
+            k1 += _W1
+        out[4 * i], out[4 * i + 1], out[4 * i + 2], out[4 * i + 3] = a, b, c, d
 
 
 @compiled(reorder=False)
 def fill_normals(key: Words, first: int, second: int, third: int, out: Floats) -> None:
     """Fill an array with the normal numbers that start at the counter (0, first, second, third)."""
-    counter, words = np.empty(3, np.uint64), np.empty(4, np.uint64)
-    counter[0], counter[1], counter[2] = np.uint64(first), np.uint64(second), np.uint64(third)
-    index = 0  # of the next word in the stream
-    for i in range(len(out)):
-        while True:
-            if index % 4 == 0:
-                _block(key, counter, index // 4, words)
-            word = words[index % 4]
-            index += 1
-            layer = np.int64(word & np.uint64(0xFF))
-            inside = (word >> np.uint64(9)) & np.uint64(0x000FFFFFFFFFFFFF)
-            x = np.float64(inside) * _WIDTH[layer]
-            if (word >> np.uint64(8)) & np.uint64(1):
-                x = -x
-            if inside < _INNER[layer]:
-                break  # 99.3 % of the draws
-            counts, x, index = _outside(key, counter, index, layer, inside, x)
-            if index % 4:
-                _block(key, counter, index // 4, words)
-            if counts:
-                break
-        out[i] = x
+    words = np.empty(4 * _BLOCKS, np.uint64)
+    n, i = len(out), 0
+    number = at = stop = 0  # the next block; the next word in `words`, and how many there are
+    use = _FOR_DRAW
+    layer, x, far, left = np.uint64(0), 0.0, 0.0, False
+    while i < n:
+        if at == stop:
+            n_blocks = min(_BLOCKS, (n - i + 3) // 4)
+            stop = 4 * n_blocks
+            _write_blocks(key, first, second, third, number, words[:stop])
+            number += n_blocks
+            at = 0
+        if use == _FOR_DRAW:
+            while i < n and at < stop:
+                word = words[at]
+                at += 1
+                layer = word & np.uint64(0xFF)
+                inside = (word >> np.uint64(9)) & np.uint64(0x000FFFFFFFFFFFFF)
+                sign = np.float64(1 - 2 * np.int64((word >> np.uint64(8)) & np.uint64(1)))
+                x = sign * (np.float64(np.int64(inside)) * _WIDTH[layer])
+                if inside >= _INNER[layer]:  # 1.4 % of the draws
+                    use = _FOR_HEIGHT if layer > 0 else _FOR_TAIL
+                    left = (inside >> np.uint64(8)) & np.uint64(1) > 0
+                    break
+                out[i] = x
+                i += 1
+            continue
+        uniform = np.float64(words[at] >> np.uint64(11)) * _STEP
+        at += 1
+        if use == _FOR_HEIGHT:
+            step = _HEIGHT[layer - np.uint64(1)] - _HEIGHT[layer]
+            use = _FOR_DRAW
+            if step * uniform + _HEIGHT[layer] < math.exp(-0.5 * x * x):
+                out[i] = x
+                i += 1
+        elif use == _FOR_TAIL:
+            far = -_INVERSE_TAIL * math.log1p(-uniform)
+            use = _FOR_TAIL_HEIGHT
+        else:
+            above = -math.log1p(-uniform)
+            use = _FOR_TAIL
+            if above + above > far * far:
+                out[i] = -(_TAIL + far) if left else _TAIL + far
+                i += 1
+                use = _FOR_DRAW

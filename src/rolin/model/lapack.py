@@ -1,4 +1,4 @@
-"""Two reductions of LAPACK that NumPy does not have. Unlike SciPy's wrappers, they let other threads run meanwhile."""
+"""Parts of BLAS and LAPACK that NumPy does not have. Unlike SciPy's wrappers, they let other threads run meanwhile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["root_rows", "tridiagonal"]
+__all__ = ["add_products", "root_rows", "tridiagonal"]
 
 Floats = NDArray[np.float64]
 _BLOCK = 64  # columns that LAPACK reduces at a time, for the size of its work space
@@ -19,15 +19,16 @@ _NEGLIGIBLE = 1e-13
 
 @functools.cache
 def _function(name: str, n_arguments: int) -> Any:
-    """Return a function of LAPACK, all of whose arguments are pointers."""
+    """Return a function of BLAS or LAPACK, all of whose arguments are pointers."""
     from numba.extending import get_cython_function_address  # imports SciPy, which takes 0.2 s
 
-    address = get_cython_function_address("scipy.linalg.cython_lapack", name)
+    library = "blas" if name == "dsyrk" else "lapack"
+    address = get_cython_function_address(f"scipy.linalg.cython_{library}", name)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
 
 
 def _call(name: str, *arguments: Any) -> None:
-    """Call a function of LAPACK with letters, integers, numbers, and arrays, which it may change."""
+    """Call a function of BLAS or LAPACK with letters, integers, numbers, and arrays, which it may change."""
     pointers: list[Any] = []
     for value in arguments:
         if isinstance(value, np.ndarray):
@@ -40,13 +41,20 @@ def _call(name: str, *arguments: Any) -> None:
     _function(name, len(pointers))(*pointers)
 
 
+def add_products(rows: Floats, out: Floats) -> None:
+    """Add rows.T @ rows to a matrix: to its diagonal and what is above it. NumPy would fill the other half, too."""
+    n, k = len(out), len(rows)
+    if n and k:
+        _call("dsyrk", b"L", b"N", n, k, 1.0, np.ascontiguousarray(rows), n, 1.0, out, n)
+
+
 def tridiagonal(matrix: Floats, rows: Floats, out: Floats) -> None:
     """Reduce a symmetric matrix by an orthogonal transformation, and apply this to the rows of `rows`.
 
     Parameters
     ----------
     matrix
-        (n, n), overwritten.
+        (n, n), overwritten. What is below the diagonal is not read.
     rows
         (p, n), transformed in place.
     out

@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.model import lapack
-from rolin.model.evidence import SMALL, Evidence
+from rolin.model.evidence import SMALL, ArmSums, Evidence
 from rolin.model.first_guess import typical_of
 from rolin.model.kernels import evidence as reductions
 from rolin.model.kernels import likelihood as kernels
-from rolin.model.minimum import crossing, minimum, weights_at_minimum
+from rolin.model.minimum import CLOSE, crossing, minimum, weights_at_minimum
 from rolin.model.scales import Scales
 
 __all__ = [
@@ -71,6 +71,8 @@ NEAR = np.linspace(math.log(1e-4), math.log(1e4), 9)
 # The covariance of the arms' means is reduced to tridiagonal form only if their weights differ by at most this factor.
 # Otherwise rounding errors of the least known arms would drown what is known of the others.
 _SIMILAR = 1e5
+# The arms are reduced instead of the features if they are fewer than this share of them (measured).
+_FEW = 0.95
 # From this many rewards on, the likelihood is tried around the latest estimate first, at most this far from it, as the
 # logarithm of a ratio. With fewer rewards there may be several maxima.
 ENOUGH, _FARTHEST = 100.0, 0.45
@@ -113,6 +115,7 @@ class Search:
     ) -> None:
         self._power = power
         self._evidence = evidence.on_range() if method == "reml" else evidence
+        self._arm_sums: ArmSums | None = None  # for many features
         self._map = method == "map"
         prior = evidence.prior
         # Squares of the fixed scales; NaN for the free ones.
@@ -166,7 +169,7 @@ class Search:
     def _has_few_arms(self) -> bool:
         """Whether it is faster to reduce the arms for every κ than the features for every ρ."""
         h = self._evidence.weight
-        few = len(h) < len(self._evidence.cross) and not self._numbers[kernels.FLAT]
+        few = len(h) < _FEW * len(self._evidence.cross) and not self._numbers[kernels.FLAT]
         return few and bool(h.max() <= _SIMILAR * h.min())
 
     def _found(
@@ -225,6 +228,7 @@ class Search:
         """Return the same search over other evidence of the same rewards; with this noise variance, if it is given."""
         other = copy.copy(self)
         other._evidence = evidence.on_range() if self._numbers[kernels.FLAT] else evidence
+        other._arm_sums = None
         if noise is not None:
             other._noise = noise
         return other
@@ -235,14 +239,15 @@ class Search:
 
     def _profile(self, ratio: float, noise: float, numbers: Floats) -> Point:
         data = self._evidence
-        d, arms = len(data.cross), (data.weight, data.x, data.r, ratio, data.fixed > 0)
+        d = len(data.cross)
         tri = np.empty((3, d))
         if d <= SMALL:
+            arms = data.weight, data.x, data.r, ratio, data.fixed > 0
             square, log_arms = reductions.reduce(data.scatter, data.cross, *arms, tri)
         else:
-            rows = np.empty((len(data.r), 1 + d))
-            log_arms = reductions.shrink(*arms, rows)
-            sums = rows.T @ rows
+            if self._arm_sums is None:
+                self._arm_sums = ArmSums(data, ratio)
+            sums, log_arms = self._arm_sums.given(ratio)
             tri[2], square = sums[0, 1:] + data.cross, float(sums[0, 0])
             _reduce(sums[1:, 1:] + data.scatter, tri[2:], tri[:2])
         deviance, variance, kappa = kernels.profile(
@@ -355,7 +360,7 @@ def _nearest(
         return tried[-1].deviance
 
     apart = min(wide / 3.0 * math.sqrt(2.0 / count), _FARTHEST)
-    weights = weights_at_minimum(deviance, apart)
+    weights = weights_at_minimum(deviance, apart, 2.0 * CLOSE)  # a ratio is the square of a scale
     if weights is None:
         return None
     lowest, *scales = (

@@ -197,6 +197,16 @@ def test_rows_of_a_root_are_as_many_as_the_rank(rank: int, rng: np.random.Genera
         lapack.root_rows(np.full((3, 3), np.nan))
 
 
+@pytest.mark.parametrize("n", [0, 1, 30, 200])
+def test_rows_below_a_triangle_are_reduced_as_by_numpy(n: int, rng: np.random.Generator) -> None:
+    """The triangle has the same numbers and signs, so that draws from a posterior do not depend on the method."""
+    upper = np.linalg.cholesky(np.cov(rng.normal(size=(90, 200)))).T
+    rows = rng.normal(size=(n, 90))
+    found = lapack.triangle_with(upper, rows)
+    expected = np.linalg.qr(np.vstack([upper, rows]), mode="r") if n else upper
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("intercept_std", [None, 3.0])
 @pytest.mark.parametrize("n_weights", [1, 6, 10, 300])
 def test_arms_of_equal_weight_are_added_up_once(

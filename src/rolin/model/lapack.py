@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["add_products", "root_rows", "tridiagonal"]
+__all__ = ["add_products", "root_rows", "triangle_with", "tridiagonal"]
 
 Floats = NDArray[np.float64]
 _BLOCK = 64  # columns that LAPACK reduces at a time, for the size of its work space
+_QR_BLOCK = 32  # columns of a QR decomposition at a time (measured)
 # Pivots below this share of the diagonal element they began with are rounding errors.
 _NEGLIGIBLE = 1e-13
 
@@ -88,3 +89,18 @@ def root_rows(matrix: Floats) -> Floats:
     rows = np.empty((int(rank[0]), n))
     rows[:, order - 1] = np.triu(scaled)[: len(rows)]
     return rows * unit
+
+
+def triangle_with(triangle: Floats, rows: Floats) -> Floats:
+    """Return upper-triangular R with R'R = triangle'triangle + rows'rows, also for an upper triangle.
+
+    This is the QR decomposition of both, one above the other, without the work for the zeros of the triangle.
+    """
+    r, below = np.array(triangle, order="F"), np.array(rows, order="F")
+    n, k = len(r), len(below)
+    if not k:
+        return r
+    nb, info = min(_QR_BLOCK, n), np.zeros(1, dtype=np.int32)
+    factors, work = np.empty((2, nb * n))
+    _call("dtpqrt", k, n, 0, nb, r, n, below, k, factors, nb, work, info)
+    return r

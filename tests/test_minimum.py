@@ -41,7 +41,7 @@ def test_no_minimum_is_no_error() -> None:
     assert weights_at_minimum(lambda t: (t - 1.0) ** 2 if t < 0.5 else math.nan, 0.1) is None
 
 
-@pytest.mark.parametrize(("k", "d"), [(60, 5), (20, 30), (90, 70), (40, 80)])
+@pytest.mark.parametrize(("k", "d"), [(150, 66), (40, 66), (90, 70), (40, 80)])
 @pytest.mark.parametrize("intercept_std", [None, 2.0])
 def test_a_search_near_the_latest_estimate_finds_the_same(
     k: int,

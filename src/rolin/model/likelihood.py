@@ -31,10 +31,11 @@ from rolin.model.evidence import SMALL, ArmSums, Evidence
 from rolin.model.first_guess import typical_of
 from rolin.model.kernels import evidence as reductions
 from rolin.model.kernels import likelihood as kernels
-from rolin.model.minimum import CLOSE, crossing, minimum, weights_at_minimum
+from rolin.model.minimum import CLOSE, crossing, minimum, minimum_around, weights_at_minimum
 from rolin.model.scales import Scales
 
 __all__ = [
+    "AROUND",
     "AT_GUESS",
     "ENOUGH",
     "GRID",
@@ -73,9 +74,9 @@ NEAR = np.linspace(math.log(1e-4), math.log(1e4), 9)
 _SIMILAR = 1e5
 # The arms are reduced instead of the features if they are fewer than this share of them (measured).
 _FEW = 0.95
-# From this many rewards on, the likelihood is tried around the latest estimate first, at most this far from it, as the
-# logarithm of a ratio. With fewer rewards there may be several maxima.
-ENOUGH, _FARTHEST = 100.0, 0.45
+# From this many rewards on, the likelihood is tried this far around the latest estimate first, as the logarithm of a ratio;
+# with many features, at most _FARTHEST. With fewer rewards there may be several maxima.
+ENOUGH, AROUND, _FARTHEST = 100.0, 1.0, 0.45
 # Rise of -2 log likelihood at the ends of a 95 % interval: the quantile of χ² with one degree of freedom.
 RISE = 3.841459
 
@@ -193,14 +194,19 @@ class Search:
         if not self._map:
             return tried[minimum(deviance, GRID)]
         if start and self._evidence.count >= ENOUGH:
-            point = _nearest(given, start, *effects)
-            if point is not None:
-                return point
+            if len(self._evidence.cross) > SMALL:
+                point = _nearest(given, start, *effects)
+                if point is not None:
+                    return point
+            else:  # more evaluations, which take less time than a better choice of points
+                found = minimum_around(deviance, math.log(start), AROUND)
+                if found is not None:
+                    return tried[found]
         grid = NEAR + math.log(guess)  # near the guess first: half of the work
-        found = minimum(deviance, grid)
-        if not grid[1] < found < grid[-2]:
-            found = minimum(deviance, GRID)
-        return tried[found]
+        best = minimum(deviance, grid)
+        if not grid[1] < best < grid[-2]:
+            best = minimum(deviance, GRID)
+        return tried[best]
 
     def _best_by_coef(self, start: Point | None) -> Point:
         """Return what `best` does, by a search over κ."""

@@ -21,6 +21,7 @@ from rolin.model.evidence import Evidence
 from rolin.model.first_guess import typical_of
 from rolin.model.kernels import slope_likelihood as kernels
 from rolin.model.likelihood import (
+    AROUND,
     AT_GUESS,
     ENOUGH,
     GRID,
@@ -42,9 +43,8 @@ Floats = NDArray[np.float64]
 _FEW_ARMS = 4.0  # the number of arms up to which the prior of slope_std has its mode at the guess
 _RANK = 1e-10  # directions of the features whose scatter is below this share of the largest are rounding errors
 # The search of a running policy: it begins this far around the guesses, as logarithms of ratios, and comes this close, which
-# is 0.5 % of a standard deviation. For each φ, ρ is tried at points that are this far apart. With enough rewards, φ is first
-# tried this far around the latest estimate.
-_AROUND, _CLOSE_ENOUGH, _APART, _AROUND_LATEST = np.array([-4.0, 0.0, 4.0]), 0.01, 0.2, 1.0
+# is 0.5 % of a standard deviation. For each φ, ρ is tried at points that are this far apart.
+_AROUND, _CLOSE_ENOUGH, _APART = np.array([-4.0, 0.0, 4.0]), 0.01, 0.2
 _MAX_PARABOLAS = 4
 # The grid of logarithms of φ on which the search without a prior begins, and that of ρ around its best value for the φ before.
 _COARSE, _NEAR_LAST = GRID[::2], np.array([-1.0, 0.0, 1.0])
@@ -274,7 +274,7 @@ class SlopeSearch:
             near = slope / noise if math.isnan(self._slope) else noise
             if near > 0.0 and latest.arm_std > 0.0:
                 log_arm = math.log(latest.arm_std**2 / noise)
-                found = minimum_around(deviance, math.log(near), _AROUND_LATEST, _CLOSE_ENOUGH)
+                found = minimum_around(deviance, math.log(near), AROUND, _CLOSE_ENOUGH)
         if found is None:
             log_arm = math.nan
             found = _minimum_near(deviance, start + _AROUND, wide, _CLOSE_ENOUGH)

@@ -15,7 +15,7 @@ import rolin
 from rolin.errors import ParameterError
 from rolin.model import lapack
 from rolin.model.estimation import estimate_scales, mode
-from rolin.model.evidence import Evidence
+from rolin.model.evidence import ArmSums, Evidence
 from rolin.model.kernels import evidence as reductions
 from rolin.model.likelihood import GivenCoef, Search
 from rolin.model.moments import Moments
@@ -195,6 +195,47 @@ def test_rows_of_a_root_are_as_many_as_the_rank(rank: int, rng: np.random.Genera
     )
     with pytest.raises(np.linalg.LinAlgError, match="not finite"):
         lapack.root_rows(np.full((3, 3), np.nan))
+
+
+@pytest.mark.parametrize("n", [0, 1, 30, 200])
+def test_rows_below_a_triangle_are_reduced_as_by_numpy(n: int, rng: np.random.Generator) -> None:
+    """The triangle has the same numbers and signs, so that draws from a posterior do not depend on the method."""
+    upper = np.linalg.cholesky(np.cov(rng.normal(size=(90, 200)))).T
+    rows = rng.normal(size=(n, 90))
+    found = lapack.triangle_with(upper, rows)
+    expected = np.linalg.qr(np.vstack([upper, rows]), mode="r") if n else upper
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("intercept_std", [None, 3.0])
+@pytest.mark.parametrize("n_weights", [1, 6, 10, 300])
+def test_arms_of_equal_weight_are_added_up_once(
+    n_weights: int, intercept_std: float | None, rng: np.random.Generator
+) -> None:
+    """For any ρ, the sums are those over all arms, however many of them have the same weight."""
+    k, d = 300, 4
+    weights = rng.integers(n_weights, size=k) + 1.0
+    moments = Moments.of(np.arange(k), 1e5 + rng.normal(size=(k, d)), rng.normal(size=k), weights)
+    evidence = Evidence(moments, rolin.Scales(intercept_std=intercept_std))
+    rows = np.column_stack([evidence.r, evidence.x])
+    sums = ArmSums(evidence, 0.3)
+    sizes = np.unique(weights, return_counts=True)[1]
+    assert len(sums._sums) == min(np.count_nonzero(sizes >= 32), 8)
+    for ratio in (0.0, 1e-6, 0.3, 1e4):
+        shrunk = weights / (1.0 + ratio * weights)
+        log_arms, apart = np.log1p(ratio * weights).sum(), rows
+        if intercept_std is not None:
+            apart = rows - shrunk @ rows / shrunk.sum()
+            log_arms += math.log(shrunk.sum())
+        found, found_logs = sums.given(ratio)
+        expected = apart.T @ (apart * shrunk[:, None])
+        size = np.sqrt(np.diag(expected))
+        np.testing.assert_allclose(
+            np.triu(found / np.outer(size, size)),
+            np.triu(expected / np.outer(size, size)),
+            atol=1e-9,
+        )
+        assert found_logs == pytest.approx(log_arms, rel=1e-12)
 
 
 @pytest.mark.parametrize(

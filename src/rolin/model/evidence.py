@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from rolin.model.kernels.evidence import standardize
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 
-__all__ = ["SMALL", "Evidence", "Spectrum"]
+__all__ = ["SMALL", "ArmSums", "Evidence", "Spectrum"]
 
 Floats = NDArray[np.float64]
 
@@ -22,6 +23,8 @@ Floats = NDArray[np.float64]
 _RANK = 1e-10
 # Up to this size, compiled loops are about as fast as LAPACK (measured), and do not import SciPy.
 SMALL = 64
+# Arms of equal weight are added up once and for all, if there are at least so many (measured), for the most frequent weights.
+_GROUP, _MOST_GROUPS = 32, 8
 
 
 class Spectrum(NamedTuple):
@@ -203,3 +206,47 @@ class Evidence:
         if enough:
             found |= {"noise_std", "arm_std"} if separable else {"noise_std"}
         return found
+
+
+class ArmSums:
+    """The sums over all arms for any ρ, for many features. Arms of equal weight are added up only once.
+
+    Parameters
+    ----------
+    evidence
+        The arms.
+    ratio
+        A usual ρ. With an intercept, sums are computed around the means for this ρ, to avoid cancellation.
+    """
+
+    def __init__(self, evidence: Evidence, ratio: float) -> None:
+        h, self._centered = evidence.weight, evidence.fixed > 0
+        rows = np.column_stack([np.ones(len(h)), evidence.r, evidence.x])
+        if self._centered and len(h):
+            shrunk = h / (1.0 + ratio * h)
+            rows[:, 1:] -= shrunk @ rows[:, 1:] / shrunk.sum()
+        weights, group, size = np.unique(h, return_inverse=True, return_counts=True)
+        common = np.argsort(-size, kind="stable")[:_MOST_GROUPS]
+        common = common[size[common] >= _GROUP]
+        self._weight, self._common = h, weights[common]
+        self._sums = np.zeros((len(common), *rows.shape[1:] * 2))
+        for sums, k in zip(self._sums, common.tolist(), strict=True):
+            lapack.add_products(rows[group == k], sums)
+        rest = ~np.isin(group, common)
+        self._rest, self._rows = h[rest], rows[rest]
+
+    def given(self, ratio: float) -> tuple[Floats, float]:
+        """Return the sums of squares and products of r̄ and x̄, times H/(1 + Hρ), and Σ log(1 + Hρ).
+
+        With an intercept, they are taken around the weighted means, which integrates out an intercept with a flat prior.
+        What is below the diagonal is not computed.
+        """
+        log_arms = float(np.log1p(ratio * self._weight).sum())
+        rows = self._rows * np.sqrt(self._rest / (1.0 + ratio * self._rest))[:, None]
+        sums = np.tensordot(self._common / (1.0 + ratio * self._common), self._sums, axes=1)
+        lapack.add_products(rows, sums)
+        total, inner = float(sums[0, 0]), sums[1:, 1:]
+        if self._centered and total > 0.0:
+            inner -= np.outer(sums[0, 1:] / total, sums[0, 1:])
+            log_arms += math.log(total)
+        return inner, log_arms

@@ -1,4 +1,4 @@
-"""Two reductions of LAPACK that NumPy does not have. Unlike SciPy's wrappers, they let other threads run meanwhile."""
+"""Parts of BLAS and LAPACK that NumPy does not have. Unlike SciPy's wrappers, they let other threads run meanwhile."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["root_rows", "tridiagonal"]
+__all__ = ["add_products", "root_rows", "triangle_with", "tridiagonal"]
 
 Floats = NDArray[np.float64]
 _BLOCK = 64  # columns that LAPACK reduces at a time, for the size of its work space
+_QR_BLOCK = 32  # columns of a QR decomposition at a time (measured)
 # Pivots below this share of the diagonal element they began with are rounding errors.
 _NEGLIGIBLE = 1e-13
 
 
 @functools.cache
 def _function(name: str, n_arguments: int) -> Any:
-    """Return a function of LAPACK, all of whose arguments are pointers."""
+    """Return a function of BLAS or LAPACK, all of whose arguments are pointers."""
     from numba.extending import get_cython_function_address  # imports SciPy, which takes 0.2 s
 
-    address = get_cython_function_address("scipy.linalg.cython_lapack", name)
+    library = "blas" if name == "dsyrk" else "lapack"
+    address = get_cython_function_address(f"scipy.linalg.cython_{library}", name)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
 
 
 def _call(name: str, *arguments: Any) -> None:
-    """Call a function of LAPACK with letters, integers, numbers, and arrays, which it may change."""
+    """Call a function of BLAS or LAPACK with letters, integers, numbers, and arrays, which it may change."""
     pointers: list[Any] = []
     for value in arguments:
         if isinstance(value, np.ndarray):
@@ -40,13 +42,20 @@ def _call(name: str, *arguments: Any) -> None:
     _function(name, len(pointers))(*pointers)
 
 
+def add_products(rows: Floats, out: Floats) -> None:
+    """Add rows.T @ rows to a matrix: to its diagonal and what is above it. NumPy would fill the other half, too."""
+    n, k = len(out), len(rows)
+    if n and k:
+        _call("dsyrk", b"L", b"N", n, k, 1.0, np.ascontiguousarray(rows), n, 1.0, out, n)
+
+
 def tridiagonal(matrix: Floats, rows: Floats, out: Floats) -> None:
     """Reduce a symmetric matrix by an orthogonal transformation, and apply this to the rows of `rows`.
 
     Parameters
     ----------
     matrix
-        (n, n), overwritten.
+        (n, n), overwritten. What is below the diagonal is not read.
     rows
         (p, n), transformed in place.
     out
@@ -80,3 +89,18 @@ def root_rows(matrix: Floats) -> Floats:
     rows = np.empty((int(rank[0]), n))
     rows[:, order - 1] = np.triu(scaled)[: len(rows)]
     return rows * unit
+
+
+def triangle_with(triangle: Floats, rows: Floats) -> Floats:
+    """Return upper-triangular R with R'R = triangle'triangle + rows'rows, also for an upper triangle.
+
+    This is the QR decomposition of both, one above the other, without the work for the zeros of the triangle.
+    """
+    r, below = np.array(triangle, order="F"), np.array(rows, order="F")
+    n, k = len(r), len(below)
+    if not k:
+        return r
+    nb, info = min(_QR_BLOCK, n), np.zeros(1, dtype=np.int32)
+    factors, work = np.empty((2, nb * n))
+    _call("dtpqrt", k, n, 0, nb, r, n, below, k, factors, nb, work, info)
+    return r

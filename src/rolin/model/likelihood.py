@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.model import lapack
-from rolin.model.evidence import SMALL, Evidence
+from rolin.model.evidence import SMALL, ArmSums, Evidence
 from rolin.model.first_guess import typical_of
 from rolin.model.kernels import evidence as reductions
 from rolin.model.kernels import likelihood as kernels
-from rolin.model.minimum import crossing, minimum, minimum_around
+from rolin.model.minimum import CLOSE, crossing, minimum, minimum_around, weights_at_minimum
 from rolin.model.scales import Scales
 
 __all__ = [
@@ -72,9 +72,11 @@ NEAR = np.linspace(math.log(1e-4), math.log(1e4), 9)
 # The covariance of the arms' means is reduced to tridiagonal form only if their weights differ by at most this factor.
 # Otherwise rounding errors of the least known arms would drown what is known of the others.
 _SIMILAR = 1e5
-# From this many rewards on, the likelihood is tried this far around the latest estimate first, as the logarithm of a ratio.
-# With fewer rewards there may be several maxima.
-ENOUGH, AROUND = 100.0, 1.0
+# The arms are reduced instead of the features if they are fewer than this share of them (measured).
+_FEW = 0.95
+# From this many rewards on, the likelihood is tried this far around the latest estimate first, as the logarithm of a ratio;
+# with many features, at most _FARTHEST. With fewer rewards there may be several maxima.
+ENOUGH, AROUND, _FARTHEST = 100.0, 1.0, 0.45
 # Rise of -2 log likelihood at the ends of a 95 % interval: the quantile of χ² with one degree of freedom.
 RISE = 3.841459
 
@@ -114,6 +116,7 @@ class Search:
     ) -> None:
         self._power = power
         self._evidence = evidence.on_range() if method == "reml" else evidence
+        self._arm_sums: ArmSums | None = None  # for many features
         self._map = method == "map"
         prior = evidence.prior
         # Squares of the fixed scales; NaN for the free ones.
@@ -149,8 +152,9 @@ class Search:
         if math.isnan(self._arm) and self._has_few_arms:
             return self._best_by_coef(start)
         if math.isnan(self._arm):
-            near = None if start is None else start.arm
-            point = self._found(lambda t: self.given(math.exp(t)), self._arm_guess, near)
+            near, h = None if start is None else start.arm, self._evidence.weight
+            effects = len(h), float(h.sum())
+            point = self._found(lambda t: self.given(math.exp(t)), self._arm_guess, near, effects)
             if self._map:
                 return point
             at_zero = self.given(0.0)
@@ -166,11 +170,21 @@ class Search:
     def _has_few_arms(self) -> bool:
         """Whether it is faster to reduce the arms for every κ than the features for every ρ."""
         h = self._evidence.weight
-        few = len(h) < len(self._evidence.cross) and not self._numbers[kernels.FLAT]
+        few = len(h) < _FEW * len(self._evidence.cross) and not self._numbers[kernels.FLAT]
         return few and bool(h.max() <= _SIMILAR * h.min())
 
-    def _found(self, given: Callable[[float], Point], guess: float, start: float | None) -> Point:
-        """Return the best of the points that are given by the logarithm of a ratio."""
+    def _found(
+        self,
+        given: Callable[[float], Point],
+        guess: float,
+        start: float | None,
+        effects: tuple[float, float],
+    ) -> Point:
+        """Return the best of the points that are given by the logarithm of a ratio.
+
+        `effects` are the number of effects whose variance this is, and what is known of them: the sum of the inverse
+        variances of their estimates, relative to the noise.
+        """
         tried: dict[float, Point] = {}
 
         def deviance(t: float) -> float:
@@ -180,14 +194,19 @@ class Search:
         if not self._map:
             return tried[minimum(deviance, GRID)]
         if start and self._evidence.count >= ENOUGH:
-            found = minimum_around(deviance, math.log(start), AROUND)
-            if found is not None:
-                return tried[found]
+            if len(self._evidence.cross) > SMALL:
+                point = _nearest(given, start, *effects)
+                if point is not None:
+                    return point
+            else:  # more evaluations, which take less time than a better choice of points
+                found = minimum_around(deviance, math.log(start), AROUND)
+                if found is not None:
+                    return tried[found]
         grid = NEAR + math.log(guess)  # near the guess first: half of the work
-        found = minimum(deviance, grid)
-        if not grid[1] < found < grid[-2]:
-            found = minimum(deviance, GRID)
-        return tried[found]
+        best = minimum(deviance, grid)
+        if not grid[1] < best < grid[-2]:
+            best = minimum(deviance, GRID)
+        return tried[best]
 
     def _best_by_coef(self, start: Point | None) -> Point:
         """Return what `best` does, by a search over κ."""
@@ -201,8 +220,9 @@ class Search:
             found = minimum(lambda t: given.best(coef / math.exp(t), math.exp(t)).deviance, grid)
             return given.best(coef / math.exp(found), math.exp(found))
         guess = float(self._numbers[kernels.COEF_GUESS])
-        near = None if start is None else start.coef
-        return self._found(lambda t: given.best(math.exp(t), self._noise), guess, near)
+        near, data = None if start is None else start.coef, self._evidence
+        effects = min(data.count, len(data.cross)), float(np.trace(data.scatter))
+        return self._found(lambda t: given.best(math.exp(t), self._noise), guess, near, effects)
 
     @property
     def noise_range(self) -> tuple[float, float]:
@@ -214,6 +234,7 @@ class Search:
         """Return the same search over other evidence of the same rewards; with this noise variance, if it is given."""
         other = copy.copy(self)
         other._evidence = evidence.on_range() if self._numbers[kernels.FLAT] else evidence
+        other._arm_sums = None
         if noise is not None:
             other._noise = noise
         return other
@@ -224,14 +245,15 @@ class Search:
 
     def _profile(self, ratio: float, noise: float, numbers: Floats) -> Point:
         data = self._evidence
-        d, arms = len(data.cross), (data.weight, data.x, data.r, ratio, data.fixed > 0)
+        d = len(data.cross)
         tri = np.empty((3, d))
         if d <= SMALL:
+            arms = data.weight, data.x, data.r, ratio, data.fixed > 0
             square, log_arms = reductions.reduce(data.scatter, data.cross, *arms, tri)
         else:
-            rows = np.empty((len(data.r), 1 + d))
-            log_arms = reductions.shrink(*arms, rows)
-            sums = rows.T @ rows
+            if self._arm_sums is None:
+                self._arm_sums = ArmSums(data, ratio)
+            sums, log_arms = self._arm_sums.given(ratio)
             tri[2], square = sums[0, 1:] + data.cross, float(sums[0, 0])
             _reduce(sums[1:, 1:] + data.scatter, tri[2:], tri[:2])
         deviance, variance, kappa = kernels.profile(
@@ -322,6 +344,35 @@ class GivenCoef:
         square = self._square - form
         deviance, variance, ratio = kernels.profile_of_arms(tri, square, logs, numbers, noise)
         return Point(deviance, variance, ratio, kappa)
+
+
+def _nearest(
+    given: Callable[[float], Point], start: float, count: float, known: float
+) -> Point | None:
+    """Return the best point near a ratio, or `None` if there is none; see `Search._found`.
+
+    If all effects were known equally well, their estimates would have the variance v = ratio + 1/information, and the
+    deviance would be count (log v + s/v). In v^(-1/3) this is almost a parabola: its third derivative is 0 at the minimum.
+    """
+    other = count / known if known > 0.0 else math.inf
+    wide = 3.0 * (1.0 + other / start)  # so that the unit is that of log(ratio)
+    tried: list[Point] = []
+
+    def deviance(s: float) -> float:
+        ratio = (start + other) * (1.0 - s / wide) ** -3.0 - other if s < wide else math.nan
+        if not ratio > 0.0:
+            return math.nan
+        tried.append(given(math.log(ratio)))
+        return tried[-1].deviance
+
+    apart = min(wide / 3.0 * math.sqrt(2.0 / count), _FARTHEST)
+    weights = weights_at_minimum(deviance, apart, 2.0 * CLOSE)  # a ratio is the square of a scale
+    if weights is None:
+        return None
+    lowest, *scales = (
+        weights @ np.column_stack([[p.deviance for p in tried], np.log(np.array(tried)[:, 1:])])
+    ).tolist()
+    return Point(lowest, *np.exp(scales).tolist())
 
 
 def _reduce(matrix: Floats, rows: Floats, out: Floats) -> None:

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.errors import NotFiniteError
+from rolin.model import lapack
+from rolin.model.evidence import SMALL
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 
@@ -107,7 +109,10 @@ def solve_coefficients(scales: Scales, moments: Moments) -> CoefficientPosterior
         rows[:, :d] = moments.mean_context[part]
         rows[:, size] = moments.mean_reward[part]
         rows *= np.sqrt(moments.weight[part] / (noise * (1.0 + odds[part])))[:, None]
-        triangle = qr(np.vstack([triangle, rows]))
+        if len(triangle) > SMALL:
+            triangle = lapack.triangle_with(triangle, rows)
+        else:
+            triangle = qr(np.vstack([triangle, rows]))
     r = triangle[:size, :size]
     coef = solve_triangle(r, triangle[:size, size])
 

@@ -9,7 +9,6 @@ linear model per arm. Given θ, the arms are independent: u_i | θ, data ~ N(a_i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -316,14 +315,7 @@ class SlopePosterior(Posterior):
 
     def share_of_slopes(self, context: Floats) -> float:
         """Return the share of the slopes in the prior variance of an arm's own part z'u_i, from 0 to 1."""
-        effect, *stds = self._stds.tolist()
-        x = context[self._columns[: len(stds)]].tolist()
-        # Numbers of Python: `math.hypot` does not overflow, and for few features it is faster than NumPy.
-        slopes = math.hypot(*(std * value for std, value in zip(stds, x, strict=True)))
-        if slopes == 0.0:
-            return 0.0
-        ratio: float = effect / slopes
-        return 1.0 / (1.0 + ratio * ratio)
+        return slope_kernels.share_of_slopes(context, self._parts)
 
     def view(self) -> PosteriorView:
         """Return the arrays of the posterior as they are now, for reading only."""

@@ -296,7 +296,10 @@ def test_linear_policies_without_effects_have_no_slopes() -> None:
 
 
 def test_arms_that_share_one_context_are_explored_more(seed: int) -> None:
-    """With slopes and one context, "auto" is ½ + ½ Σ s²: in draws, in probabilities, and for equal rows of an array."""
+    """With slopes and one context, "auto" is l + (1 - l) Σ s²: in draws, in probabilities, and for equal rows of an array.
+
+    l = ¼ + ¼ v, with the share v of the slopes in the variance arm_std² + slope_std² |x|² of an arm that was never seen.
+    """
     rng, names = np.random.default_rng(seed), list("abcd")
     scales = {**SCALES, "slope_std": 0.7}
     del scales["exploration"]
@@ -304,9 +307,11 @@ def test_arms_that_share_one_context_are_explored_more(seed: int) -> None:
     for t in range(40):
         policy.update(names[min(t % 6, 3)], rng.normal(size=3), float(rng.normal()))
     shares = policy.moments.weight / policy.moments.weight.sum()
-    usual, alone = 0.25 + 0.75 * (shares**2).sum(), 0.5 + 0.5 * (shares**2).sum()
-    assert policy.exploration == pytest.approx(usual)
     x = rng.normal(size=3)
+    own = scales["slope_std"] ** 2 * float(x @ x)
+    least = 0.25 + 0.25 * own / (scales["arm_std"] ** 2 + own)
+    usual, alone = (a + (1.0 - a) * (shares**2).sum() for a in (0.25, least))
+    assert policy.exploration == pytest.approx(usual)
     same = np.tile(x, (4, 1))
     other = same + 1e-9 * np.arange(4)[:, None]
     twins = {
@@ -328,6 +333,18 @@ def test_arms_that_share_one_context_are_explored_more(seed: int) -> None:
     many = policy.decide_many([x, other], [names, names])
     again = [policy.decide(q, names, key=k).arm for k, q in enumerate([x, other])]
     assert [decision.arm for decision in many] == again
+
+
+@pytest.mark.parametrize(
+    ("size", "factor"), [(0.0, 0.25), (1e-200, 0.25), (1e200, 0.5), (1e308, 0.5)]
+)
+def test_contexts_of_any_size_have_a_factor(size: float, factor: float) -> None:
+    """The more an arm's slopes matter in a context, the more is explored, between ¼ and ½, and nothing overflows."""
+    policy = rolin.RoLinTS(
+        n_features=3, slope_std=2.0, slopes=[0, 2], arm_std=0.5, coef_std=1.0, noise_std=1.0
+    )
+    candidates = policy.candidates([size, 7.0, -size], ["a", "b"])
+    assert policy.exploration_for(candidates) == factor
 
 
 def test_without_slopes_one_context_changes_nothing() -> None:

@@ -313,6 +313,10 @@ class SlopePosterior(Posterior):
         std: Floats = np.sqrt(out[1])
         return std
 
+    def share_of_slopes(self, context: Floats) -> float:
+        """Return the share of the slopes in the prior variance of an arm's own part z'u_i, from 0 to 1."""
+        return slope_kernels.share_of_slopes(context, self._parts)
+
     def view(self) -> PosteriorView:
         """Return the arrays of the posterior as they are now, for reading only."""
         variance = np.zeros(len(self._coef))

@@ -24,7 +24,7 @@ Exploration = float | Literal["auto"]
 AUTO: Literal["auto"] = "auto"
 # The factor if rewards are spread over many arms. Chosen by the study in docs/how-to/exploration.md.
 _LEAST = 0.25
-# The same if arms have slopes and share one context. Chosen by the study in docs/how-to/arms.md.
+# The same if arms share one context and differ by nothing but their slopes. Chosen by the study in docs/how-to/arms.md.
 _LEAST_ALONE = 0.5
 
 
@@ -85,8 +85,9 @@ class WithExploration:
     def exploration_for(self, candidates: Candidates) -> float:
         """Return the factor of one decision. It is `exploration`, with one exception for `"auto"`.
 
-        If arms have slopes and all have the same context, the factor is ½ + ½ Σ s_i². Then the reward of one arm says
-        little about the others: arms differ by nothing but their own coefficients.
+        If arms have slopes and all have the same context, different arms are best in different rounds, but an arm that
+        is not chosen is not tried for free. Then the factor is l + (1 - l) Σ s_i² with l = ¼ + ¼ v, where v is the share
+        of the slopes in the prior variance of what an arm has of its own, in this context. Without any slopes, v = 0.
 
         Parameters
         ----------
@@ -100,5 +101,6 @@ class WithExploration:
             and model.slope_indices
             and have_one_context(candidates.contexts)
         ):
-            return automatic(model.concentration, _LEAST_ALONE)
+            share = model.share_of_slopes(candidates.contexts[0])
+            return automatic(model.concentration, _LEAST + (_LEAST_ALONE - _LEAST) * share)
         return self.exploration

@@ -44,7 +44,7 @@ class RoLinTS(WithExploration, LinearPolicy):
         Factor on the posterior's standard deviations in all draws: 1 is Thompson sampling as in the paper, 0 chooses
         the highest mean. Smaller factors explore less, which pays if there are few rounds. `"auto"`, the default, is
         ¼ + ¾ Σ s_i² with the arms' shares s_i of all rewards: the more the rewards concentrate on few arms, the larger.
-        If arms have slopes and share one context, it is ½ + ½ Σ s_i²;
+        If arms have slopes and share one context, it is larger, up to ½ + ½ Σ s_i²;
         see [Choose how much to explore](../how-to/exploration.md).
     **options
         The options of [`LinearPolicy`][rolin.LinearPolicy].

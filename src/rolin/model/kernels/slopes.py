@@ -53,6 +53,7 @@ __all__ = [
     "observe_slopes_many",
     "residuals_slopes",
     "score_drawn",
+    "share_of_slopes",
 ]
 
 
@@ -348,3 +349,16 @@ def score_drawn(
     for k in range(draws.shape[0]):
         out[2, k] = out[0, k] + draws[k] * math.sqrt(out[1, k])
     return best_of(out[2])
+
+
+@compiled(reorder=False)
+def share_of_slopes(
+    context: Floats,  # (d,)
+    parts: Floats,
+) -> float:
+    """Return the share of the slopes in the prior variance of an arm's own part z'u_i, from 0 to 1."""
+    prior, d = parts[0], context.shape[0]
+    squares = 0.0  # relative to the variance of the arm effect; may be infinite
+    for j in range(1, prior.shape[0]):
+        squares += (prior[j, d] * context[column(prior, j - 1)] / prior[0, d]) ** 2
+    return 1.0 - 1.0 / (1.0 + squares)

@@ -87,19 +87,16 @@ class RecordedFeatures:
             The JSON that rows and situation were parsed from, `{"situation": …, "arms": […]}`, if it is known. It is
             recorded as it is, unless it holds NaN or infinity, or is nested too deep.
         """
-        situation, uniform = situation.copy(), UniformRows.of(rows)
-        shared = None if uniform is None else json_of_row(situation)
-        is_plain = shared is not None
-        if text is not None and not _can_be_recorded(text, rows, situation, is_plain=is_plain):
-            text = None
-        raw: str | dict[str, Any] | None = text
-        if text is None and uniform is not None and is_plain:
-            raw = {"situation": situation, "arms": uniform}  # nobody can change these values
-            if not uniform.is_json:
-                raw = _text_of(raw) or None
-        if raw is not None:
-            contexts = feature_map.encode(uniform or rows, situation, arms)
-            return cls(feature_map, tuple(arms), raw, contexts)
+        situation = situation.copy()
+        if text is not None and _can_be_recorded(text, rows, situation):
+            return cls(feature_map, tuple(arms), text, feature_map.encode(rows, situation, arms))
+        uniform = UniformRows.of(rows)
+        if uniform is not None and json_of_row(situation) is not None:
+            values = {"situation": situation, "arms": uniform}  # which nobody can change
+            raw = values if uniform.is_json else _text_of(values)
+            if raw:
+                contexts = feature_map.encode(uniform, situation, arms)
+                return cls(feature_map, tuple(arms), raw, contexts)
         rows = [row.copy() for row in uniform or rows]
         contexts = feature_map.encode(rows, situation, arms)  # raises if a value is wrong
         text, changed = _as_json(feature_map, rows, situation)
@@ -303,7 +300,7 @@ def text_of_candidates(
     """
     rows, offered, text = _read_candidates(arms, names, excluded, text)
     row = read_row("the situation", situation)
-    if text is None or not _can_be_recorded(text, rows, row, is_plain=False):
+    if text is None or not _can_be_recorded(text, rows, row):
         text, _ = _as_json(feature_map, rows, row)
     return offered, text
 
@@ -337,9 +334,7 @@ def _as_json(
     return text, None
 
 
-def _can_be_recorded(
-    text: str, rows: Sequence[dict[str, Any]], situation: dict[str, Any], *, is_plain: bool
-) -> bool:
+def _can_be_recorded(text: str, rows: Sequence[dict[str, Any]], situation: dict[str, Any]) -> bool:
     """Return whether a text that Python has parsed is JSON that every reader can read, too."""
     # Python reads them as numbers, but JSON does not have them.
     if "NaN" in text or "Infinity" in text:
@@ -350,7 +345,7 @@ def _can_be_recorded(
         except UnicodeEncodeError:  # half of a character, which no file can hold
             return False
     raw = {"situation": situation, "arms": rows}
-    return is_plain or not (_may_be_deep(text, len(rows)) and _is_deeper(raw, _RECORDED_DEPTH))
+    return not (_may_be_deep(text, len(rows)) and _is_deeper(raw, _RECORDED_DEPTH))
 
 
 def _text_of(raw: dict[str, Any]) -> str:

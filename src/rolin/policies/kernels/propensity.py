@@ -31,7 +31,7 @@ __all__ = [
 # in half the time.
 FINE, COARSE = (7.5, 1e-11), (4.9, 1e-5)
 # The largest error of an average over models, without that of the nodes of the noise.
-_AVERAGE = 4e-10
+_AVERAGE = 3e-10
 # F where the integral ends, in units of this error.
 _LAST = 1e-3
 # An arm narrower than this, compared to the widest arm or to its distance from the best mean, is known exactly.
@@ -129,7 +129,7 @@ def _highest(
     mean: Floats, std: Floats, factor: float, precision: tuple[float, float], out: Floats, work: Floats, arms: Rows,
     hazards: Floats, space: Floats,
 ) -> None:  # fmt: skip
-    """Do what `probabilities_of_highest` does, in arrays of the caller: (4, K), (K,), (K, nodes) and (2, K + SPACE)."""
+    """Do what `probabilities_of_highest` does, in arrays of the caller: (5, K), (K,), (K, nodes) and (2, K + SPACE)."""
     n, (reach, error) = mean.shape[0], precision
     best, unit = -np.inf, 0.0
     for k in range(n):
@@ -191,7 +191,7 @@ def probabilities_of_highest(mean: Floats, std: Floats, factor: float, out: Floa
         factor,
         FINE,
         out,
-        np.empty((4, n)),
+        np.empty((5, n)),
         np.empty(n, np.int64),
         np.empty((n, _NODES)),
         np.empty((2, 0)),
@@ -209,7 +209,7 @@ def average_over_pairs(
 ) -> None:
     """Average the probabilities for the means `mean` ± `factor` · `shifts`; both signs make a pair."""
     n = mean.shape[0]
-    work, arms, hazards = np.empty((4, n)), np.empty(n, np.int64), np.empty((n, _NODES))
+    work, arms, hazards = np.empty((5, n)), np.empty(n, np.int64), np.empty((n, _NODES))
     space = np.empty((2, n + SPACE))
     moved, first, second = np.empty(n), np.empty(n), np.empty(n)
     out[:] = 0.0
@@ -243,7 +243,7 @@ def average_over_models(
     Those of a small weight need fewer digits. Each weight times its error is an equal share of `_AVERAGE`.
     """
     n = means.shape[1]
-    work, arms, hazards = np.empty((4, n)), np.empty(n, np.int64), np.empty((n, _NODES))
+    work, arms, hazards = np.empty((5, n)), np.empty(n, np.int64), np.empty((n, _NODES))
     space = np.empty((2, n + SPACE))
     p = np.empty(n)
     out[:] = 0.0

@@ -6,8 +6,8 @@ trapezoid rule converges exponentially (Takahasi & Mori, 1974). Here u(t) is a s
 The rule needs half as many nodes as the panels of `propensity`, but many more if the widths of the arms differ by
 orders of magnitude.
 
-Two differences tell whether the nodes are enough. The sum of all probabilities should be 1. And with every second node,
-its error should be about the square root of the error.
+Two differences tell whether the nodes are enough. The sum of all probabilities should be 1. And the relative error of
+each of them, with every second node, should be about the square root of that with all nodes.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ _NEWTON_STEPS = 8
 _LONGER = 1.2
 # So small a k is none.
 _STRAIGHT = 1e-6
-# The number of nodes is _NODES + _PER_E_FOLD log(1/error). In 112 states of 50 arms, 97 % had enough at an error of 1e-10, and
-# all at 1e-6. If they are not enough, _MORE times as many are tried before giving up.
-_NODES, _PER_E_FOLD, _MORE = 2.0, 1.1, 1.5
-# The square of the error of every second node may be this many times the error: it is the sum over all arms.
-_SQUARE = 30.0
+# The number of nodes is _NODES + _PER_E_FOLD log(1/error). If these are not enough, _MORE times as many are tried before
+# giving up.
+_NODES, _PER_E_FOLD, _MORE = 4.0, 1.1, 1.5
+# The square of what every second node changes, relative to the probability, in units of the error. In 40 000 random
+# problems, the error was then at most 1.3 times the allowed one; with 30, it was up to 9 times.
+_SQUARE = 4.0
 
 
 @compiled(reorder=True)
@@ -92,10 +93,10 @@ def _find(
 
 @compiled(reorder=True)
 def _add_up(
-    work: Floats, n: int, ends: tuple[float, float, float], nodes: int, space: Floats
-) -> tuple[float, float]:
-    """Write the probabilities; return how far their sum is from 1, and that of the rule with every second node."""
-    mean, p, rate = work[0], work[2], work[3]
+    work: Floats, n: int, ends: tuple[float, float, float], nodes: int, space: Floats, error: float
+) -> bool:
+    """Write the probabilities with this number of nodes, which is even; return whether the error is small enough."""
+    mean, p, rate, change = work[0], work[2], work[3], work[4]
     high, middle, low = ends
     # u(t) = middle + (high - middle) (e^(-kt) - 1)/(e^k - 1) for t from -1 to 1. It falls, and is linear if k is 0.
     k = math.log((high - middle) / (middle - low))
@@ -106,8 +107,7 @@ def _add_up(
     cdf, hazards = space[0], space[1]
     weights = np.empty(nodes)
     for i in range(n):
-        p[i] = 0.0
-    every, every_second = -1.0, -1.0
+        p[i] = change[i] = 0.0
     done, together = 0, max(SPACE // n, 1)
     while done < nodes:
         count = min(together, nodes - done)
@@ -126,22 +126,24 @@ def _add_up(
             weight = weights[q]
             for i in range(n):
                 weight *= cdf[q * n + i]
-            total = 0.0
+            sign = 1.0 - 2.0 * ((done + q) % 2)
             for i in range(n):
                 term = weight * hazards[q * n + i] * rate[i]
                 p[i] += term
-                total += term
-            every += total
-            every_second += 2.0 * total * ((done + q) % 2)
+                change[i] += sign * term  # what the rule with every second node would add
         done += count
-    return abs(every), abs(every_second)
+    total, worst = 0.0, 0.0
+    for i in range(n):
+        total += p[i]
+        worst = max(worst, change[i] * change[i] / (p[i] + error))
+    return abs(total - 1.0) <= error and worst <= _SQUARE * error
 
 
 @compiled(reorder=True)
 def integrate_all(work: Floats, n: int, high: float, space: Floats, error: float) -> bool:
     """Integrate from `high` down to where F vanishes; return whether the error is small enough.
 
-    The rows of `work` are means, standard deviations, the probabilities, which are written, and one that is overwritten.
+    The rows of `work` are means, standard deviations, the probabilities, which are written, and two that are overwritten.
     `space` is (2, K + SPACE).
     """
     mean, rate = work[0], work[3]
@@ -157,10 +159,7 @@ def integrate_all(work: Floats, n: int, high: float, space: Floats, error: float
         return False
     nodes = _NODES - _PER_E_FOLD * math.log(error)
     for _ in range(2):  # once more with more nodes takes less time than to give up
-        every, every_second = _add_up(
-            work, n, (high, middle, low), 2 * math.ceil(0.5 * nodes), space
-        )
-        if every <= error and every_second * every_second <= _SQUARE * error:
+        if _add_up(work, n, (high, middle, low), 2 * math.ceil(0.5 * nodes), space, error):
             return True
         nodes *= _MORE
     return False

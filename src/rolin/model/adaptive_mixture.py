@@ -1,7 +1,8 @@
 """A mixture that also learns coef_std.
 
-noise_std and arm_std are integrated out. coef_std is estimated, at the mode of the marginal likelihood times a weak
-prior, as `Adaptive` does it. Only coef_std/noise_std matters to the mixture, so the estimate is scaled to the guess of the noise.
+noise_std and arm_std are integrated out. coef_std is estimated as `Adaptive` does it: at the mode of the marginal
+likelihood of all three, times a weak prior. Only coef_std/noise_std matters to the mixture, so the estimate is scaled
+to the guess of the noise (docs/explanation/maths.md, "Scales integrated out").
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from rolin.model.scales import Scales
 
 __all__ = ["AdaptiveMixture"]
 
+# Scales beyond these could not be computed with.
+_RANGE = 1e-100, 1e100
 _LEARN: frozenset[LearnedScale] = frozenset({"noise_std", "arm_std", "coef_std"})
 
 
@@ -42,10 +45,9 @@ class _Relative:
     guess: Scales
 
     def __call__(self, found: Scales) -> Scales:
-        factor: float = self.guess.noise_std / found.noise_std
-        coef: Any = found.coef_std
-        coef = tuple(c * factor for c in coef) if isinstance(coef, tuple) else coef * factor
-        return replace(self.guess, coef_std=coef)
+        ratio = np.array(found.coef_std) / found.noise_std
+        coef = np.clip(ratio * self.guess.noise_std, *_RANGE).tolist()
+        return replace(self.guess, coef_std=tuple(coef) if isinstance(coef, list) else coef)
 
 
 class AdaptiveMixture(LearnsScales, Mixture):
@@ -141,7 +143,7 @@ class AdaptiveMixture(LearnsScales, Mixture):
         width = 1 + np.size(self.guess.coef_std)
         return {
             **super().arrays(),
-            "age": np.array([self._seen, self._due]),
+            "age": np.array([self._seen, self._due], dtype=np.float64),
             "learned": np.array(rows, dtype=np.float64).reshape(len(rows), width),
         }
 

@@ -48,15 +48,16 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
     numbers around its guess. Each has its own posterior, weighted by how well it has predicted the rewards. A decision
     draws one of the eight, then the noise, then every arm.
 
-    Unlike other policies, it does not learn the units of the data: its guesses are numbers, and so is `coef_std`. By
-    default they are 0.5 for `arm_std` and 1 for `noise_std` and `coef_std`, without an intercept and with an
-    `exploration` of 1.
+    `coef_std` is estimated, first after ten rewards, as other policies do it. Unlike other policies, it does not learn the
+    units of the data: its guesses are numbers. By default they are 0.5 for `arm_std` and 1 for `noise_std` and
+    `coef_std`, without an intercept and with an `exploration` of 1.
 
     Parameters
     ----------
     coef_std
         Prior standard deviation of the coefficients if noise_std is as guessed: only the ratio
-        coef_std/noise_std matters. One number, or one per feature.
+        coef_std/noise_std matters. One number, or one per feature; or `"learn"` to estimate it, starting from 1, or
+        `("learn", 2.0)`, starting from 2. Of one number per feature, only a common factor is learned.
     intercept_std
         Prior standard deviation of an intercept, also relative to the noise; `None` for no intercept.
     arm_std
@@ -181,7 +182,7 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
 
     @property
     def learns_scales(self) -> bool:
-        """True: the scales are always learned."""
+        """True: `noise_std` and `arm_std` are always integrated out."""
         return True
 
     @property

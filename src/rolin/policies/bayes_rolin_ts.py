@@ -185,6 +185,11 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         """True: `noise_std` and `arm_std` are always integrated out."""
         return True
 
+    def learn_scales(self) -> None:
+        """Estimate `coef_std` from all evidence, now, unless it was given as a number."""
+        if isinstance(self._model, AdaptiveMixture):
+            self._model.learn_scales()
+
     @property
     def moments(self) -> Moments:
         """All evidence so far, without the prior (a copy)."""

@@ -46,7 +46,7 @@ class Nodes(NamedTuple):
 
 
 def noise_nodes(freedom: float) -> Nodes:
-    """Return the nodes of an integral over σ, where σ² ~ ν/χ²_ν, with errors of probabilities below 5e-10."""
+    """Return the nodes of an integral over σ, where σ² ~ ν/χ²_ν, with errors of probabilities below 6e-10."""
     nodes = np.empty((2, n_noise_nodes(freedom)))
     fill_noise_nodes(freedom, nodes)
     return Nodes(*nodes)

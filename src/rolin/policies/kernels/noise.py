@@ -23,8 +23,8 @@ _MOST_POINTS = 256
 
 @compiled(reorder=False)
 def n_noise_nodes(freedom: float) -> int:
-    """Return how many nodes are needed for errors of probabilities below 5e-10: found by trying, as the tests do again."""
-    return max(4 if freedom < 1000.0 else 3, math.ceil(1.0 + 40.5 / math.sqrt(freedom)))
+    """Return how many nodes are needed for errors of probabilities below 6e-10: found by trying, as the tests do again."""
+    return max(4 if freedom < 1000.0 else 3, math.ceil(1.0 + 39.9 / math.sqrt(freedom)))
 
 
 @compiled(reorder=False)

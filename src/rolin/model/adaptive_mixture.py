@@ -65,7 +65,7 @@ class AdaptiveMixture(LearnsScales, Mixture):
     >>> mixture = AdaptiveMixture(Scales(coef_std=0.1), n_features=1)
     >>> for i in range(10):
     ...     mixture.observe(i % 3, [1.0 + i], 5.0 * i)
-    >>> mixture.history[0].seen, mixture.history[0].scales.coef_std > 1.0
+    >>> mixture.history[0].seen, mixture.scales.coef_std > 0.1
     (10, True)
     """
 

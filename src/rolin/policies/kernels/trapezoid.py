@@ -36,9 +36,11 @@ _STRAIGHT = 1e-6
 # The number of nodes is _NODES + _PER_E_FOLD log(1/error). If these are not enough, _MORE times as many are tried before
 # giving up.
 _NODES, _PER_E_FOLD, _MORE = 4.0, 1.1, 1.5
-# The square of what every second node changes, relative to the probability, in units of the error. In 40 000 random
-# problems, the error was then at most 1.3 times the allowed one; with 30, it was up to 9 times.
+# The square of what every second node changes, relative to the probability, in units of the error. Of 21 000 random
+# problems that passed, 8 had a larger error than allowed, at most 2.8 times.
 _SQUARE = 4.0
+# The least width of an arm, in distances between nodes.
+_NARROW = 0.4
 
 
 @compiled(reorder=True)
@@ -108,6 +110,10 @@ def _add_up(
     weights = np.empty(nodes)
     for i in range(n):
         p[i] = change[i] = 0.0
+        # Between two nodes, du is step (slope + k (u - middle)). An arm that is much narrower would be missed.
+        between = step * (slope + k * (mean[i] - middle))
+        if mean[i] > low and work[1, i] < _NARROW * between:
+            return False
     done, together = 0, max(SPACE // n, 1)
     while done < nodes:
         count = min(together, nodes - done)

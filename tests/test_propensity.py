@@ -340,7 +340,7 @@ def test_extreme_means_and_widths() -> None:
 
 @pytest.mark.parametrize("freedom", [3.0, 9.9, 10.0, 33.0, 103.0, 3003.0])
 def test_the_nodes_of_the_noise_integrate_over_it(freedom: float) -> None:
-    """P(σ z < 1/3) by nodes is that by quadrature over χ², to 1e-8."""
+    """P(σ z < 1/3) by nodes is that by quadrature over χ², to 1e-9."""
     sigma, weight = noise_nodes(freedom)
     by_nodes = weight @ norm.cdf(1 / (3 * sigma))
     low, high = chi2.ppf([1e-14, 1 - 1e-14], freedom)
@@ -348,7 +348,7 @@ def test_the_nodes_of_the_noise_integrate_over_it(freedom: float) -> None:
         lambda c: chi2.pdf(c, freedom) * norm.cdf((c / freedom) ** 0.5 / 3), low, high, limit=500,
         epsabs=1e-12,
     )[0]  # fmt: skip
-    assert by_nodes == pytest.approx(exact, abs=1e-8)
+    assert by_nodes == pytest.approx(exact, abs=1e-9)
     assert weight.sum() == pytest.approx(1.0, abs=1e-12)
 
 
@@ -357,7 +357,7 @@ def test_the_nodes_of_the_noise_integrate_over_it(freedom: float) -> None:
 def test_the_nodes_of_the_noise_average_probabilities(
     freedom: float, spread: float, rng: np.random.Generator
 ) -> None:
-    """Of 50 arms whose means are near to each other or far apart: as by 400 steps over log σ, to 1e-8."""
+    """Of 50 arms whose means are near to each other or far apart: as by 400 steps over log σ, to 1e-9."""
     mean, std = spread * rng.normal(size=50), rng.uniform(0.3, 1.0, 50)
     by_nodes = sum(
         w * highest_of_normals(mean, std, s) for s, w in zip(*noise_nodes(freedom), strict=True)
@@ -369,14 +369,14 @@ def test_the_nodes_of_the_noise_average_probabilities(
         for s, w in zip(np.exp(x), density / density.sum(), strict=True)
         if w > 1e-15
     )
-    assert by_nodes == pytest.approx(fine, abs=1e-8)
+    assert by_nodes == pytest.approx(fine, abs=1e-9)
 
 
 @pytest.mark.parametrize("rewards", [0, 5, 40, 400])
 def test_unknown_scales_of_two_arms_have_a_closed_form(
     rewards: int, rng: np.random.Generator
 ) -> None:
-    """Σ_g p(g) F_ν(difference/scale), with the distribution function F_ν of Student's t: to 1e-8."""
+    """Σ_g p(g) F_ν(difference/scale), with the distribution function F_ν of Student's t: to 1e-9."""
     policy = rolin.BayesRoLinTS(n_features=2, exploration=0.7, seed=0)
     history = random_history(rng, rewards, 6, 2)
     policy.update_many(history.arms.tolist(), history.x, history.r)
@@ -387,7 +387,7 @@ def test_unknown_scales_of_two_arms_have_a_closed_form(
         z = [(mean[0] - mean[1]) / np.hypot(*std) for mean, std in each]
         t = np.array(z) / (0.7 * beliefs.noise_std)
         expected = beliefs.weight @ student.cdf(t, beliefs.freedom)
-        assert policy.probabilities(x)[0] == pytest.approx(expected, abs=1e-8)
+        assert policy.probabilities(x)[0] == pytest.approx(expected, abs=1e-9)
 
 
 def test_stated_errors_of_joint_sampling_hold_for_rare_arms(seed: int) -> None:

@@ -22,7 +22,7 @@ from rolin.journal.base import OutOfDate, reached
 from rolin.journal.events import ScalesLearned
 from rolin.journal.folding import adaptive_of, pack_states
 from rolin.model import state_file
-from rolin.model.adaptive import Adaptive
+from rolin.model.scale_schedule import LearnsScales
 from rolin.policies import Policy
 
 __all__ = ["Upkeep"]
@@ -170,7 +170,7 @@ class Upkeep:
         if self._state.journal.is_upkeep_due:
             self._state.journal.do_upkeep()
 
-    def _models_with_scales_due(self) -> list[Adaptive]:
+    def _models_with_scales_due(self) -> list[LearnsScales]:
         """Return the models of the policy and the shadow whose scales are due."""
         if monotonic() < self._look_at:
             return []
@@ -188,7 +188,7 @@ class Upkeep:
             and state.version - state.snapshot_version >= every
         )
 
-    def _learn_scales(self, model: Adaptive) -> None:
+    def _learn_scales(self, model: LearnsScales) -> None:
         """Estimate scales without any lock, and record them unless they no longer fit."""
         state = self._state
         with state.lock:

@@ -28,7 +28,7 @@ from rolin.journal.events import (
 )
 from rolin.journal.sqlite import SQLiteJournal
 from rolin.model import state_file
-from rolin.model.adaptive import Adaptive
+from rolin.model.scale_schedule import LearnsScales
 from rolin.policies import Policy, find
 
 __all__ = [
@@ -265,10 +265,10 @@ def _policy_of(known: state_file.State, kind: type[Policy[Any]] | None = None) -
     return policy
 
 
-def adaptive_of(policy: Policy[Any]) -> Adaptive | None:
+def adaptive_of(policy: Policy[Any]) -> LearnsScales | None:
     """Return the model of a policy if it learns its scales, and `None` otherwise."""
-    model = getattr(policy, "posterior", None)
-    return model if isinstance(model, Adaptive) else None
+    model = getattr(policy, "posterior", getattr(policy, "mixture", None))
+    return model if isinstance(model, LearnsScales) else None
 
 
 def digest_of(state: bytes) -> str:

@@ -1,6 +1,5 @@
 """The robust linear model: one set of coefficients for all arms, and one effect per arm."""
 
-from rolin.model.adaptive import ScaleEvent
 from rolin.model.diagnosis import diagnose
 from rolin.model.estimation import Interval, ScaleEstimate, estimate_scales
 from rolin.model.gain import Gain
@@ -8,6 +7,7 @@ from rolin.model.mixture import Beliefs
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
 from rolin.model.report import Diagnosis, Effect
+from rolin.model.scale_schedule import ScaleEvent
 from rolin.model.scales import Scales
 from rolin.model.summaries import ArmEffects, Coefficients, LogitPrediction, Prediction
 from rolin.model.theory import RegretBound, bayes_regret_bound, linear_bandit_regret_bound

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple, SupportsFloat
+from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,32 +27,25 @@ from rolin.model.learner import Learner
 from rolin.model.moments import Moments, check_factor
 from rolin.model.posterior import Posterior
 from rolin.model.scale_doubt import added_variance, doubt_of
+from rolin.model.scale_schedule import (
+    FIRST_ESTIMATE,
+    MAX_HISTORY,
+    LearnsScales,
+    ScaleEvent,
+    until_next,
+)
 from rolin.model.scales import Scales
 
-__all__ = ["Adaptive", "ScaleEvent"]
+__all__ = ["Adaptive"]
 
 Floats = NDArray[np.float64]
 
-# Scales are first estimated after _FIRST rewards. They are estimated again after as many new rewards, or after the
-# share _SHARE of all remembered rewards if that is more: 14 times in 3000 rewards, 28 times in 10⁶.
-_FIRST = 10
-_SHARE = 0.5
 # The stored evidence may be heavier by this factor before it is scaled back, which recomputes the posterior.
 _PENDING = 1.01
 _LEAST_HALF_LIFE = 0.01
-_MAX_HISTORY = 256  # the history holds the latest events only
 
 
-class ScaleEvent(NamedTuple):
-    """Scales that were learned, and when."""
-
-    seen: int
-    """Number of rewards at that time."""
-    scales: Scales
-    """The scales from then on."""
-
-
-class Adaptive(Posterior):
+class Adaptive(LearnsScales, Posterior):
     """The running posterior of a model whose scales are learned, or whose evidence ages.
 
     Parameters
@@ -109,8 +102,7 @@ class Adaptive(Posterior):
         if half_life is not None:
             self._numbers[kernels.AGEING] = 2.0 ** (1.0 / half_life)
         # The number of rewards at which scales are estimated next.
-        self._due = _FIRST if learn else math.inf
-        self._learns_when_due = True
+        self._due: float = FIRST_ESTIMATE if learn else math.inf
 
     # -- learning ----------------------------------------------------------------------------
 
@@ -204,17 +196,6 @@ class Adaptive(Posterior):
         """All evidence so far, with its current weight (a copy)."""
         return self._stored().decayed(1.0 / self._weight_of_new)
 
-    def wait_for_scales(self) -> None:
-        """Do not estimate scales when they are due; wait until `settle` is called with them.
-
-        A journal records the estimated scales as values, so whoever folds its events must not estimate them again.
-        """
-        self._learns_when_due = False
-
-    def learn_scales_when_due(self) -> None:
-        """Estimate the scales whenever they are due, which is the default; ends `wait_for_scales`."""
-        self._learns_when_due = True
-
     @property
     def has_scales(self) -> bool:
         """Whether there are numbers or guesses for all scales; without them nothing is learned yet."""
@@ -225,22 +206,6 @@ class Adaptive(Posterior):
         means = self._arms[1 : 1 + len(self._index), kernels.REWARD]
         within = float(self._scatter[:, 0, 0].sum())
         return within > 0.0 or (len(means) > 0 and float(means.max()) > float(means.min()))
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the scales should be estimated again."""
-        return self._seen >= self._due
-
-    def learn_scales(self, *, roughly: bool = False) -> None:
-        """Estimate the scales from all evidence, and recompute the posterior with them."""
-        self.settle(self.estimate_scales(roughly=roughly))
-
-    def estimate_scales(self, *, roughly: bool = False) -> Scales | None:
-        """Return the scales estimated from all evidence, or `None`, usually with a warning, if that is not possible.
-
-        `roughly` is faster with slopes, for estimates that come again and again.
-        """
-        return self.estimation_task(roughly=roughly).run()
 
     def estimation_task(self, *, roughly: bool = False) -> EstimationTask:
         """Return `estimate_scales` as a task, which can run in another thread while this model learns.
@@ -267,9 +232,9 @@ class Adaptive(Posterior):
             if scales is not None:
                 changes = self._adopted(scales)
         # Without scales nothing is learned, so this must not last long.
-        share = _SHARE if self.history or changes or not self.unknown else 0.0
-        due = self._seen + max(_FIRST, int(share * min(self._seen, remembered)))
-        self.commit(**changes, _due=due)
+        is_urgent = bool(self.unknown) and not (self.history or changes)
+        more = until_next(min(self._seen, remembered), is_urgent=is_urgent)
+        self.commit(**changes, _due=self._seen + more)
 
     def _noted(self, scales: Scales) -> Scales:
         """Return scales as the history holds them: the geometric mean, where there is one number per feature."""
@@ -279,7 +244,7 @@ class Adaptive(Posterior):
 
     def _adopted(self, scales: Scales) -> dict[str, Any]:
         noted = self._noted(scales)
-        history = [*self.history[1 - _MAX_HISTORY :], ScaleEvent(self._seen, noted)]
+        history = [*self.history[1 - MAX_HISTORY :], ScaleEvent(self._seen, noted)]
         return {**self.renewed(scales, 1.0 / self._weight_of_new), "history": history}
 
     def _extended_scales(self, n_features: int) -> Scales:

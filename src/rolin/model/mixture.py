@@ -79,20 +79,12 @@ class Mixture(Learner):
         if scales.arm_std == 0.0:
             raise ParameterError("arm_std=0, expected a positive number as the guess")
         unit = scales.arm_std / noise
-        coef: Any = scales.coef_std
-        coef = tuple(c / noise for c in coef) if isinstance(coef, tuple) else coef / noise
-        given = replace(
-            scales,
-            noise_std=1.0,
-            coef_std=coef,
-            intercept_std=None if scales.intercept_std is None else scales.intercept_std / noise,
-        )
         # Half-Cauchy prior around the guess: its mass around each number; the first has all mass below the second.
         mass = math.log(2.0) * _GRID / (1.0 + _GRID**2)
         mass[0] = _GRID[1] * math.sqrt(0.5)
         self._log_prior = np.log(mass / mass.sum())
         self.ratio = unit * _GRID
-        self.parts = [Posterior(replace(given, arm_std=float(t)), n_features) for t in self.ratio]
+        self.parts = [Posterior(of_part, n_features) for of_part in self._scales_of_parts(scales)]
         """One posterior per ratio, for a model whose noise is 1. They share their moments."""
         first = self.parts[0]
         self._arms: Floats
@@ -109,6 +101,24 @@ class Mixture(Learner):
             _factor=np.stack([part._factor for part in self.parts]),
             _numbers=np.stack([part._numbers for part in self.parts]),
         )
+
+    def _scales_of_parts(self, scales: Scales) -> list[Scales]:
+        """Return the scales of every posterior, in units of the noise."""
+        noise, coef, intercept = scales.noise_std, scales.coef_std, scales.intercept_std
+        given = replace(
+            scales,
+            noise_std=1.0,
+            coef_std=tuple(c / noise for c in coef) if isinstance(coef, tuple) else coef / noise,
+            intercept_std=None if intercept is None else intercept / noise,
+        )
+        return [replace(given, arm_std=float(t)) for t in self.ratio]
+
+    def parts_with(self, scales: Scales) -> list[Posterior]:
+        """Return copies of the posteriors that have other scales, for `commit`; nothing else in them changes."""
+        parts = [copy.copy(part) for part in self.parts]
+        for part, of_part in zip(parts, self._scales_of_parts(scales), strict=True):
+            part.scales = of_part
+        return parts
 
     def commit(self, **changes: Any) -> None:
         """Set several attributes at once, and let all posteriors use the arrays of the mixture."""
@@ -163,6 +173,10 @@ class Mixture(Learner):
 
     def fill(self, moments: Moments, removed: Iterable[Name] = ()) -> None:
         """Replace all evidence with `moments`."""
+        self.commit(**self.filled(moments, removed))
+
+    def filled(self, moments: Moments, removed: Iterable[Name] = ()) -> dict[str, Any]:
+        """Return the changes that replace all evidence with `moments`, for `commit`."""
         filled = self.parts[0].filled(moments, removed)
         solved = [solve_coefficients(part.scales, moments) for part in self.parts]
         numbers = np.tile(filled["_numbers"], (len(self.parts), 1))
@@ -170,12 +184,12 @@ class Mixture(Learner):
             numbers[g, kernels.ARM_VARIANCE] = part.scales.arm_std**2
             numbers[g, kernels.LOG_DETERMINANTS] = new.log_determinants
             numbers[g, kernels.QUADRATIC] = new.quadratic
-        self.commit(
+        return {
             **{name: filled[name] for name in ("_index", "_arms", "_tails", "_scatter")},
-            _coef=np.stack([new.coef for new in solved]),
-            _factor=np.stack([new.factor for new in solved]),
-            _numbers=numbers,
-        )
+            "_coef": np.stack([new.coef for new in solved]),
+            "_factor": np.stack([new.factor for new in solved]),
+            "_numbers": numbers,
+        }
 
     def extend(self, n_features: int) -> None:
         """Append features, initialized from the prior."""

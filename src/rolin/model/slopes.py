@@ -21,12 +21,13 @@ from rolin._support.checks import first_not_finite
 from rolin._support.compile import NOT_FINITE
 from rolin.errors import ParameterError
 from rolin.model import kernels
-from rolin.model.adaptive import Adaptive, ScaleEvent
+from rolin.model.adaptive import Adaptive
 from rolin.model.draws import Scores
 from rolin.model.first_guess import typical_of
 from rolin.model.kernels import slopes as slope_kernels
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
+from rolin.model.scale_schedule import ScaleEvent
 from rolin.model.scales import Scales
 from rolin.model.slope_solve import feature_order, own_stds, solve_slopes
 from rolin.model.solve import CoefficientPosterior

@@ -118,7 +118,7 @@ def _costs(rounds: int, options: dict[str, Any], unknown: dict[str, Any]) -> Cla
     makers: dict[str, MakePolicy] = {
         FIXED: partial(rolin.RoLinTS, arm_std=0.5, **options),
         MAP: partial(rolin.RoLinTS, learn_by="map", **options | unknown),
-        BAYES: partial(rolin.BayesRoLinTS, n_features=N_FEATURES),
+        BAYES: partial(rolin.BayesRoLinTS, n_features=N_FEATURES, coef_std=1.0),
     }
 
     def check(_: Results) -> list[Check]:

@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
 from rolin.errors import Unsupported
+from rolin.model.adaptive_mixture import AdaptiveMixture
 from rolin.model.diagnosis import Diagnosis, diagnose
 from rolin.model.draws import Scores
 from rolin.model.mixture import Beliefs, Mixture
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
-from rolin.model.scales import Numbers, Scales
+from rolin.model.scale_schedule import ScaleEvent
+from rolin.model.scales import CoefScale, Scales, guess_of
 from rolin.model.summaries import Prediction
 from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
@@ -46,15 +48,16 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
     numbers around its guess. Each has its own posterior, weighted by how well it has predicted the rewards. A decision
     draws one of the eight, then the noise, then every arm.
 
-    Unlike other policies, it does not learn the units of the data: its guesses are numbers, and so is `coef_std`. By
-    default they are 0.5 for `arm_std` and 1 for `noise_std` and `coef_std`, without an intercept and with an
-    `exploration` of 1.
+    `coef_std` is estimated, first after ten rewards, as other policies do it. Unlike other policies, it does not learn the
+    units of the data: its guesses are numbers. By default they are 0.5 for `arm_std` and 1 for `noise_std` and
+    `coef_std`, without an intercept and with an `exploration` of 1.
 
     Parameters
     ----------
     coef_std
         Prior standard deviation of the coefficients if noise_std is as guessed: only the ratio
-        coef_std/noise_std matters. One number, or one per feature.
+        coef_std/noise_std matters. One number, or one per feature; or `"learn"` to estimate it, starting from 1, or
+        `("learn", 2.0)`, starting from 2. Of one number per feature, only a common factor is learned.
     intercept_std
         Prior standard deviation of an intercept, also relative to the noise; `None` for no intercept.
     arm_std
@@ -87,7 +90,7 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         self,
         *,
         n_features: int,
-        coef_std: Numbers = 1.0,
+        coef_std: CoefScale = "learn",
         arm_std: float = 0.5,
         noise_std: float = 1.0,
         intercept_std: float | None = None,
@@ -102,14 +105,15 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
                 "BayesRoLinTS has no slopes: it integrates over arm_std and noise_std, and a third scale would need a "
                 "grid of many more models. Use RoLinTS(slope_std='learn')"
             )
+        number, learns = guess_of("coef_std", coef_std, 1.0)
         scales = Scales(
             noise_std=noise_std,
             arm_std=arm_std,
-            coef_std=coef_std,  # type: ignore[arg-type]  # Scales makes lists into tuples
+            coef_std=number,
             intercept_std=intercept_std,
-            **options,  # type: ignore[arg-type]  # the same
+            **options,  # type: ignore[arg-type]  # Scales makes lists into tuples
         )
-        super().__init__(Mixture(scales, n_features), seed)
+        super().__init__((AdaptiveMixture if learns else Mixture)(scales, n_features), seed)
         self.exploration = exploration
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
@@ -167,9 +171,24 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         return self._model.parts
 
     @property
+    def mixture(self) -> Mixture:
+        """The mixture of all posteriors. It is live, not a copy."""
+        return self._model
+
+    @property
+    def scale_history(self) -> list[ScaleEvent]:
+        """When `coef_std` was learned, and its values from then on, for a noise as guessed."""
+        return list(self._model.history) if isinstance(self._model, AdaptiveMixture) else []
+
+    @property
     def learns_scales(self) -> bool:
-        """True: the scales are always learned."""
+        """True: `noise_std` and `arm_std` are always integrated out."""
         return True
+
+    def learn_scales(self) -> None:
+        """Estimate `coef_std` from all evidence, now, unless it was given as a number."""
+        if isinstance(self._model, AdaptiveMixture):
+            self._model.learn_scales()
 
     @property
     def moments(self) -> Moments:
@@ -221,9 +240,12 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
     @property
     def settings(self) -> dict[str, Any]:
         """The options that create this policy again, without what it has learned."""
+        settings = self._model.guess.to_dict()
+        if isinstance(self._model, AdaptiveMixture):
+            settings["coef_std"] = ("learn", self._model.guess.coef_std)
         return {
             "n_features": self.n_features,
-            **self._model.guess.to_dict(),
+            **settings,
             "exploration": self._exploration,
             "seed": self.seed,
         }

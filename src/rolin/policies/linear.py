@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
 from rolin.errors import ParameterError
-from rolin.model.adaptive import Adaptive, ScaleEvent
+from rolin.model.adaptive import Adaptive
 from rolin.model.diagnosis import Diagnosis, diagnose
 from rolin.model.draws import Scores
 from rolin.model.estimation import Method, check_method
 from rolin.model.first_guess import placeholders
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
+from rolin.model.scale_schedule import ScaleEvent
 from rolin.model.scales import (
     CoefScale,
     InterceptScale,

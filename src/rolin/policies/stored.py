@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rolin._support.checks import count_of
 from rolin.model.kernels import layout
 from rolin.model.mixture import N_RATIOS
-from rolin.model.scales import check_slopes
+from rolin.model.scales import check_slopes, guess_of
 from rolin.model.state_file import check_arrays
 
 __all__ = [
@@ -60,8 +60,13 @@ def check_mixture(settings: Settings, n_names: int, arrays: Arrays) -> None:
     """Raise unless these are the arrays of a `Mixture`."""
     _, shapes = _of_posterior(settings, n_names, arrays)
     shapes |= {name: (N_RATIOS, *shapes[name]) for name in ("coef", "factor", "numbers")}
+    start, learns = guess_of("coef_std", settings["coef_std"], 1.0)
+    if learns:
+        shapes |= {"age": (2,), "learned": (len(arrays["learned"]), 1 + np.size(start))}
     check_arrays(arrays, shapes, {"tails": np.float32})
     _check_beliefs(arrays)
+    if learns and not 0.0 <= arrays["age"][0] <= 2.0**53:
+        raise ValueError("age has an impossible number of rewards")
 
 
 def check_dense(settings: Settings, n_names: int, arrays: Arrays) -> None:

@@ -6,6 +6,7 @@ from contextlib import suppress
 import numba
 
 from rolin.policies.kernels.hidden_features import observe_hidden
+from rolin.policies.kernels.noise import fill_noise_nodes, n_noise_nodes
 from rolin.policies.kernels.propensity import (
     COARSE,
     FINE,
@@ -26,7 +27,9 @@ __all__ = [
     "FINE",
     "average_over_models",
     "average_over_pairs",
+    "fill_noise_nodes",
     "fill_normals",
+    "n_noise_nodes",
     "observe_hidden",
     "probabilities_of_highest",
 ]

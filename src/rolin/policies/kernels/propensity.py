@@ -16,6 +16,7 @@ import numpy as np
 
 from rolin._support.compile import Floats, Rows, compiled
 from rolin.policies.kernels.normal_cdf import cdf_and_hazard
+from rolin.policies.kernels.trapezoid import SPACE, integrate_all
 
 __all__ = [
     "COARSE",
@@ -29,6 +30,8 @@ __all__ = [
 # distribution lies above. With the second, probabilities are right to about 1e-4, even of hundreds of arms,
 # in half the time.
 FINE, COARSE = (7.5, 1e-11), (4.9, 1e-5)
+# The largest error of an average over models, without that of the nodes of the noise.
+_AVERAGE = 3e-10
 # F where the integral ends, in units of this error.
 _LAST = 1e-3
 # An arm narrower than this, compared to the widest arm or to its distance from the best mean, is known exactly.
@@ -124,9 +127,9 @@ def _integrate(
 @compiled(reorder=False)
 def _highest(
     mean: Floats, std: Floats, factor: float, precision: tuple[float, float], out: Floats, work: Floats, arms: Rows,
-    hazards: Floats,
+    hazards: Floats, space: Floats,
 ) -> None:  # fmt: skip
-    """Do what `probabilities_of_highest` does, in arrays of the caller: (4, K), (K,) and (K, nodes)."""
+    """Do what `probabilities_of_highest` does, in arrays of the caller: (5, K), (K,), (K, nodes) and (2, K + SPACE)."""
     n, (reach, error) = mean.shape[0], precision
     best, unit = -np.inf, 0.0
     for k in range(n):
@@ -159,7 +162,9 @@ def _highest(
             arms[count] = k
             work[0, count], work[1, count] = work[0, k] - low, work[1, k]
             count += 1
-    if count:
+    if count and (
+        known == low or error <= FINE[1] or not integrate_all(work, count, high - low, space, error)
+    ):
         rest = _integrate(work, count, high - low, hazards, reach, error)
     total = 0.0
     for i in range(count):
@@ -181,7 +186,15 @@ def probabilities_of_highest(mean: Floats, std: Floats, factor: float, out: Floa
     """
     n = mean.shape[0]
     _highest(
-        mean, std, factor, FINE, out, np.empty((4, n)), np.empty(n, np.int64), np.empty((n, _NODES))
+        mean,
+        std,
+        factor,
+        FINE,
+        out,
+        np.empty((5, n)),
+        np.empty(n, np.int64),
+        np.empty((n, _NODES)),
+        np.empty((2, 0)),
     )
 
 
@@ -196,16 +209,17 @@ def average_over_pairs(
 ) -> None:
     """Average the probabilities for the means `mean` ± `factor` · `shifts`; both signs make a pair."""
     n = mean.shape[0]
-    work, arms, hazards = np.empty((4, n)), np.empty(n, np.int64), np.empty((n, _NODES))
+    work, arms, hazards = np.empty((5, n)), np.empty(n, np.int64), np.empty((n, _NODES))
+    space = np.empty((2, n + SPACE))
     moved, first, second = np.empty(n), np.empty(n), np.empty(n)
     out[:] = 0.0
     for pair in range(shifts.shape[0]):
         for k in range(n):
             moved[k] = mean[k] + factor * shifts[pair, k]
-        _highest(moved, std, factor, precision, first, work, arms, hazards)
+        _highest(moved, std, factor, precision, first, work, arms, hazards, space)
         for k in range(n):
             moved[k] = mean[k] - factor * shifts[pair, k]
-        _highest(moved, std, factor, precision, second, work, arms, hazards)
+        _highest(moved, std, factor, precision, second, work, arms, hazards, space)
         for k in range(n):  # Welford's update
             p = 0.5 * (first[k] + second[k])
             difference = p - out[0, k]
@@ -226,16 +240,20 @@ def average_over_models(
 ) -> None:
     """Average the probabilities over several models and several factors on their standard deviations.
 
-    Those of a small weight need fewer digits.
+    Those of a small weight need fewer digits. Each weight times its error is an equal share of `_AVERAGE`.
     """
     n = means.shape[1]
-    work, arms, hazards = np.empty((4, n)), np.empty(n, np.int64), np.empty((n, _NODES))
+    work, arms, hazards = np.empty((5, n)), np.empty(n, np.int64), np.empty((n, _NODES))
+    space = np.empty((2, n + SPACE))
     p = np.empty(n)
     out[:] = 0.0
     for i in range(models.shape[0]):
         # 1 - Φ(x) is about exp(-x²/2).
         reach = math.sqrt(max(FINE[0] ** 2 + 2.0 * math.log(weights[i]), COARSE[0] ** 2))
-        precision = reach, min(FINE[1] / weights[i], COARSE[1])
-        _highest(means[models[i]], stds[models[i]], factors[i], precision, p, work, arms, hazards)
+        share = _AVERAGE / (models.shape[0] * weights[i])
+        precision = reach, max(min(share, COARSE[1]), FINE[1])
+        _highest(
+            means[models[i]], stds[models[i]], factors[i], precision, p, work, arms, hazards, space
+        )
         for k in range(n):
             out[k] += weights[i] * p[k]

@@ -334,9 +334,7 @@ def calls_of(kind: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         accepts(lambda scale=scale: kind(n_features=3, **{scale: "learn"}))
         for scale in ("noise_std", "arm_std", "coef_std")
     ]
-    can_learn = max(learned)
-    by_default = "by default" if can_learn == "yes" else "always"
-    found["learns scales"] = by_default if policy.learns_scales else can_learn
+    found["learns scales"] = "by default" if policy.learns_scales else max(learned)
     found["half_life"] = accepts(lambda: kind(n_features=3, half_life=30.0))
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")

@@ -21,28 +21,34 @@ def products(
     out: Floats,  # (m, K), written: x'v
 ) -> None:
     """Multiply the features of all arms with some vectors, in double precision."""
-    n = vectors.shape[0]
-    for v in range(0, n - 1, 2):
-        _by_two(x, vectors[v : v + 2], out[v : v + 2])
-    if n % 2:
-        _by_one(x, vectors[n - 1], out[n - 1])
+    n, size = vectors.shape[0], x.shape[0]
+    pairs = n - n % 2 if size > 1 else 0
+    for v in range(0, pairs, 2):
+        _two_by_two(x, vectors[v : v + 2], out[v : v + 2])
+    for v in range(pairs, n):
+        _one_by_one(x, vectors[v], out[v])
 
 
 @compiled(reorder=True)
-def _by_two(x: Features, vectors: Floats, out: Floats) -> None:
-    """Multiply with two vectors at a time, which takes two thirds of the time of one after the other."""
+def _two_by_two(x: Features, vectors: Floats, out: Floats) -> None:
+    """Multiply two arms with two vectors at a time, which takes three fifths of the time of one by one."""
     first, second = vectors[0, 1:], vectors[1, 1:]
-    for k in range(x.shape[0]):
-        own, total, other = x[k], vectors[0, 0], vectors[1, 0]
+    for start in range(0, x.shape[0], 2):
+        k = min(start, x.shape[0] - 2)  # the last arm but one may be computed again
+        one, other = x[k], x[k + 1]
+        a = b = vectors[0, 0]
+        c = d = vectors[1, 0]
         for j in range(x.shape[1]):
-            value = np.float64(own[j])
-            total += value * first[j]
-            other += value * second[j]
-        out[0, k], out[1, k] = total, other
+            value, next_value = np.float64(one[j]), np.float64(other[j])
+            a += value * first[j]
+            b += next_value * first[j]
+            c += value * second[j]
+            d += next_value * second[j]
+        out[0, k], out[0, k + 1], out[1, k], out[1, k + 1] = a, b, c, d
 
 
 @compiled(reorder=True)
-def _by_one(x: Features, vector: Floats, out: Floats) -> None:
+def _one_by_one(x: Features, vector: Floats, out: Floats) -> None:
     weights = vector[1:]
     for k in range(x.shape[0]):
         own, total = x[k], vector[0]

@@ -87,6 +87,19 @@ def few_arm_policies(world: Synthetic) -> Policies:
     }
 
 
+def coefficient_policies(world: Synthetic) -> Policies:
+    """Scales that are known, and coefficients of another size than the guess of 1, with the other scales integrated out."""
+    d, known = world.n_features, {**KNOWN, "coef_std": world.coef_std, "arm_std": world.arm_std}
+    return {
+        "knows the scales": lambda seed: rolin.RoLinTS(n_features=d, seed=seed, **known),
+        "BayesRoLinTS(coef_std=1.0)": lambda seed: rolin.BayesRoLinTS(
+            n_features=d, coef_std=1.0, seed=seed
+        ),
+        "BayesRoLinTS()": lambda seed: rolin.BayesRoLinTS(n_features=d, seed=seed),
+        "RoLinTS()": lambda seed: rolin.RoLinTS(n_features=d, seed=seed),
+    }
+
+
 # What the stored runs learned the scales of the Gaussian policies from.
 GAUSSIAN: dict[str, Any] = {
     "noise_std": ("learn", 1.0), "arm_std": ("learn", 0.5), "coef_std": ("learn", 1.0), "intercept_std": 1.0,
@@ -175,6 +188,12 @@ STUDIES = {
         rounds=1000,
         runs=600,
         covered=NOISE,
+    ),
+    "coefficients": Study(
+        {f"coef_std = {c:g}": Synthetic(coef_std=c) for c in (10.0, 1.0, 0.1)},
+        coefficient_policies,
+        "knows the scales",
+        rounds=2000,
     ),
     "clicks-early": Study(
         {f"rate {r:.0%}": Clicks(click_rate=r) for r in (0.02, 0.1, 0.5)},

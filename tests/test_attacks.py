@@ -57,7 +57,7 @@ POLICIES: dict[str, Callable[[], Policy[Any]]] = {
     "SafeFALCON": lambda: rolin.SafeFALCON(n_features=3, seed=0),
 }
 # After a reward these may change once more: see test_interrupts.
-HAS_STEPS = ("half-life", "learned", "LogisticRoLinTS")
+HAS_STEPS = ("half-life", "learned", "LogisticRoLinTS", "BayesRoLinTS")
 
 
 def program(policy: Policy[Any], rng: np.random.Generator, n: int) -> list[tuple[str, Any]]:

@@ -22,7 +22,10 @@ from rolin.model.slopes import SlopePosterior
 from rolin.policies.base import Policy
 
 SOURCE = Path(rolin.__file__).parent
-MODELS = ["adaptive", "learner", "logistic", "logistic_slopes", "mixture", "posterior", "slopes"]
+MODELS = [
+    "adaptive", "adaptive_mixture", "learner", "logistic", "logistic_slopes", "mixture", "posterior", "scale_schedule",
+    "slopes",
+]  # fmt: skip
 # What changes the state of a model. All other modules only compute.
 FILES = {
     str(path)
@@ -88,6 +91,11 @@ def state_of(policy: Policy[Any]) -> tuple[Any, ...]:
 def check_consistent(policy: Policy[Any]) -> None:
     """The running posterior is that of its moments, and the policy can go on."""
     model = policy._model
+    for part in policy.posteriors if isinstance(policy, rolin.BayesRoLinTS) else ():
+        whole = Posterior.of(part.scales, policy.moments)
+        np.testing.assert_allclose(
+            whole.coefficients.mean, part.coefficients.mean, rtol=1e-7, atol=1e-7
+        )
     if isinstance(model, Posterior) and not isinstance(policy, rolin.NaiveRoLinTS):
         kind = SlopePosterior if isinstance(model, SlopePosterior) else Posterior
         rebuilt = kind.of(policy.scales, model._stored())  # with the weights that it has now
@@ -113,7 +121,8 @@ POLICIES: dict[str, Callable[[], Policy[Any]]] = {
     "slopes": lambda: rolin.RoLinTS(n_features=3, seed=0, slope_std=0.5, **FIXED),
     "learned slopes": lambda: rolin.RoLinTS(n_features=3, seed=0, slope_std="learn"),
     "logistic slopes": lambda: rolin.LogisticRoLinTS(n_features=3, seed=0, slope_std="learn"),
-    "BayesRoLinTS": lambda: rolin.BayesRoLinTS(n_features=3, seed=0),
+    "BayesRoLinTS": lambda: rolin.BayesRoLinTS(n_features=3, seed=0, coef_std=1.0),
+    "Bayes, learned": lambda: rolin.BayesRoLinTS(n_features=3, seed=0),
     "NaiveRoLinTS": lambda: rolin.NaiveRoLinTS(n_features=3, seed=0),
     "HLinUCB": lambda: rolin.HLinUCB(n_features=3, seed=0),
     "HybridLinUCB": lambda: rolin.HybridLinUCB(n_features=3, seed=0),
@@ -122,7 +131,7 @@ POLICIES: dict[str, Callable[[], Policy[Any]]] = {
 }
 # They learn a reward and then, as a second step, their scales or the effect of forgetting.
 STEPWISE = {
-    "forgetting", "learned", "defaults", "LogisticRoLinTS", "learned slopes", "logistic slopes"
+    "forgetting", "learned", "defaults", "LogisticRoLinTS", "learned slopes", "logistic slopes", "Bayes, learned"
 }  # fmt: skip
 
 
@@ -172,6 +181,7 @@ def test_an_interrupted_call_has_changed_everything_or_nothing(
     # Every point of what is fast; the points of the others take turns.
     stride = {
         "BayesRoLinTS": 5,
+        "Bayes, learned": 7,
         "LogisticRoLinTS": 3,
         "learned": 2,
         "defaults": 3,

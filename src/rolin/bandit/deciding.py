@@ -83,7 +83,9 @@ class Decider:
                 except RolinError as error:
                     raise located(error, i, request.questions) from error
                 pending.add(decision)
-                events += [decision, *join_early(decision, early, pending)]
+                events.append(decision)
+                if early:
+                    events += join_early(decision, early, pending)
                 answer.append(decision)
         except BaseException:
             self._ids.take_back(mark)

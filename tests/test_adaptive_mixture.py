@@ -142,3 +142,14 @@ def test_large_coefficients_are_found(seed: int) -> None:
     )  # fmt: skip
     less = result.regret["kept"][:, -1] - result.regret["learned"][:, -1]
     assert less.mean() > 3 * less.std(ddof=1) / np.sqrt(20)
+
+
+@pytest.mark.parametrize("noise", [0.1, 10.0])
+def test_without_features_nothing_is_learned_of_their_coefficients(
+    noise: float, rng: np.random.Generator
+) -> None:
+    """The guess stays, relative to any noise."""
+    policy = rolin.BayesRoLinTS(n_features=2, seed=0)
+    for i in range(40):
+        policy.update(i % 5, np.zeros(2), float(noise * rng.normal()))
+    assert policy.mixture.scales.coef_std == 1.0

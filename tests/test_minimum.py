@@ -74,3 +74,17 @@ def test_a_search_near_the_latest_estimate_finds_the_same(
     assert calls <= on_grid / 2
     monkeypatch.setattr(likelihood, "weights_at_minimum", lambda *_: None)
     assert search.best(expected) == expected
+
+
+@pytest.mark.parametrize("lowest", [0.0, 0.03, 0.1, -0.02])
+def test_parabolas_whose_minimum_is_a_point_that_was_tried(lowest: float) -> None:
+    """The same point is not tried twice."""
+    points: list[float] = []
+
+    def parabola(t: float) -> float:
+        points.append(t)
+        return 100.0 * (t - lowest) ** 2
+
+    weights = weights_at_minimum(parabola, 0.1)
+    assert weights is not None
+    assert weights @ np.array(points) == pytest.approx(lowest, abs=1e-6)

@@ -333,6 +333,27 @@ def test_json_is_written_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> N
     assert decision.raw.rows == json.loads(expected)["arms"]
 
 
+def test_nobody_can_change_a_record() -> None:
+    """Not by what it returns, and not before its JSON is written."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
+    arms = {"red": {"price": 2.5, "own": True}}
+    decision = bandit.decide(arms, situation={"hour": 7}, id="visit")
+    assert decision.raw is not None
+    decision.raw.situation["hour"] = 8
+    decision.raw.rows[0]["price"] = 0.0
+    assert bandit.decide(arms, situation={"hour": 7}, id="visit").id == "visit"
+    assert decision.raw.situation == {"hour": 7}
+    assert decision.raw.rows == [arms["red"]]
+
+
+def test_large_values_of_fields_that_are_not_used() -> None:
+    """They are recorded without a warning."""
+    bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
+    decision = bandit.decide({"red": {"price": 1.0, "views": 1e200}}, situation={})
+    assert decision.raw is not None
+    assert decision.raw.rows == [{"price": 1.0, "views": 1e200}]
+
+
 def test_a_reward_holds_one_context(tmp_path: Path) -> None:
     """Not the contexts of all arms that were offered, which it would keep in memory after they are released."""
     policy = rolin.RoLinTS(n_features=D, seed=7)

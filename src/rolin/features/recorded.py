@@ -92,7 +92,7 @@ class RecordedFeatures:
             return cls(feature_map, tuple(arms), text, feature_map.encode(rows, situation, arms))
         uniform = UniformRows.of(rows)
         if uniform is not None and json_of_row(situation) is not None:
-            values = {"situation": situation, "arms": uniform}  # which nobody can change
+            values = {"situation": situation.copy(), "arms": uniform}  # which nobody can change
             raw = values if uniform.is_json else _text_of(values)
             if raw:
                 contexts = feature_map.encode(uniform, situation, arms)
@@ -106,8 +106,11 @@ class RecordedFeatures:
         return cls(feature_map, tuple(arms), text, contexts)
 
     def _parsed(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._raw) if isinstance(self._raw, str) else self._raw
-        return found
+        raw = self._raw  # read once, because another thread may call `to_json`
+        if isinstance(raw, str):
+            found: dict[str, Any] = json.loads(raw)
+            return found
+        return {**raw, "situation": {**raw["situation"]}}  # a copy: a record is never changed
 
     @property
     def situation(self) -> dict[str, Any]:

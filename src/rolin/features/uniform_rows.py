@@ -181,10 +181,8 @@ class UniformRows(Sequence[dict[str, Any]]):
     @property
     def is_json(self) -> bool:
         """Whether JSON can certainly hold all values."""
-        if self.numbers is None or not self._layout.is_sure:
-            return False
-        flat = self.numbers.reshape(-1)
-        return math.isfinite(flat @ flat)  # a quarter of the time of np.isfinite
+        numbers = self.numbers
+        return numbers is not None and self._layout.is_sure and bool(np.isfinite(numbers).all())
 
     def to_json(self) -> str | None:
         """Return a JSON list of the rows, as `json.dumps` writes it.

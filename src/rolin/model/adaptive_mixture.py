@@ -45,6 +45,8 @@ class _Relative:
     guess: Scales
 
     def __call__(self, found: Scales) -> Scales:
+        if found.coef_std == self.guess.coef_std:  # nothing could be learned of it
+            return self.guess
         ratio = np.array(found.coef_std) / found.noise_std
         coef = np.clip(ratio * self.guess.noise_std, *_RANGE).tolist()
         return replace(self.guess, coef_std=tuple(coef) if isinstance(coef, list) else coef)

@@ -19,6 +19,9 @@ _MOST, _NEWTON = 10, 20
 # The next coefficient of a polynomial is taken to be at most as large as the last one, or as this share of the curvature,
 # if the last one happens to be smaller.
 _LEAST_BEND = 0.025
+# Points closer than this, in units of `apart`, are the same; then one that is so far beside it is tried. Weights of
+# more than the last number are not used.
+_SAME, _BESIDE, _LARGE = 1e-3, 0.1, 100.0
 
 
 def minimum(f: Callable[[float], float], grid: Floats, close: float = CLOSE) -> float:
@@ -74,13 +77,17 @@ def weights_at_minimum(
     t = min(max(0.5 * (1.0 - values[1] + values[0]), -2.0), 3.0)
     t = apart * (-0.2 if abs(t) < 0.2 else 1.2 if abs(t - 1.0) < 0.2 else t)
     while math.isfinite(sum(values)) and len(points) < _MOST:
+        if min(abs(t - point) for point in points) < _SAME * apart:
+            t += _BESIDE * apart  # a point that is known already tells nothing
         points.append(t)
         values.append(f(t))
         found = _lowest(points, values)
         if found is not None:
             t, error = found
             if error < close:
-                return _lagrange(np.array(points), t)
+                weights = _lagrange(np.array(points), t)
+                # Large weights would multiply rounding errors.
+                return weights if np.abs(weights).max() < _LARGE else None
         else:  # go on downhill, in larger steps
             (low, f_low), *_, (high, f_high) = sorted(zip(points, values, strict=True))
             t = 2.0 * low - high if f_low < f_high else 2.0 * high - low

@@ -16,6 +16,8 @@ __all__ = ["HORIZONS", "Outcome", "play"]
 
 HORIZONS = (500, 2000, 5000)
 """Numbers of rounds after which the mean reward is reported."""
+_LOOKS = (100, *HORIZONS)
+"""Numbers of rounds after which a contender stops if it will not reach the next horizon at its pace so far."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ def play(
     world, run
         Name of the world and number of the run, from which the contender's seed follows.
     budget
-        Seconds of CPU time after which a contender stops; only the horizons that it reached count.
+        Seconds of CPU time. A contender stops if it has used them or will use them before the next horizon; only the
+        horizons that it reached count.
     """
     reason = kind.refuses(questions.shape)
     if reason is not None:
@@ -82,7 +85,8 @@ def play(
         contender.finish(prepared)
         rewards[t] = reward
         played = t + 1
-        if (process_time_ns() - start) * 1e-9 > budget:
+        spent = (process_time_ns() - start) * 1e-9
+        if spent > budget or (played in _LOOKS and spent * _next(played, asked) / played > budget):
             break
     reached = [h for h in {*HORIZONS, asked} if h <= played]
     return Outcome(
@@ -93,3 +97,8 @@ def play(
         coverage=contender.coverage(questions.probes) if played == asked else None,
         budget=budget,
     )
+
+
+def _next(played: int, asked: int) -> int:
+    """Return the next horizon, or the last round if it comes first."""
+    return min(min((h for h in HORIZONS if h > played), default=asked), asked)

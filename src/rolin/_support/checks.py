@@ -164,6 +164,8 @@ def as_names(arms: Iterable[Name]) -> Sequence[Name]:
 
 def as_excluded(exclude: Iterable[Name]) -> set[Name]:
     """Return the names of excluded arms; their order does not matter."""
+    if type(exclude) is tuple and not exclude:  # the default
+        return set()
     return {canonical(name) for name in _as_list("exclude", exclude)}
 
 

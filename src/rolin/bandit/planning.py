@@ -7,7 +7,7 @@ Neither of them writes anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from rolin.bandit import outcomes, rewards
@@ -51,7 +51,7 @@ from rolin.policies import Policy
 __all__ = ["change_event", "ids_of", "plan"]
 
 
-def ids_of(request: Request) -> Iterable[str]:
+def ids_of(request: Request) -> Sequence[str]:
     """Return the ids of the decisions that planning a request looks up, as far as they are known and few."""
     match request:
         case Decide():

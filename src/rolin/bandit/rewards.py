@@ -186,7 +186,7 @@ def _whole(
             f"decision {id!r} has the reward {parts[0].reward_id!r}, which others are added to, but now has one "
             "without reward_id: pass reward_id=…",
         )
-    before = outcome or known.held_whole(rank)
+    before = outcome or (known.held_whole(rank) if known.held else None)
     if before is None:
         if not known.active:
             return _Judged("recorded", HeldReward(id, time, rank, value, weight))

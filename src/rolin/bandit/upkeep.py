@@ -172,13 +172,12 @@ class Upkeep:
 
     def _models_with_scales_due(self) -> list[LearnsScales]:
         """Return the models of the policy and the shadow whose scales are due."""
-        if monotonic() < self._look_at:
-            return []
         state = self._state
         models = [adaptive_of(state.policy)]
         if state.shadow is not None:
             models.append(adaptive_of(state.shadow))
-        return [m for m in models if m is not None and m.is_due and learns(state.settings)]
+        due = [model for model in models if model is not None and model.is_due]
+        return due if due and learns(state.settings) and monotonic() >= self._look_at else []
 
     def _is_snapshot_due(self) -> bool:
         state, every = self._state, self._snapshot_every

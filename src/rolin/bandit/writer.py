@@ -159,7 +159,7 @@ class Writer:
             state.repair()
         planned: list[_Planned] = []
         start = planned_at = perf_counter()
-        pending = Pending(state)
+        pending: Pending
 
         def attempt() -> tuple[list[Event], int]:
             nonlocal pending, planned_at
@@ -208,7 +208,9 @@ class Writer:
 
     def _planned(self, batch: Sequence[Queued[Request]], pending: Pending) -> list[_Planned]:
         alone = len(batch) == 1
-        ids = [id for queued in batch for id in ids_of(queued.work)]
+        ids = (
+            ids_of(batch[0].work) if alone else [i for queued in batch for i in ids_of(queued.work)]
+        )
         if len(ids) > 1:
             with suppress(JournalError):  # a damaged one: the request that needs it gets the error
                 pending.fetch(ids)

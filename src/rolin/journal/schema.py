@@ -6,11 +6,11 @@ is read. Rows that were written by format 1 have none.
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 import struct
 from collections.abc import Sequence
 from contextlib import closing
+from hashlib import blake2b
 from typing import NamedTuple
 
 from rolin.errors import JournalError
@@ -89,6 +89,7 @@ COLUMNS = "time, kind, body, decision, place, person, numbers, question, digest,
 # Tables that litestream adds to what it replicates.
 _OF_LITESTREAM = ("_litestream_lock", "_litestream_seq")
 _NO_PLACE = -(1 << 31)
+_HEAD = struct.Struct("<qdq8q")  # number, time, place, and the sizes of all parts
 
 
 class StoredHeader(NamedTuple):
@@ -168,24 +169,29 @@ def upgrade(db: sqlite3.Connection, version: int) -> None:
 def event_checksum(seq: int, row: Row) -> bytes:
     """Return the checksum of an event."""
     time, kind, body, decision, rank, person, numbers, question, digest, reward = row
-    texts = [None if text is None else text.encode() for text in (kind, body, decision, person, reward)]  # fmt: skip
-    parts = (*texts, numbers, question, digest)
-    sizes = (-1 if part is None else len(part) for part in parts)
+    sizes, data = [], []
+    for part in (kind, body, decision, person, reward, numbers, question, digest):
+        if part is None:
+            sizes.append(-1)
+            continue
+        encoded = part.encode() if isinstance(part, str) else part
+        sizes.append(len(encoded))
+        data.append(encoded)
     place = _NO_PLACE if rank is None else rank
-    head = struct.pack("<qdq8q", seq, time, place, *sizes)
-    return hashlib.blake2b(b"".join((head, *filter(None, parts))), digest_size=8).digest()
+    head = _HEAD.pack(seq, time, place, *sizes)
+    return blake2b(b"".join((head, *data)), digest_size=8).digest()
 
 
 def header_checksum(header: StoredHeader) -> bytes:
     """Return the checksum of the header."""
     last, first, origin, unchecked = header
     data = struct.pack("<qqq", last, first, unchecked) + origin.encode()
-    return hashlib.blake2b(data, digest_size=8).digest()
+    return blake2b(data, digest_size=8).digest()
 
 
 def state_checksum(version: int, state: bytes) -> bytes:
     """Return the checksum of a snapshot."""
-    return hashlib.blake2b(struct.pack("<q", version) + state, digest_size=8).digest()
+    return blake2b(struct.pack("<q", version) + state, digest_size=8).digest()
 
 
 def verify(what: str, stored: object, computed: bytes, *, required: bool) -> None:

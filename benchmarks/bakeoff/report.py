@@ -36,11 +36,9 @@ def report(standings: Standings, kinds: Kinds) -> str:
     field = [name for name, kind in kinds.items() if kind.group != "study"]
     study = [name for name, kind in kinds.items() if kind.group in ("rolin", "study")]
     parts = [
-        "# Bake-off",
         f"{standings.runs} paired runs of {standings.rounds:,} rounds per world: all contenders get the same "
         "questions, and for the same arm the same reward. A cell is the mean reward per round ± the standard error "
-        "of its paired difference to the best of the column, which is bold. The rank is the mean over the worlds in "
-        "parentheses, 1 is the best.",
+        "of its paired difference to the best of the column, which is bold.",
         "`slow`: did not reach this horizon within the time limit. `–`: cannot play this world, see the table of "
         "contenders. Empty: not run.",
         table(["what", "version"], versions()),
@@ -52,13 +50,15 @@ def report(standings: Standings, kinds: Kinds) -> str:
     for horizon in [h for h in HORIZONS if h <= standings.rounds] or [standings.rounds]:
         parts += [
             f"## After {horizon:,} rounds",
-            _rewards(standings, worlds, field, horizon),
+            *_rewards(standings, worlds, field, horizon),
+            "Mean rank over the worlds in parentheses; 1 is the best:",
+            _ranks(standings, worlds, field, horizon),
             *_against_best(standings, worlds, kinds, field, horizon),
         ]
         if len(study) > 1:
             parts += [
                 f"### Settings of rolin after {horizon:,} rounds",
-                _rewards(standings, worlds, study, horizon),
+                *_rewards(standings, worlds, study, horizon),
             ]
     parts += [
         "## Time",
@@ -77,11 +77,20 @@ def report(standings: Standings, kinds: Kinds) -> str:
 def _worlds(worlds: Sequence[str]) -> str:
     return table(
         ["world", "group", "what"],
-        [
-            [world, "development" if world in DEVELOPMENT else "reported", ABOUT[world]]
-            for world in worlds
-        ],
+        [[world, _group(world), ABOUT[world]] for world in worlds],
     )
+
+
+def _group(world: str) -> str:
+    return "development" if world in DEVELOPMENT else "reported"
+
+
+def _groups(worlds: Sequence[str]) -> dict[str, list[str]]:
+    """Return the worlds by group; a table of all of them would be too wide."""
+    groups: dict[str, list[str]] = {}
+    for world in worlds:
+        groups.setdefault(_group(world), []).append(world)
+    return groups
 
 
 def _contenders(standings: Standings, kinds: Kinds) -> str:
@@ -96,8 +105,7 @@ def _contenders(standings: Standings, kinds: Kinds) -> str:
 
 def _rewards(
     standings: Standings, worlds: Sequence[str], names: Sequence[str], horizon: int
-) -> str:
-    ranks = standings.ranks(names, horizon)
+) -> list[str]:
     best = {world: standings.best(world, names, horizon) for world in worlds}
 
     def cell(name: str, world: str) -> str:
@@ -109,12 +117,23 @@ def _rewards(
         _, error = standings.difference(world, first, name, horizon)
         return f"{means.mean():.4f} ± {error:.4f}"
 
-    rows = []
-    for name in names:
-        mine = [ranks[world, name] for world in worlds if (world, name) in ranks]
-        rank = f"{np.mean(mine):.1f} ({len(mine)})" if mine else ""
-        rows.append([name, *(cell(name, world) for world in worlds), rank])
-    return table(["contender", *worlds, "rank (worlds)"], rows)
+    parts = []
+    for group, members in _groups(worlds).items():
+        rows = [[name, *(cell(name, world) for world in members)] for name in names]
+        parts += [f"In the {group} worlds:", table(["contender", *members], rows)]
+    return parts
+
+
+def _ranks(standings: Standings, worlds: Sequence[str], names: Sequence[str], horizon: int) -> str:
+    ranks = standings.ranks(names, horizon)
+    columns = {**_groups(worlds), "all": worlds}
+
+    def cell(name: str, members: Sequence[str]) -> str:
+        mine = [ranks[world, name] for world in members if (world, name) in ranks]
+        return f"{np.mean(mine):.1f} ({len(mine)})" if mine else ""
+
+    rows = [[name, *(cell(name, members) for members in columns.values())] for name in names]
+    return table(["contender", *columns], rows)
 
 
 def _against_best(
@@ -157,9 +176,8 @@ def _times(standings: Standings, worlds: Sequence[str], kinds: Kinds) -> str:
         found = [o.microseconds for o in standings.outcomes(world, name) if o.refused is None]
         return number(float(np.median(found))) if found else standings.why_not(world, name)
 
-    return table(
-        ["contender", *worlds], [[name, *(cell(world, name) for world in worlds)] for name in kinds]
-    )
+    rows = [[name, *(cell(world, name) for world in worlds)] for name in kinds]
+    return table(["contender", *worlds], rows)
 
 
 def _coverage(standings: Standings, worlds: Sequence[str], kinds: Kinds) -> str:

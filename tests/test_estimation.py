@@ -207,6 +207,17 @@ def test_rows_below_a_triangle_are_reduced_as_by_numpy(n: int, rng: np.random.Ge
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+def test_a_triangle_is_inverted_as_by_numpy(rng: np.random.Generator) -> None:
+    """What is below the diagonal stays zero, and a singular triangle is an error."""
+    upper = np.linalg.cholesky(np.cov(rng.normal(size=(90, 200)))).T
+    found = lapack.inverse_of_triangle(upper)
+    np.testing.assert_allclose(found, np.linalg.inv(upper), atol=1e-10)
+    assert not np.tril(found, -1).any()
+    upper[40, 40] = 0.0
+    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+        lapack.inverse_of_triangle(upper)
+
+
 @pytest.mark.parametrize("intercept_std", [None, 3.0])
 @pytest.mark.parametrize("n_weights", [1, 6, 10, 300])
 def test_arms_of_equal_weight_are_added_up_once(

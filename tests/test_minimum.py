@@ -9,8 +9,10 @@ import pytest
 
 import rolin
 from rolin.model import likelihood
+from rolin.model.estimation import mode
 from rolin.model.evidence import Evidence
-from rolin.model.likelihood import GivenCoef, Point, Search
+from rolin.model.first_guess import guess_scales
+from rolin.model.likelihood import AT_GUESS, GivenCoef, Point, Search, point_by_squares
 from rolin.model.minimum import weights_at_minimum
 from rolin.model.moments import Moments
 
@@ -88,3 +90,61 @@ def test_parabolas_whose_minimum_is_a_point_that_was_tried(lowest: float) -> Non
     weights = weights_at_minimum(parabola, 0.1)
     assert weights is not None
     assert weights @ np.array(points) == pytest.approx(lowest, abs=1e-6)
+
+
+@pytest.mark.parametrize("intercept_std", [None, 2.0])
+def test_sums_of_squares_as_large_as_expected_tell_the_scales(
+    intercept_std: float | None, rng: np.random.Generator
+) -> None:
+    """The expectations are those of quadratic forms of the rewards: E r'B r = tr(B V), from their n × n covariance V."""
+    n, k, d = 60, 9, 4
+    noise, arm, coef = 2.0, 0.7, 0.3  # variances
+    arms, x, h = rng.integers(k, size=n), rng.normal(size=(n, d)) + 0.5, rng.uniform(0.5, 2.0, n)
+    evidence = Evidence(
+        Moments.of(arms, x, rng.normal(size=n), h), rolin.Scales(intercept_std=intercept_std)
+    )
+    root, z = np.sqrt(h)[:, None], np.eye(k)[arms]  # rewards are scaled to equal noise
+    z, x = root * z, root * x
+    covariance = noise * np.eye(n) + arm * z @ z.T + coef * x @ x.T
+    means = z @ np.linalg.pinv(z)  # projects on the means of the arms
+    within = np.eye(n) - means
+    between = means - root @ root.T / h.sum() if intercept_std else means
+    along = within @ x @ x.T @ within
+    evidence.square = float(np.trace(within @ covariance))
+    evidence.cross = np.full(d, math.sqrt(np.trace(along @ covariance) / d))
+    # Any means of the arms with the expected sum of squares, around their own mean if there is an intercept.
+    weight = evidence.weight
+    r = rng.normal(size=len(weight))
+    r -= weight @ r / weight.sum() if intercept_std else 0.0
+    evidence.r = r * math.sqrt(np.trace(between @ covariance) / (weight @ r**2))
+    found = point_by_squares(evidence)
+    assert found is not None
+    assert found[1:] == pytest.approx((noise, arm / noise, coef / noise), rel=1e-9)
+
+
+def test_sums_of_squares_that_tell_nothing_are_no_start(rng: np.random.Generator) -> None:
+    """If every arm has one reward, nothing is known within arms; if arms are too much alike, arm_std would not be positive."""
+    x, r = rng.normal(size=(80, 3)), rng.normal(size=80)
+    assert point_by_squares(Evidence(Moments.of(np.arange(80), x, r), rolin.Scales())) is None
+    alike = Evidence(Moments.of(np.arange(80) % 8, x, r), rolin.Scales())
+    alike.r = np.zeros(8)
+    assert point_by_squares(alike) is None
+
+
+@pytest.mark.parametrize(("k", "d"), [(150, 66), (40, 80)])
+@pytest.mark.parametrize("arm_std", [0.1, 0.7, 5.0])
+def test_a_first_estimate_is_the_maximum_over_the_whole_range(
+    k: int, d: int, arm_std: float, rng: np.random.Generator
+) -> None:
+    """It begins near what sums of squares tell, if the guess comes from the data."""
+    n = 600
+    arms, x = rng.integers(k, size=n), rng.normal(size=(n, d)) * rng.uniform(0.1, 10.0, size=d)
+    r = x @ rng.normal(size=d) / d**0.5 + arm_std * rng.normal(size=k)[arms] + rng.normal(size=n)
+    moments = Moments.of(arms, x, r)
+    learn = {"noise_std", "arm_std", "coef_std"}
+    guess = guess_scales(moments, rolin.Scales(intercept_std=1.0), learn)
+    assert guess is not None
+    expected = Search(Evidence(moments, guess), learn, "map", power=AT_GUESS).best()
+    found = mode(moments, guess, learn, "map", guessed_from_data=True)  # type: ignore[arg-type]  # literals
+    assert found.noise_std == pytest.approx(math.sqrt(expected.noise), rel=5e-6)
+    assert found.arm_std == pytest.approx(math.sqrt(expected.arm * expected.noise), rel=5e-6)

@@ -12,9 +12,9 @@ import numpy as np
 
 from rolin._support.optional import needs
 from rolin.errors import InputError, NotFiniteError, ParameterError, RolinError
-from rolin.model.evidence import Evidence
+from rolin.model.evidence import SMALL, Evidence
 from rolin.model.first_guess import SLOPE_SHARE
-from rolin.model.likelihood import AT_GUESS, NEVER_ZERO, Point, Search
+from rolin.model.likelihood import AT_GUESS, NEVER_ZERO, Point, Search, point_by_squares
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
 from rolin.model.slope_likelihood import (
@@ -198,6 +198,11 @@ def mode(
         power = AT_GUESS if guessed_from_data else NEVER_ZERO
         search = Search(evidence, wanted, method, power=power)
         near = None if start is None else Point.of(start)
+        in_units = guessed_from_data and isinstance(prior.coef_std, tuple)
+        if near is None and in_units and len(evidence.cross) > SMALL:
+            # This saves most of the time of a first estimate. If a given coef_std is not in the units of the features,
+            # there may be several maxima, so then the whole range is searched.
+            near = point_by_squares(evidence)
         return _scales(evidence, search.best(near), wanted)
 
 
@@ -277,11 +282,12 @@ def _computing() -> Iterator[None]:
 def _scales(evidence: Evidence, point: Point, wanted: Set[str]) -> Scales:
     """Return the scales of the prior, with those that were learned replaced."""
     noise, coef = math.sqrt(point.noise), math.sqrt(point.coef * point.noise)
+    arm = noise * math.sqrt(point.arm)
     coef_std: float | tuple[float, ...] = coef
     if isinstance(evidence.prior.coef_std, tuple):
-        coef_std = tuple(c * coef / evidence.unit for c in evidence.prior.coef_std)
-    learned = {"noise_std": noise, "arm_std": noise * math.sqrt(point.arm), "coef_std": coef_std}
-    if not all(np.isfinite(value).all() for value in learned.values()):
+        coef_std = tuple((np.array(evidence.prior.coef_std) * coef / evidence.unit).tolist())
+    learned = {"noise_std": noise, "arm_std": arm, "coef_std": coef_std}
+    if not (math.isfinite(noise + arm) and np.isfinite(coef_std).all()):
         raise ValueError(f"found {learned}")
     return replace(evidence.prior, **{name: learned[name] for name in wanted})  # type: ignore[arg-type]  # each its own
 

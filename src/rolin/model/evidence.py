@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolin.model import lapack
+from rolin.model.first_guess import typical_of
 from rolin.model.kernels.evidence import standardize
 from rolin.model.moments import Moments
 from rolin.model.scales import Scales
@@ -48,7 +49,7 @@ class Evidence:
         self.prior = prior
         d, arms = moments.n_features, len(moments.weight)
         mean, std = (part[:d] for part in prior.prior(d))
-        self.unit = float(np.exp(np.log(std).mean())) if d else 1.0  # coef_std, if it is one number
+        self.unit = typical_of(prior.coef_std) if d else 1.0
         self.count, self.weight = moments.count, moments.weight
         self.sum_log_weight = moments.sum_log_weight
         self.x, self.r = np.empty((arms, d)), np.empty(arms)
@@ -100,7 +101,7 @@ class Evidence:
     @property
     def has_full_rank(self) -> bool:
         """Whether features and level are linearly independent."""
-        h, x = self._centered()
+        h, x = self.centered()
         matrix = self.scatter + (x * h[:, None]).T @ x
         square = np.diag(matrix)
         if (
@@ -111,7 +112,7 @@ class Evidence:
         values = np.linalg.eigvalsh(matrix / np.outer(size, size))  # free of units
         return not len(values) or bool(values[0] > _RANK * values[-1])
 
-    def _centered(self) -> tuple[Floats, Floats]:
+    def centered(self) -> tuple[Floats, Floats]:
         """Return weights and mean contexts of the arms; centered if there is an intercept."""
         h, x = self.weight, self.x
         return h, x - h @ x / h.sum() if self.fixed and len(h) else x
@@ -119,7 +120,7 @@ class Evidence:
     @cached_property
     def total(self) -> Spectrum:
         """The regression of all rewards, without arm effects."""
-        (h, x), r = self._centered(), self.r
+        (h, x), r = self.centered(), self.r
         if self.fixed and len(r):
             r = r - h @ r / h.sum()
         values, axes = np.linalg.eigh(self.scatter + (x * h[:, None]).T @ x)
@@ -148,7 +149,7 @@ class Evidence:
     @property
     def _features_vary(self) -> bool:
         """Whether the rank is positive. The trace usually tells."""
-        h, x = self._centered()
+        h, x = self.centered()
         trace = float(np.trace(self.scatter) + h @ (x**2).sum(axis=1))
         return trace > len(self.cross) * _RANK * self._size or self.rank > 0
 
@@ -247,6 +248,6 @@ class ArmSums:
         lapack.add_products(rows, sums)
         total, inner = float(sums[0, 0]), sums[1:, 1:]
         if self._centered and total > 0.0:
-            inner -= np.outer(sums[0, 1:] / total, sums[0, 1:])
+            lapack.add_products(sums[:1] / math.sqrt(total), sums, -1.0)
             log_arms += math.log(total)
         return inner, log_arms

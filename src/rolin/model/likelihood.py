@@ -45,6 +45,7 @@ __all__ = [
     "GivenCoef",
     "Point",
     "Search",
+    "point_by_squares",
     "prior_deviance",
 ]
 
@@ -246,19 +247,19 @@ class Search:
     def _profile(self, ratio: float, noise: float, numbers: Floats) -> Point:
         data = self._evidence
         d = len(data.cross)
-        tri = np.empty((3, d))
         if d <= SMALL:
-            arms = data.weight, data.x, data.r, ratio, data.fixed > 0
-            square, log_arms = reductions.reduce(data.scatter, data.cross, *arms, tri)
+            deviance, variance, kappa = kernels.reduce_and_profile(
+                data.scatter, data.cross, data.square, data.weight, data.x, data.r,
+                ratio, numbers, noise,
+            )  # fmt: skip
         else:
             if self._arm_sums is None:
                 self._arm_sums = ArmSums(data, ratio)
             sums, log_arms = self._arm_sums.given(ratio)
-            tri[2], square = sums[0, 1:] + data.cross, float(sums[0, 0])
-            _reduce(sums[1:, 1:] + data.scatter, tri[2:], tri[:2])
-        deviance, variance, kappa = kernels.profile(
-            tri, square + data.square, log_arms, numbers, noise
-        )
+            tri, square = np.empty((3, d)), float(sums[0, 0]) + data.square
+            tri[2] = sums[0, 1:] + data.cross
+            lapack.tridiagonal(sums[1:, 1:] + data.scatter, tri[2:], tri[:2])
+            deviance, variance, kappa = kernels.profile(tri, square, log_arms, numbers, noise)
         deviance -= data.sum_log_weight
         if self._map and math.isnan(self._arm):  # arm_std is learned
             deviance += prior_deviance(ratio, self._arm_guess, self._power)
@@ -373,6 +374,33 @@ def _nearest(
         weights @ np.column_stack([[p.deviance for p in tried], np.log(np.array(tried)[:, 1:])])
     ).tolist()
     return Point(lowest, *np.exp(scales).tolist())
+
+
+def point_by_squares(data: Evidence) -> Point | None:
+    """Return a point that is usually near the maximum, from three sums of squares in O(K d + d²).
+
+    Their means are linear in the squared scales of noise, arms and coefficients (the regression of Haseman & Elston):
+
+        E q = σ² (N - K) + c² tr C,   E |g|² = σ² tr C + c² tr C²,   E Σ H r̄² = σ² K + s₀² Σ H + c² Σ H |x̄|²
+
+    With an intercept, r̄ and x̄ are taken around their weighted means. `None` if a scale would not be positive.
+    """
+    (h, x), r = data.centered(), data.r
+    arms, total = float(len(h)), float(h.sum())
+    if data.fixed:
+        r = r - h @ r / total
+        arms, total = arms - 1.0, total - float(h @ h) / total
+    freedom, trace = data.count - len(h), float(np.trace(data.scatter))
+    square, along = float(np.vdot(data.scatter, data.scatter)), float(data.cross @ data.cross)
+    determinant = freedom * square - trace**2
+    if not (determinant > 0.0 and total > 0.0):
+        return None
+    noise = (data.square * square - along * trace) / determinant
+    coef = (freedom * along - trace * data.square) / determinant
+    between = float(h @ r**2) - noise * arms - coef * float(h @ (x**2).sum(axis=1))
+    if not (noise > 0.0 and coef > 0.0 and between > 0.0):
+        return None
+    return Point(math.nan, noise, between / total / noise, coef / noise)
 
 
 def _reduce(matrix: Floats, rows: Floats, out: Floats) -> None:

@@ -18,7 +18,7 @@ to g and q (Chan, Golub & LeVeque 1983).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import repeat
 
 import numpy as np
@@ -99,10 +99,9 @@ class Moments:
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for value in vars(self).values():
             if isinstance(value, np.ndarray):
-                value.flags.writeable = False
+                value.setflags(write=False)
 
     @property
     def n_features(self) -> int:

@@ -130,7 +130,8 @@ def solve_coefficients(scales: Scales, moments: Moments) -> CoefficientPosterior
         + np.log1p(odds).sum()
         + 2.0 * (np.log(np.abs(np.diag(r))).sum() + np.log(prior_std).sum())
     )
-    inverse = solve_triangle(r, np.eye(size))
+    large = len(triangle) > SMALL
+    inverse = lapack.inverse_of_triangle(r) if large else solve_triangle(r, np.eye(size))
     return CoefficientPosterior(
         coef=coef,
         factor=np.ascontiguousarray(inverse.T),  # M⁻¹ = R⁻¹ R⁻ᵀ

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from rolin._support.compile import Floats, compiled
+from rolin.model.kernels.evidence import reduce
 
 __all__ = [
     "ARM_GUESS",
@@ -26,6 +29,7 @@ __all__ = [
     "PSEUDO",
     "profile",
     "profile_of_arms",
+    "reduce_and_profile",
 ]
 
 # Entries of `numbers`, the settings of a likelihood. COEF is coef_std² if it is fixed, HELD is κ if that is fixed;
@@ -180,6 +184,24 @@ def profile(
         kappa = numbers[COEF] / math.exp(t)
         deviance, variance = _deviance(tri, square, log_arms, numbers, kappa, math.exp(t))
     return deviance, variance, kappa
+
+
+@compiled(reorder=True)
+def reduce_and_profile(
+    scatter: Floats,  # (d, d)
+    cross: Floats,  # (d,)
+    square: float,
+    weight: Floats,  # (K,)
+    x: Floats,  # (K, d)
+    r: Floats,  # (K,)
+    ratio: float,
+    numbers: Floats,
+    noise: float,  # NaN to find the best one
+) -> tuple[float, float, float]:
+    """Return what `profile` does, from the evidence itself. For few features: one call takes less time than two."""
+    tri = np.empty((3, len(cross)))
+    between, log_arms = reduce(scatter, cross, weight, x, r, ratio, numbers[CENTERED] > 0.0, tri)
+    return profile(tri, between + square, log_arms, numbers, noise)
 
 
 # -- for a given κ ------------------------------------------------------------------------------

@@ -107,9 +107,6 @@ class Adaptive(LearnsScales, Posterior):
 
     # -- learning ----------------------------------------------------------------------------
 
-    # Folds one reward. `super().observe` would take 0.15 µs more, a tenth of an update.
-    _observe = Posterior.observe
-
     def observe(
         self, arm: Name, context: ArrayLike, reward: SupportsFloat, weight: SupportsFloat = 1.0
     ) -> None:
@@ -120,7 +117,7 @@ class Adaptive(LearnsScales, Posterior):
         """
         if self.unknown and not self.history:
             check_size(as_floats("context", context), number_of("reward", reward))
-        self._observe(arm, context, reward, weight)
+        super().observe(arm, context, reward, weight)
         if self.half_life is not None:
             # The kernel makes new evidence heavier, instead of making all old evidence lighter.
             grown = self._weight_of_new

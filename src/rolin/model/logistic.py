@@ -284,8 +284,6 @@ class LogisticPosterior(Posterior):
 class AdaptiveLogistic(Adaptive, LogisticPosterior):
     """A logistic posterior that learns arm_std and coef_std, or forgets."""
 
-    _observe = LogisticPosterior.observe
-
     def estimation_task(self, *, roughly: bool = False) -> EstimationTask:
         """Return a task that finds scales on the way to those estimated from all evidence.
 

@@ -30,9 +30,11 @@ from rolin.model.posterior import Posterior
 from rolin.model.scale_doubt import added_variance, doubt_of
 from rolin.model.scale_schedule import (
     FIRST_ESTIMATE,
+    FIRST_ESTIMATE_OF_SLOPES,
     MAX_HISTORY,
     LearnsScales,
     ScaleEvent,
+    least_with_slopes,
     until_next,
 )
 from rolin.model.scales import Scales
@@ -103,7 +105,8 @@ class Adaptive(LearnsScales, Posterior):
         if half_life is not None:
             self._numbers[kernels.AGEING] = 2.0 ** (1.0 / half_life)
         # The number of rewards at which scales are estimated next.
-        self._due: float = FIRST_ESTIMATE if learn else math.inf
+        first = FIRST_ESTIMATE_OF_SLOPES if "slope_std" in learn else FIRST_ESTIMATE
+        self._due: float = first if learn else math.inf
 
     # -- learning ----------------------------------------------------------------------------
 
@@ -234,7 +237,10 @@ class Adaptive(LearnsScales, Posterior):
                 changes = self._adopted(scales)
         # Without scales nothing is learned, so this must not last long.
         is_urgent = bool(self.unknown) and not (self.history or changes)
-        more = until_next(min(self._seen, remembered), is_urgent=is_urgent)
+        least = FIRST_ESTIMATE
+        if "slope_std" in self.learn:
+            least = least_with_slopes(self._seen, is_urgent=is_urgent)
+        more = until_next(min(self._seen, remembered), is_urgent=is_urgent, least=least)
         self.commit(**changes, _due=self._seen + more)
 
     def _noted(self, scales: Scales) -> Scales:

@@ -201,9 +201,33 @@ class SlopeSearch:
         self._prior_noise = prior.noise_std**2
         self._guess = evidence.slope_unit**2 / self._prior_noise
         self._arm_guess = prior.arm_std**2 / self._prior_noise or 1.0
+        self._coef_guess = evidence.plain.unit**2 / self._prior_noise
+        few_arms = self._map and power != NEVER_ZERO and self._power == AT_GUESS
+        self._follows_coef = few_arms and {"slope_std", "coef_std"} <= learn
 
     def best(self, *, slope: float | None = None, arm: float | None = None) -> SlopePoint:
         """Return the point with the highest likelihood, with some ratios held if they are given."""
+        return self._following(lambda: self._best(slope, arm))
+
+    def _following(self, search: Callable[[], SlopePoint]) -> SlopePoint:
+        """Return what a search finds; with few arms, after the guess of slope_std has followed coef_std.
+
+        Slopes are guessed as large as coefficients, relative to the noise. With two arms, one of which is hardly ever
+        chosen, the data tell the size of coefficients, but not whether they are shared. If the estimate of coef_std is
+        above its guess and that of slope_std is not, the other arm seems to be known, and is not tried. So the prior is
+        centered again, at the estimated coef_std.
+        """
+        point = search()
+        if not self._follows_coef:
+            return point
+        guess = self._guess
+        self._guess = guess * point.shared.coef / self._coef_guess
+        try:
+            return search()
+        finally:
+            self._guess = guess
+
+    def _best(self, slope: float | None, arm: float | None) -> SlopePoint:
         if slope is not None or self._slope == 0.0:
             return self._given(slope or 0.0, arm)
         if not math.isnan(self._noise) and not math.isnan(self._slope):
@@ -231,8 +255,11 @@ class SlopeSearch:
         For each φ, the likelihood of the best ρ is that of a parabola through three points, around the best ρ for the φ
         before. With enough data, the search begins near the latest estimate, if there is one.
         """
+        return self._following(lambda: self._roughly_best(latest))
+
+    def _roughly_best(self, latest: Scales | None) -> SlopePoint:
         if not (math.isnan(self._slope) or math.isnan(self._noise)):
-            return self.best()
+            return self._best(None, None)
         if math.isnan(self._slope):
             start, wide = math.log(self._guess), GRID
         else:  # φ depends on the noise

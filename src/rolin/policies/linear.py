@@ -81,7 +81,8 @@ class LinearPolicy(Policy[Posterior]):
     Multiplying all rewards or a feature by a positive number, or adding a number to all rewards, does not change the
     decisions. Before the first estimate nothing is learned, and if all scales are learned, arms are chosen uniformly at random. The first estimate
     needs 10 rewards that are not all equal. The next ones follow after 20 and 30 rewards, and then each time the
-    evidence has grown by half.
+    evidence has grown by half. If `slope_std` is learned, the first estimate needs 4 rewards, and the next ones follow
+    each time the evidence has grown by half.
 
     `coef_std`, `arm_std`, `noise_std` and `slope_std` may also be `("learn", 0.5)`, to start from 0.5, or numbers, which stay as
     they are. If every scale has a number, to start from or to keep, the policy learns from the first reward on.

@@ -64,8 +64,11 @@ def test_more_features_begin_with_the_prior(name: str) -> None:
     for key, value in short.state().arrays.items():
         expected = long.state().arrays[key]
         assert value.shape == expected.shape, key
-        # scales are searched for, to about 1e-6, on a way that depends on the number of features
+        # Scales are searched for, on a way that depends on the number of features: to about 1e-6, and with slopes to
+        # 0.01 of the logarithm of their square. In the end both have the same features, and search in the same way.
         close = 1e-5 if short.learns_scales else 1e-11
+        if key == "learned" and name == "some slopes":
+            close = 5e-3
         assert value == pytest.approx(expected, rel=close, abs=1e-12), key
     questions = rng.normal(size=(3, 6))
     assert short.decide(questions, key=3).arm == long.decide(questions, key=3).arm

@@ -214,25 +214,29 @@ class BanditState(Generic[P]):
         with self.lock:
             was_stale, self._stale = self._stale, True  # an interruption leaves it half folded
             for i, event in enumerate(events):
-                if first + i <= self.version:  # already loaded from the journal
+                seq = first + i
+                if seq <= self.version:  # already loaded from the journal
                     continue
                 if isinstance(event, LoggedDecision):  # nothing is learned from it
-                    self._recent.add(first + i, event)
+                    self._recent.add(seq, event)
                     continue
                 try:
                     fold(self.policy, event)
                 except RolinError as error:
                     rejected[i] = NotLearned(f"recorded, but not learned from: {error}")
-                if not isinstance(event, _NOTHING_LEARNED):
+                if isinstance(event, Outcome):
+                    self._changed = seq
+                    if self.shadow is not None:
+                        fold_shadow(self.shadow, event)
+                    if event.learned and event.value is not None and i not in rejected:
+                        self.reward_time = event.time
+                elif not isinstance(event, _NOTHING_LEARNED):
+                    self._changed = seq
                     if self.shadow is not None or isinstance(event, ShadowStarted):
                         self.shadow = fold_shadow(self.shadow, event)
-                    self._changed = first + i
-                    if isinstance(event, Outcome):
-                        if event.learned and event.value is not None and i not in rejected:
-                            self.reward_time = event.time
-                    elif isinstance(event, ScalesLearned):
+                    if isinstance(event, ScalesLearned):
                         self.scales_time = event.time
-                self._note(first + i, event)
+                    self._note(seq, event)
                 if isinstance(event, Following):
                     self._recent.follow(event)
             self.version, self._stale = last, was_stale
@@ -264,7 +268,7 @@ class BanditState(Generic[P]):
 
     def arm_at(self, decision: LoggedDecision, arm: Name) -> Name:
         """Return the arm as it was at a decision: after a restart without its past it is another arm."""
-        if decision.version is None:
+        if decision.version is None or not self._new_lives:
             return arm
         since = sum(seq > decision.version and name == arm for seq, name in self._new_lives)
         if not since:

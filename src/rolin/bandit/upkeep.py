@@ -173,10 +173,11 @@ class Upkeep:
     def _models_with_scales_due(self) -> list[LearnsScales]:
         """Return the models of the policy and the shadow whose scales are due."""
         state = self._state
-        models = [adaptive_of(state.policy)]
-        if state.shadow is not None:
-            models.append(adaptive_of(state.shadow))
-        due = [model for model in models if model is not None and model.is_due]
+        due = []
+        for policy in (state.policy, state.shadow):
+            model = None if policy is None else adaptive_of(policy)
+            if model is not None and model.is_due:
+                due.append(model)
         return due if due and learns(state.settings) and monotonic() >= self._look_at else []
 
     def _is_snapshot_due(self) -> bool:

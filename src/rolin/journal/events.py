@@ -357,8 +357,11 @@ class Rejected(NamedTuple):
 
 PermanentEvent = ArmRestored | SettingsChanged | FeatureMapChanged
 """Events that are never removed: they concern no person, and reading the rest needs them."""
-Following = Activated | EarlyReward | HeldReward | IgnoredReward | Outcome
-"""What happens to a decision after it was made, and rewards that come before."""
+Following = Outcome | Activated | EarlyReward | HeldReward | IgnoredReward
+"""What happens to a decision after it was made, and rewards that come before.
+
+Outcomes, by far the most frequent, are found first: `isinstance` takes 30 ns for the first class and 190 for the last one.
+"""
 DecisionEvent = LoggedDecision | Following
 """Events that belong to a decision and are removed together with it."""
 ShadowEvent = ShadowStarted | ShadowStopped

@@ -267,7 +267,9 @@ def _policy_of(known: state_file.State, kind: type[Policy[Any]] | None = None) -
 
 def adaptive_of(policy: Policy[Any]) -> LearnsScales | None:
     """Return the model of a policy if it learns its scales, and `None` otherwise."""
-    model = getattr(policy, "posterior", getattr(policy, "mixture", None))
+    model = getattr(policy, "posterior", None)
+    if model is None:
+        model = getattr(policy, "mixture", None)
     return model if isinstance(model, LearnsScales) else None
 
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,17 @@ def memory_of(pid: int) -> float:
         if line.startswith("VmRSS"):
             return int(line.split()[1]) / 1024
     raise SystemExit("the service has ended")
+
+
+def wait_for(port: int) -> None:
+    """Wait until the service is ready: on a new machine it compiles for a minute."""
+    for _ in range(600):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz").close()
+            return
+        except OSError:  # also 503
+            time.sleep(0.2)
+    raise SystemExit("the service did not become ready")
 
 
 def cpu_seconds(pid: int) -> float:
@@ -130,6 +142,7 @@ def main() -> None:
         try:
             assert server.stdout is not None
             port = int(server.stdout.readline().rpartition(":")[2])
+            wait_for(port)
             rows = np.array(
                 asyncio.run(soak(port, server.pid, Path(folder), given.minutes, given.connections))
             )

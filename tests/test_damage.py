@@ -127,6 +127,8 @@ def test_many_flipped_bits_never_give_another_state(tmp_path: Path, seed: int) -
         ("UPDATE events SET time = 7 WHERE seq = 4", "event 4 is damaged"),
         ("UPDATE events SET person = 'someone' WHERE seq = 1", "event 1 is damaged"),
         ("UPDATE events SET checksum = NULL WHERE seq = 4", "event 4 is damaged"),
+        ("UPDATE events SET body = CAST(body AS BLOB) WHERE seq = 4", "event 4 is damaged"),
+        ("UPDATE events SET decision = CAST(decision AS BLOB) WHERE seq = 4", "event 4 is damaged"),
         ("UPDATE events SET seq = 1000 + seq WHERE seq = 4", "event 1004 is damaged"),
         ("UPDATE journal SET last = last - 1", "the header is damaged"),
         ("UPDATE journal SET first = 3", "the header is damaged"),

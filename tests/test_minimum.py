@@ -148,3 +148,23 @@ def test_a_first_estimate_is_the_maximum_over_the_whole_range(
     found = mode(moments, guess, learn, "map", guessed_from_data=True)  # type: ignore[arg-type]  # literals
     assert found.noise_std == pytest.approx(math.sqrt(expected.noise), rel=5e-6)
     assert found.arm_std == pytest.approx(math.sqrt(expected.arm * expected.noise), rel=5e-6)
+
+
+def test_with_enough_data_the_start_is_near_the_truth(rng: np.random.Generator) -> None:
+    """In all of 20 problems within a factor of 2 of each scale; otherwise a first estimate would search the whole range."""
+    for _ in range(20):
+        arms, x = rng.integers(30, size=3000), rng.normal(size=(3000, 70))
+        r = 0.1 * (x @ rng.normal(size=70)) + rng.normal(size=30)[arms] + rng.normal(size=3000)
+        evidence = Evidence(Moments.of(arms, x, r), rolin.Scales(intercept_std=1.0))
+        start = point_by_squares(evidence.compressed())
+        assert start is not None
+        ratios = np.array([start.noise, start.arm, start.coef]) / [1.0, 1.0, 0.01]
+        assert np.abs(np.log(ratios)).max() < 2.0 * math.log(2.0)
+
+
+def test_sums_of_squares_that_overflow_are_no_start(rng: np.random.Generator) -> None:
+    """Features may have a size of 1e100, whose fourth power is no number."""
+    x = 1e80 * rng.normal(size=(90, 70))
+    moments = Moments.of(np.arange(90) % 9, x, rng.normal(size=90))
+    with np.errstate(all="ignore"):
+        assert point_by_squares(Evidence(moments, rolin.Scales())) is None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from sklearn.datasets import load_wine
 
 import rolin
+from rolin.journal.events import ScalesLearned
 from rolin.model.slopes import AdaptiveSlopes
 
 
@@ -53,3 +55,38 @@ def test_scales_with_slopes_are_first_estimated_after_four_rewards() -> None:
     assert isinstance(slopes._model, AdaptiveSlopes)
     assert [event.seen for event in slopes._model.history] == [4, 6, 9, 13, 19, 28, 42]
     assert [event.seen for event in plain._model.history] == [10, 20, 30, 45]
+
+
+@pytest.mark.parametrize("guess", [0.01, 1.0, 1000.0])
+def test_slopes_do_not_follow_a_guess_of_coef_std(guess: float) -> None:
+    """A number that was given is in no unit of the rewards, so it says nothing about slopes of 0.3."""
+    rng = np.random.default_rng(1)
+    policy = rolin.RoLinTS(n_features=3, slope_std="learn", coef_std=("learn", guess), seed=1)
+    for i in range(60):
+        x = rng.normal(size=3)
+        slopes = np.array([0.3, -0.3, 0.3]) * (1 - 2 * (i % 2))
+        policy.update(i % 2, x, float(x @ (1.0 + slopes) + 0.3 * rng.normal()))
+    assert 0.1 < np.mean(policy.scales.slope_std) < 1.0
+
+
+def test_equal_rewards_do_not_cause_an_estimate_after_each() -> None:
+    """Until rewards differ, an estimate is tried after 4, 6, 9, 13, 19 and 28 rewards, then every ten."""
+    bandit = rolin.Bandit(rolin.RoLinTS(n_features=2, slope_std="learn", seed=1))
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        bandit.reward(bandit.decide(rng.normal(size=(3, 2))).id, 0.0)
+    tried = [event for _, event in bandit.journal.read() if isinstance(event, ScalesLearned)]
+    assert len(tried) == 9
+    assert all(event.scales is None for event in tried)
+
+
+def test_an_estimate_without_rewards_does_not_bring_the_first_one_forward() -> None:
+    """It still needs four rewards."""
+    policy = rolin.RoLinTS(n_features=2, slope_std="learn", seed=1)
+    policy.learn_scales()
+    rng = np.random.default_rng(0)
+    for _ in range(9):
+        decision = policy.decide(rng.normal(size=(3, 2)))
+        policy.update(decision.arm, decision.context, rng.normal())
+    assert isinstance(policy._model, AdaptiveSlopes)
+    assert [event.seen for event in policy._model.history] == [4, 6, 9]

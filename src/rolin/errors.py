@@ -199,5 +199,9 @@ class OverlapWarning(UserWarning):
     """A log has too few of the choices that a policy would make to estimate the policy's value."""
 
 
+class SharedContextWarning(UserWarning):
+    """All arms share one context, and the policy has no slopes, so it learns only which arm is best on average."""
+
+
 class ScaleWarning(UserWarning):
     """Scales could not be estimated from the rewards so far; the earlier ones are still in use."""

@@ -11,7 +11,7 @@ class NewIds:
     """Numbered ids, such as `"7-1"` and `"7-2"`.
 
     An id is also the key of a decision's random numbers, so a rejected call must not use one up. Only the thread that
-    writes asks for ids, so there is no lock.
+    writes asks for ids, so there is no lock. A policy must not call the bandit that asks it.
 
     Parameters
     ----------

@@ -170,13 +170,19 @@ def event_checksum(seq: int, row: Row) -> bytes:
     """Return the checksum of an event."""
     time, kind, body, decision, rank, person, numbers, question, digest, reward = row
     sizes, data = [], []
-    for part in (kind, body, decision, person, reward, numbers, question, digest):
-        if part is None:
+    for text in (kind, body, decision, person, reward):
+        if text is None:
             sizes.append(-1)
-            continue
-        encoded = part.encode() if isinstance(part, str) else part
-        sizes.append(len(encoded))
-        data.append(encoded)
+        else:
+            encoded = text.encode()  # which fails if something else was stored
+            sizes.append(len(encoded))
+            data.append(encoded)
+    for blob in (numbers, question, digest):
+        if blob is None:
+            sizes.append(-1)
+        else:
+            sizes.append(len(blob))
+            data.append(blob)
     place = _NO_PLACE if rank is None else rank
     head = _HEAD.pack(seq, time, place, *sizes)
     return blake2b(b"".join((head, *data)), digest_size=8).digest()

@@ -200,8 +200,8 @@ def mode(
         near = None if start is None else Point.of(start)
         in_units = guessed_from_data and isinstance(prior.coef_std, tuple)
         if near is None and in_units and len(evidence.cross) > SMALL:
-            # This saves most of the time of a first estimate. If a given coef_std is not in the units of the features,
-            # there may be several maxima, so then the whole range is searched.
+            # This saves most of the time of a first estimate. If coef_std starts from one number for all features, whose
+            # units may differ, there are more often several maxima, so then the whole range is searched.
             near = point_by_squares(evidence)
         return _scales(evidence, search.best(near), wanted)
 

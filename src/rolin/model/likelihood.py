@@ -392,7 +392,7 @@ def point_by_squares(data: Evidence) -> Point | None:
         arms, total = arms - 1.0, total - float(h @ h) / total
     freedom, trace = data.count - len(h), float(np.trace(data.scatter))
     square, along = float(np.vdot(data.scatter, data.scatter)), float(data.cross @ data.cross)
-    determinant = freedom * square - trace**2
+    determinant = freedom * square - trace * trace  # inf if it overflows
     if not (determinant > 0.0 and total > 0.0):
         return None
     noise = (data.square * square - along * trace) / determinant

@@ -259,7 +259,9 @@ class Posterior(Learner):
             )  # fmt: skip
             new = CoefficientPosterior(coef, factor, determinants, quadratic)
             # One sum is finite only if all numbers are; a test of each would take a third of the time of solving.
-            if math.isfinite(determinants + quadratic + float(coef.sum()) + float(factor.sum())):
+            with np.errstate(invalid="ignore", over="ignore"):
+                total = determinants + quadratic + float(coef.sum()) + float(factor.sum())
+            if math.isfinite(total):
                 return new, {}
         return self._solve(scales, self._stored().decayed(age))
 

@@ -47,9 +47,11 @@ def until_next(remembered: float, *, is_urgent: bool = False, least: int = FIRST
 def least_with_slopes(seen: int, *, is_urgent: bool = False) -> int:
     """Return `least` if slope_std is learned, given the number of all rewards.
 
-    It is at most the usual number, so that a policy that forgets does not estimate its scales more often.
+    It is at most the usual number, so that a policy that forgets does not estimate its scales more often. `is_urgent` says
+    that there is no estimate yet.
     """
-    return 1 if is_urgent else min(max(int(_SHARE * seen), 1), FIRST_ESTIMATE)
+    least = min(max(int(_SHARE * seen), 1), FIRST_ESTIMATE)
+    return max(least, FIRST_ESTIMATE_OF_SLOPES - seen) if is_urgent else least
 
 
 class LearnsScales:

@@ -203,7 +203,9 @@ class SlopeSearch:
         self._arm_guess = prior.arm_std**2 / self._prior_noise or 1.0
         self._coef_guess = evidence.plain.unit**2 / self._prior_noise
         few_arms = self._map and power != NEVER_ZERO and self._power == AT_GUESS
-        self._follows_coef = few_arms and {"slope_std", "coef_std"} <= learn
+        # Guesses from the data are one number per feature. Only they have the same size for coefficients and slopes.
+        from_data = isinstance(prior.coef_std, tuple) and isinstance(prior.slope_std, tuple)
+        self._follows_coef = few_arms and from_data and {"slope_std", "coef_std"} <= learn
 
     def best(self, *, slope: float | None = None, arm: float | None = None) -> SlopePoint:
         """Return the point with the highest likelihood, with some ratios held if they are given."""

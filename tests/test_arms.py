@@ -192,3 +192,16 @@ def test_names_are_added_all_at_once_or_one_by_one() -> None:
         index.restore("b", with_past=False)
     assert all_.names == one.names
     assert PastArm("b", 3) in all_.names
+
+
+def test_misspelled_options_are_recognized_and_others_are_not() -> None:
+    """A scale that a policy does not have is not taken for another one."""
+    for policy, option, hint in (
+        (rolin.RoLinTS, "arm_sdt", "did you mean arm_std"),
+        (rolin.RoLinTS, "explore", "did you mean exploration"),
+        (rolin.LogisticRoLinTS, "noise_std", "Its options"),
+        (rolin.LinTS, "slope_std", "Its options"),
+    ):
+        with pytest.raises(errors.ParameterError, match=hint) as raised:
+            policy(n_features=1, **{option: 1.0})
+        assert ("did you mean" in str(raised.value)) == hint.startswith("did")

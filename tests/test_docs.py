@@ -96,6 +96,8 @@ def made_data(folder: Path) -> None:
     [page for page in WRITTEN if page != NEEDS_SERVICE],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
+# Pages show what a policy without slopes cannot learn, of which it warns.
+@pytest.mark.filterwarnings("ignore::rolin.errors.SharedContextWarning")
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python blocks of a page run in order, in one session, and print what the page shows."""
     outputs = load_script("docs/outputs.py")

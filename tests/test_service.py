@@ -285,6 +285,7 @@ def test_bandits_in_a_file(tmp_path: Path) -> None:
             run(start())
 
 
+@pytest.mark.filterwarnings("ignore::rolin.errors.SharedContextWarning")
 def test_vectors_and_registered_arms(tmp_path: Path) -> None:
     """Plain vectors, one vector for all arms, and arms that requests need not repeat."""
 

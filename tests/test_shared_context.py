@@ -20,6 +20,8 @@ from rolin.features import Category, HashedFeatures, Number
 from rolin.testing import deciding
 from support.policies import fixed
 
+pytestmark = pytest.mark.filterwarnings("ignore::rolin.errors.SharedContextWarning")
+
 ARMS = ["red", "blue", "green", "gray"]
 SLOPES = functools.partial(fixed, rolin.RoLinTS, slope_std=0.7)
 WITH_SLOPES: dict[str, testing.MakePolicy] = {

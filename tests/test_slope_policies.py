@@ -11,7 +11,7 @@ import pytest
 
 import rolin
 from rolin import Scales
-from rolin.errors import ParameterError, Unsupported
+from rolin.errors import ParameterError, SharedContextWarning, Unsupported
 from rolin.model.logistic_slopes import LogisticSlopePosterior
 from rolin.model.posterior import Posterior
 from rolin.model.slopes import SlopePosterior
@@ -350,5 +350,7 @@ def test_contexts_of_any_size_have_a_factor(size: float, factor: float) -> None:
 def test_without_slopes_one_context_changes_nothing() -> None:
     """Arms that differ by their effects only are explored as before."""
     policy = rolin.RoLinTS(n_features=2, seed=1)
-    candidates = policy.candidates([1.0, 2.0], ["a", "b"])
+    with pytest.warns(SharedContextWarning, match=r"slope_std=\"learn\""):
+        candidates = policy.candidates([1.0, 2.0], ["a", "b"])
+    policy.candidates([1.0, 2.0], ["a", "b"])  # warns once
     assert policy.exploration_for(candidates) == policy.exploration == 0.25

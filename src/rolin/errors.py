@@ -25,9 +25,10 @@
     ├── MissingExtra (ImportError)          an optional dependency is not installed
     └── Unsupported (NotImplementedError)   a policy does not have the requested capability
 
-There are three warnings, all of them UserWarning. ApproximationWarning: a result is approximate. OverlapWarning: a log
+There are four warnings, all of them UserWarning. ApproximationWarning: a result is approximate. OverlapWarning: a log
 has too few of the choices that a policy would make to estimate the policy's value. ScaleWarning: scales could not be
-estimated, so the earlier ones are still in use.
+estimated, so the earlier ones are still in use. SharedContextWarning: all arms share one context, and the policy has no
+slopes, so it learns only which arm is best on average.
 
 Messages say what was given and what was expected.
 """
@@ -57,6 +58,7 @@ __all__ = [
     "ServiceError",
     "ServiceUnavailable",
     "ShapeError",
+    "SharedContextWarning",
     "StateFileError",
     "UnexpectedAnswer",
     "UnknownDecision",
@@ -199,9 +201,9 @@ class OverlapWarning(UserWarning):
     """A log has too few of the choices that a policy would make to estimate the policy's value."""
 
 
-class SharedContextWarning(UserWarning):
-    """All arms share one context, and the policy has no slopes, so it learns only which arm is best on average."""
-
-
 class ScaleWarning(UserWarning):
     """Scales could not be estimated from the rewards so far; the earlier ones are still in use."""
+
+
+class SharedContextWarning(UserWarning):
+    """All arms share one context, and the policy has no slopes, so it learns only which arm is best on average."""

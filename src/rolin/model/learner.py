@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
@@ -24,7 +25,13 @@ from rolin._support.checks import (
     number_of,
 )
 from rolin._support.repeated import is_repeated, repeated
-from rolin.errors import InputError, NotFiniteError, ShapeError, Unsupported
+from rolin.errors import (
+    InputError,
+    NotFiniteError,
+    ShapeError,
+    SharedContextWarning,
+    Unsupported,
+)
 from rolin.model.sparse import SparseContexts
 
 __all__ = ["Candidates", "Learner"]
@@ -247,6 +254,20 @@ class Learner(ABC):
 
     takes_shared_context = False
     """Whether one context for all arms may be given as an array with one row in memory (of stride 0)."""
+    shares_coefficients = False
+    """Whether all arms have the same coefficients, so that one context for all arms does not change which is best."""
+    _has_warned = False
+
+    def _warn_of_shared_context(self, context: Any, n_arms: int) -> None:
+        """Say once that the features, if there are any, cannot change which arm is best."""
+        if self.shares_coefficients and n_arms > 1 and not self._has_warned and np.any(context):
+            self._has_warned = True
+            warnings.warn(
+                "all arms share one context and have the same coefficients, so the features cannot change which arm is best: "
+                'only the best arm on average is learned. Use RoLinTS(…, slope_std="learn"), or pass one context per arm',
+                SharedContextWarning,
+                stacklevel=5,
+            )
 
     def _with_one_context(self, context: Floats, arms: Iterable[Name]) -> Candidates:
         """Return the candidates of a question in which all arms have the same context."""
@@ -254,6 +275,7 @@ class Learner(ABC):
         if self.takes_shared_context:
             contexts = repeated(context, len(found.rows))
         else:
+            self._warn_of_shared_context(context, len(found.rows))
             contexts = np.empty((len(found.rows), self.n_features))
             contexts[:] = context
         return tuple.__new__(Candidates, (contexts, found.names, found.rows))

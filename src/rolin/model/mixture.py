@@ -71,6 +71,8 @@ class Mixture(Learner):
         Number d of features of a context, the intercept not counted.
     """
 
+    shares_coefficients = True
+
     def __init__(self, scales: Scales, n_features: int) -> None:
         super().__init__(n_features)
         self.guess = scales

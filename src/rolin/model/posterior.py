@@ -96,6 +96,7 @@ class Posterior(Learner):
     # The arrays that they write to: those with a row per arm, and all others.
     _by_arm: tuple[str, ...] = ("_arms", "_tails")
     _whole: tuple[str, ...] = ("_coef", "_factor", "_scatter", "_numbers")
+    shares_coefficients = True
 
     def __init__(self, scales: Scales, n_features: int) -> None:
         super().__init__(n_features)

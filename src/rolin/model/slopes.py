@@ -90,6 +90,7 @@ class SlopePosterior(Posterior):
 
     _by_arm = (*Posterior._by_arm, "_own", "_parts")
     takes_shared_context = True
+    shares_coefficients = False
 
     def __init__(self, scales: Scales, n_features: int) -> None:
         super().__init__(scales, n_features)

@@ -119,6 +119,7 @@ class DensePosterior(Posterior):
         size = self.size
         self._slopes = scales.slope_indices(n_features if scales.has_slopes else 0)
         self._q = 1 + len(self._slopes)
+        self.shares_coefficients = not scales.has_slopes
         self._gram = np.zeros((size, size))  # (D + K q, D + K q): Z'HZ
         self._pulled = np.zeros(size)  # (D + K q,): Z'Hr
         self._sums = np.zeros(3)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rolin._support.checks import first_not_finite
 from rolin.model.draws import Scores
+from rolin.model.posterior import Posterior
+from rolin.model.scales import Scales
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.keyed_random import Key
@@ -31,6 +34,14 @@ class Uniform(LinearPolicy):
     """
 
     rule: Rule = "own"
+
+    def _new_model(
+        self, scales: Scales, n_features: int, options: dict[str, Any], *, has_slopes: bool
+    ) -> Posterior:
+        """Return the model, which need not tell arms apart: it chooses none."""
+        model = super()._new_model(scales, n_features, options, has_slopes=has_slopes)
+        model.shares_coefficients = False
+        return model
 
     def draws(self, n_arms: int, key: Key) -> NDArray[np.float64]:
         """Return uniform random numbers."""

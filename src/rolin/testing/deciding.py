@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from rolin.testing.capabilities import MakePolicy, Predicts
-from rolin.testing.problems import N_FEATURES, NAMES, contexts, fingerprint, refused, trained
+from rolin.testing.problems import (
+    N_FEATURES,
+    NAMES,
+    contexts,
+    fingerprint,
+    refused,
+    trained,
+    with_shared_contexts,
+)
 
 __all__ = [
     "an_empty_question_is_refused",
@@ -65,6 +73,7 @@ def mapping_and_array_decide_the_same(make: MakePolicy) -> None:
         assert (mapping.context == x[mapping.arm]).all()
 
 
+@with_shared_contexts
 def one_context_for_all_arms_is_that_context_repeated(make: MakePolicy) -> None:
     """A vector with names decides, ranks and predicts as a matrix in which it is repeated for each arm."""
     policy = trained(make)
@@ -239,6 +248,7 @@ def inputs_stay_as_they_are(make: MakePolicy) -> None:
     assert (x == mine).all()
 
 
+@with_shared_contexts
 def probabilities_are_those_of_decisions(make: MakePolicy) -> None:
     """Probabilities are not negative and sum to 1; arms are chosen that often, within 5 standard errors."""
     policy = trained(make)

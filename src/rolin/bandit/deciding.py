@@ -157,7 +157,9 @@ class Decider:
         feature_map = self._state.feature_map
         if feature_map is None:
             if situation is not None:
-                raise ParameterError("situation was given, but the bandit has no feature map, expected one: Bandit(policy, feature_map=…)")
+                raise ParameterError(
+                    "situation was given, but the bandit has no feature map, expected one: Bandit(policy, feature_map=…)"
+                )
             if contexts is None:
                 raise ParameterError(
                     "contexts is missing, expected vectors: the bandit has no feature map"

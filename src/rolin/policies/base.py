@@ -70,7 +70,8 @@ class Policy(ABC, Generic[Model]):
         for name in options:
             if known is not None and name not in known:
                 close = [option for option in known if option.startswith(name[:4])]
-                close = close or get_close_matches(name, known, n=1, cutoff=0.72)  # noise_std is not coef_std
+                # noise_std is not coef_std misspelled: their similarity is 0.71.
+                close = close or get_close_matches(name, known, n=1, cutoff=0.72)
                 hint = f"; did you mean {close[0]}?" if close else "."
                 raise UnknownOption(
                     f"{cls.__name__} has no option {name!r}{hint} Its options: {', '.join(known)}"

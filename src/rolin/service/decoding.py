@@ -35,7 +35,10 @@ def refusal_of(error: msgspec.DecodeError, kind: Any) -> Refusal:
     text, place = _split(str(error))
     if found := re.fullmatch(r"Invalid enum value (.*)", text):
         text = f"it is {found[1]}, expected one of {', '.join(_allowed(kind, place or ''))}"
-    return Refusal(400, _plain(text), field=place)
+    plain = _plain(text)
+    if text.startswith("Object contains unknown field"):
+        plain += f", expected {', '.join(_members(kind, place or ''))}"
+    return Refusal(400, plain, field=place)
 
 
 def _why_truncated(body: bytes) -> str:
@@ -52,13 +55,16 @@ def _why_truncated(body: bytes) -> str:
 
 
 _HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u)")
-_OTHERS = {msgspec.inspect.FloatType: "a number", msgspec.inspect.NoneType: "null"}
+_OTHERS: dict[type[Any], str] = {
+    msgspec.inspect.FloatType: "a number",
+    msgspec.inspect.NoneType: "null",
+}
 _STEP = re.compile(r"(\w+)|\[[^\]]*\]")
 
 
-def _allowed(kind: Any, place: str) -> list[str]:
-    """Return the values that are allowed at a place inside a type."""
-    found = [msgspec.inspect.type_info(kind)]
+def _types_at(kind: Any, place: str) -> list[Any]:
+    """Return the types that are allowed at a place inside a type."""
+    found: list[Any] = [msgspec.inspect.type_info(kind)]
     for step in [*_STEP.findall(place), None]:
         found = [each for known in found for each in getattr(known, "types", [known])]
         if step:
@@ -67,6 +73,18 @@ def _allowed(kind: Any, place: str) -> list[str]:
         elif step is not None:  # an item of a list, or a member of an object
             names = ("item_type", "value_type")
             found = [getattr(known, n) for known in found for n in names if hasattr(known, n)]
+    return found
+
+
+def _members(kind: Any, place: str) -> list[str]:
+    """Return the members of the objects at a place inside a type."""
+    found = _types_at(kind, place)
+    return [field.encode_name for known in found for field in getattr(known, "fields", ())]
+
+
+def _allowed(kind: Any, place: str) -> list[str]:
+    """Return the values that are allowed at a place inside a type."""
+    found = _types_at(kind, place)
     others = [_OTHERS[type(known)] for known in found if type(known) in _OTHERS]
     return [f"{value}" for known in found for value in getattr(known, "values", ())] + others
 

@@ -3,7 +3,7 @@
 Many problems: features that change or stay, 10 to 5000 arms, 500 to 50 000 rounds, and ratings of MovieLens. All
 policies learn their scales. The table shows the mean reward per round, relative to the best fixed factor:
 
-    python examples/exploration.py --runs 24 --out out
+    python examples/exploration.py --runs 100 --out out
     python examples/exploration.py --data ml-1m        # a folder with MovieLens 1M
 """
 
@@ -42,15 +42,15 @@ def cells(data: Path | None) -> Iterator[Cell]:
     for contexts in kinds:
         for noise_std in (1.0, 3.0):
             world = Synthetic(n_arms=50, noise_std=noise_std, contexts=contexts)
-            rounds = 50_000 if noise_std == 1.0 else 5000
-            yield Cell(f"Figure 1, {contexts}, noise {noise_std:g}", world, rounds, 0.5)
+            rounds, share = (50_000, 0.5) if noise_std == 1.0 else (5000, 1.0)
+            yield Cell(f"Figure 1, {contexts}, noise {noise_std:g}", world, rounds, share)
     for n_arms, rounds, share in ((10, 50_000, 0.5), (500, 5000, 1.0), (5000, 5000, 0.25)):
         for contexts in kinds:
             world = Synthetic(n_arms=n_arms, n_features=5, coef_std=0.5, contexts=contexts)
             yield Cell(f"{n_arms} arms, {contexts}", world, rounds, share)
-    for n_arms in (10, 100):
+    for n_arms, rounds, share in ((10, 50_000, 0.5), (100, 5000, 1.0)):
         world = Synthetic(n_arms=n_arms, n_features=0, contexts="fixed")
-        yield Cell(f"{n_arms} arms, no features", world, 50_000 if n_arms == 10 else 5000, 0.5)
+        yield Cell(f"{n_arms} arms, no features", world, rounds, share)
     if data is not None:
         ratings = rolin.datasets.read_ratings(data)
         for share in (0.01, 0.1):
@@ -102,7 +102,7 @@ def table(cell: Cell, runs: int) -> list[str]:
 def main() -> None:
     """Play all problems and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=24)
+    parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--data", type=Path, help="a folder with MovieLens 1M")
     parser.add_argument("--out", type=Path, default=Path("out"))
     options = parser.parse_args()

@@ -169,9 +169,11 @@ def test_the_scales_are_those_of_a_default_policy(
     x = np.column_stack([columns[name] for name in FEATURES])
     policy.update_many(columns["arm"], x, columns["reward"])
     policy.learn_scales()
+    # -2 log likelihood is about 8500 and known to 1e-11. So the logarithm of a scale with a curvature of 8 is known to
+    # (1e-11 / 8)^½ = 1e-6 only; the order of the sums differs between the two.
     for name, value in policy.scales.to_dict().items():
         given = getattr(found.scales, name)
-        assert given is value if value is None else given == pytest.approx(value, rel=1e-6)
+        assert given is value if value is None else given == pytest.approx(value, rel=1e-5)
     expected_mean = policy.posterior.coefficients.mean
     np.testing.assert_allclose(found.coefficients.mean, expected_mean, rtol=1e-6)
     without = rolin.fit(pa.table(columns), **{**options, "intercept_std": None})

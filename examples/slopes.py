@@ -103,7 +103,8 @@ def ratio(regret: Floats, other: Floats) -> str:
 def table(found: dict[Cell, dict[str, Floats]], factor: Any) -> Iterator[str]:
     """Yield the lines of the table of one factor."""
     names = [PAPER, PAPER_LEARNED, KNOWN, LEARNED, PER_ARM] + [DISJOINT] * (factor == 1.0)
-    head = ["contexts", "slope_std", *names, "learned / known", "learned / best of the others"]
+    head = ["contexts", "slope_std", *names]
+    head += ["learned / known", "learned / best of the others", f"learned / {PAPER_LEARNED}"]
     yield "| " + " | ".join(head) + " |"
     yield "|---" + "|---:" * (len(head) - 1) + "|"
     for cell, regret in found.items():
@@ -115,7 +116,7 @@ def table(found: dict[Cell, dict[str, Floats]], factor: Any) -> Iterator[str]:
             f"{regret[n].mean():.0f} ± {regret[n].std(ddof=1) / len(regret[n]) ** 0.5:.0f}"
             for n in names
         ]
-        cells += [ratio(regret[LEARNED], regret[KNOWN]), ratio(regret[LEARNED], regret[best])]
+        cells += [ratio(regret[LEARNED], regret[name]) for name in (KNOWN, best, PAPER_LEARNED)]
         yield "| " + " | ".join(cells) + " |"
 
 
@@ -149,7 +150,7 @@ def draw(found: dict[Cell, dict[str, Floats]], file: Path) -> None:
 def main() -> None:
     """Play all problems, and write tables and figure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--runs", type=int, default=30, help="runs of each problem (30)")
+    parser.add_argument("--runs", type=int, default=100, help="runs of each problem (100)")
     parser.add_argument("--rounds", type=int, default=3000, help="rounds in a run (3000)")
     parser.add_argument("--quick", action="store_true", help="3 runs of 300 rounds")
     parser.add_argument(

@@ -15,17 +15,16 @@ from scipy.stats import multivariate_normal
 from typer.testing import CliRunner
 
 import rolin
-from rolin import Bandit, Moments, Scales, offline
+from rolin import Bandit, Scales, offline
 from rolin.bandit import SlopeContribution
 from rolin.cli.app import app
-from rolin.errors import JournalError, Unsupported
+from rolin.errors import JournalError
 from rolin.features import Category, FeatureMap, HashedFeatures, Number
 from rolin.journal import Journal, LoggedDecision, load_policy
 from rolin.journal.codec import event_of, row_of
 from rolin.journal.events import ScalesLearned
 from rolin.journal.folding import state_bytes
 from rolin.logs.frames import RewardLog
-from rolin.model.gain import CandidateSets, LikelyPosterior, estimate_gain
 from rolin.model.held_out import HeldOut
 from rolin.model.residuals import residuals_of
 from rolin.model.slopes import SlopePosterior
@@ -392,19 +391,6 @@ def test_intervals_hold_if_the_scales_of_slopes_are_right(rng: np.random.Generat
     found = offline.check_intervals(log, small)
     assert found.verdict == "too narrow"
     assert found.width.factor.value > 1.4
-
-
-def test_the_gain_refuses_slopes(rng: np.random.Generator) -> None:
-    """The gain of a diagnosis is that of arm effects; it does not silently leave slopes out."""
-    posterior = SlopePosterior(Scales(slope_std=0.5), 1)
-    moments = Moments.of([0, 1], [[1.0], [2.0]], [0.0, 1.0])
-    with pytest.raises(Unsupported, match="the gain is that of arm effects alone"):
-        estimate_gain(
-            [LikelyPosterior(posterior, 1.0)],
-            rolin.Posterior.of(Scales(arm_std=0.0), moments),
-            CandidateSets(moments, None, None),
-            binary=False,
-        )
 
 
 def test_export_and_import(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from rolin.errors import DataError, ParameterError
 from rolin.model.answers import Answer, format_p_value
 from rolin.model.estimation import ScaleEstimate, estimate_scales, mode, with_slope_guess
 from rolin.model.evidence import Evidence
-from rolin.model.gain import CandidateSets, Gain, LikelyPosterior, estimate_gain
+from rolin.model.gain import CandidateSets, LikelyPosterior, estimate_gain
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
 from rolin.model.report import Diagnosis, Effect
@@ -173,7 +173,13 @@ def diagnose(
     candidates = CandidateSets(moments, contexts, arms)
     gain = None
     if "arm_std" not in found.not_learned:
-        gain = _gain(plain, no_slopes, learn, candidates, found=found, likely=likely, binary=binary)
+        linear = _estimate_linear(plain, no_slopes, binary=binary)
+        total = sum(each.weight for each in likely)
+        posteriors = [
+            LikelyPosterior(_posterior(each.within(scales), moments), each.weight / total)
+            for each in likely
+        ]
+        gain = estimate_gain(posteriors, linear, candidates, binary=binary)
     slopes = None
     if moments.slopes:
         explained = (shares["features"] + shares["arms"]) / shares["noise"] * scales.noise_std**2
@@ -349,37 +355,12 @@ def _likely(
     ]
 
 
-def _gain(
-    moments: Moments,
-    prior: Scales,
-    learned: set[Any],
-    candidates: CandidateSets,
-    *,
-    found: ScaleEstimate,
-    likely: list[_LikelyScales],
-    binary: bool,
-) -> Gain:
-    """Return the gain of choosing with arm effects; both models have a prior of the coefficients that fits them.
-
-    Neither model has slopes: the gain is that of arm effects alone.
-    """
-    if "slope_std" in learned:
-        variances = learned - {"slope_std"}
-        found = estimate_scales(moments, method="reml", prior=prior, learn=variances)
-        likely = _likely(Evidence(moments, prior), found, variances - {"coef_std"})
-    total = sum(each.weight for each in likely)
-    posteriors = [
-        LikelyPosterior(
-            Posterior.of(each.within(found.scales), moments),
-            each.weight / total,
-        )
-        for each in likely
-    ]
+def _estimate_linear(moments: Moments, prior: Scales, *, binary: bool) -> Posterior:
+    """Return the posterior of a model without arm effects and slopes, whose prior of the coefficients fits it."""
     learn: tuple[Any, ...] = ("coef_std",) if binary else ("noise_std", "coef_std")
-    linear = estimate_scales(
-        moments, method="reml", prior=replace(prior, arm_std=0.0), learn=learn
-    ).scales
-    return estimate_gain(posteriors, Posterior.of(linear, moments), candidates, binary=binary)
+    prior = replace(prior, arm_std=0.0)
+    scales = estimate_scales(moments, method="reml", prior=prior, learn=learn).scales
+    return Posterior.of(scales, moments)
 
 
 def _effects(

@@ -1,12 +1,12 @@
 """What arm effects are worth: the gain in reward of choosing with them over choosing by the features alone.
 
-Both rules choose the highest expected reward. One uses coefficients and arm effects, x'θ̂ + v̂_i. The other one uses the
-coefficients of a model without arm effects (arm_std = 0). Over given sets of candidates, the gain is the mean
-difference of the true mean rewards of the arms that they choose. The choices are known, so the gain is linear in what
-is unknown,
+Both rules choose the highest expected reward. One uses coefficients and what the arms have of their own, x'θ̂ + z'û_i:
+the arm effect (z = 1), and slopes if there are any (z = (1, x_S)). The other one uses the coefficients of a model
+without both. Over given sets of candidates, the gain is the mean difference of the true mean rewards of the arms that
+they choose. The choices are known, so the gain is linear in what is unknown,
 
-    gain = c'θ + Σ u_i v_i,   c = mean x of the first rule's choices - that of the second,
-                              u_i = how much more often the first rule chooses arm i,
+    gain = c'θ + Σ w_i'u_i,   c = mean x of the first rule's choices - that of the second,
+                              w_i = the same difference of the mean z, where arm i is chosen,
 
 and its posterior is exact: normal for given scales, and a mixture over the likely values of arm_std. As the first rule
 chooses by the same posterior, the expected gain is never negative.
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name, PastArm, canonical
 from rolin._support.checks import as_names, first_not_finite
-from rolin.errors import ArmError, RolinError, ShapeError, Unsupported
+from rolin.errors import ArmError, RolinError, ShapeError
 from rolin.model.draws import tied_for_best
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
@@ -37,7 +37,7 @@ _SEED = 0
 
 
 class Gain(NamedTuple):
-    """The gain in mean reward per decision of choosing with arm effects over choosing by the features alone."""
+    """The gain in mean reward per decision of choosing with arm effects, and slopes if there are any, over choosing by the features alone."""
 
     value: float
     """Expected gain."""
@@ -50,25 +50,26 @@ class Gain(NamedTuple):
     """Number of arms among these candidates."""
     differ: float
     """Share of the decisions in which the choices differ."""
+    with_slopes: bool = False
+    """Whether the first rule also uses the slopes of the arms."""
 
     def __str__(self) -> str:
         """Return the gain as a sentence."""
+        used = "arm effects and slopes" if self.with_slopes else "arm effects"
         among = (
             f"in these {self.decisions} decisions"
             if self.decisions
             else f"among these {self.arms} arms with their average features"
         )
         if self.differ == 0.0:
-            return (
-                f"With arm effects, the choice would be the same as by the features alone, {among}."
-            )
+            return f"With {used}, the choice would be the same as by the features alone, {among}."
         differ = (
             f" The choice would differ in {100.0 * self.differ:.0f} % of them."
             if self.decisions
             else ""
         )
         return (
-            f"Choosing with arm effects instead of the features alone would earn about {self.value:.3g} "
+            f"Choosing with {used} instead of the features alone would earn about {self.value:.3g} "
             f"({self.low:.3g} to {self.high:.3g}) more per decision, {among}.{differ}"
         )
 
@@ -197,33 +198,31 @@ def estimate_gain(
     Parameters
     ----------
     likely
-        The posterior of the model with arm effects, for each likely arm_std.
+        The posterior of the model with arm effects, and perhaps slopes, for each likely arm_std.
     without
-        The posterior of the model without arm effects.
+        The posterior of the model without both.
     candidates
         The decisions.
     binary
         Whether the posteriors are on the logit scale. The gain is then one of probabilities, from draws of the
         posterior.
     """
-    if any(each.posterior.own_coefficients([]).features for each in likely):
-        raise Unsupported(
-            "the arms have slopes of their own, expected posteriors without: the gain is that of arm effects alone"
-        )
     found = _Difference(without.n_features)
     theta = sum(each.weight * each.posterior.coefficients.mean for each in likely)
     alone = without.coefficients.mean
-    effect_of: dict[Name, float] = {}
+    own_of: dict[Name, Floats] = {}
+    no_arms = likely[0].posterior.own_coefficients([])
     for x, names in candidates.read(without):
-        if new := [name for name in dict.fromkeys(names) if name not in effect_of]:
-            parts = [each.weight * each.posterior.arm_effects(new).mean for each in likely]
-            effect_of.update(zip(new, np.sum(parts, axis=0).tolist(), strict=True))
-        effects = np.array([effect_of[name] for name in names])
-        found.add(x, names, _scores(x, theta) + effects, _scores(x, alone))
+        if new := [name for name in dict.fromkeys(names) if name not in own_of]:
+            parts = [each.weight * each.posterior.own_coefficients(new).mean for each in likely]
+            own_of.update(zip(new, np.sum(parts, axis=0), strict=True))
+        own = np.array([own_of[name] for name in names])
+        with_own = _scores(x, theta) + (no_arms.entries(x) * own).sum(axis=1)
+        found.add(x, names, with_own, _scores(x, alone))
     names, (x, codes, shares) = list(found.code_of), found.arrays()
     differ = found.n_different / max(found.n, 1)
     ends = (_drawn if binary else _exact)(likely, names, x, codes, shares)
-    return Gain(*ends, candidates.decisions, len(names), differ)
+    return Gain(*ends, candidates.decisions, len(names), differ, bool(no_arms.features))
 
 
 def _scores(x: Floats, coefficients: Any) -> Floats:
@@ -240,19 +239,22 @@ def _exact(
     codes: NDArray[np.int64],
     shares: Floats,
 ) -> tuple[float, float, float]:
-    """Return mean and 95 % interval of Σ share (x'θ + v), by mean and variance of the mixture."""
-    u = np.bincount(codes, shares, minlength=len(names))
+    """Return mean and 95 % interval of Σ share (x'θ + z'u), by mean and variance of the mixture."""
+    z = likely[0].posterior.own_coefficients([]).entries(x)
+    w = np.zeros((len(names), z.shape[1]))
+    np.add.at(w, codes, shares[:, None] * z)
     c = shares @ x
     first = second = 0.0
     for posterior, weight in likely:
-        theta, effects = posterior.coefficients.mean, posterior.arm_effects(names)
+        theta, own = posterior.coefficients.mean, posterior.own_coefficients(names)
         # Both rules choose one arm, so an intercept cancels.
         vector = np.append(c, np.zeros(len(theta) - len(c)))
-        mean = float(vector @ theta + u @ effects.mean)
-        # v_i follows an error of the coefficients with the negative of its loading.
-        loading = posterior.loadings(vector) - u @ effects.loadings
+        mean = float(vector @ theta + (w * own.mean).sum())
+        # u_i follows an error of the coefficients with the negative of its loadings.
+        loading = posterior.loadings(vector) - np.einsum("kq,kqd->d", w, own.loadings)
+        own_variance = np.einsum("kp,kpq,kq", w, own.covariance, w)
         first += weight * mean
-        second += weight * (float(loading @ loading + u**2 @ effects.own_variance) + mean**2)
+        second += weight * (float(loading @ loading + own_variance) + mean**2)
     reach = _REACH * math.sqrt(max(second - first**2, 0.0))
     return first, first - reach, first + reach
 
@@ -264,22 +266,25 @@ def _drawn(
     codes: NDArray[np.int64],
     shares: Floats,
 ) -> tuple[float, float, float]:
-    """Return mean and 95 % interval of Σ share / (1 + exp(-x'θ - v)), by draws from the joint posterior."""
+    """Return mean and 95 % interval of Σ share / (1 + exp(-x'θ - z'u)), by draws from the joint posterior."""
     if not len(x):
         return 0.0, 0.0, 0.0
     generator = np.random.default_rng(_SEED)
     parts = generator.multinomial(_DRAWS, [each.weight for each in likely]).tolist()
     gains = []
     for (posterior, _), n in zip(likely, parts, strict=True):
-        theta, effects = posterior.coefficients.mean, posterior.arm_effects(names)
+        theta, own = posterior.coefficients.mean, posterior.own_coefficients(names)
         vectors = np.column_stack([x, np.ones((len(x), len(theta) - x.shape[1]))])
-        own = np.sqrt(effects.own_variance)
-        spread = posterior.loadings(np.eye(len(theta)))  # T' of θ = θ̂ + T'z
+        z = own.entries(x)
+        values, directions = np.linalg.eigh(own.covariance)
+        roots = directions * np.sqrt(np.maximum(values, 0.0))[:, None]
+        spread = posterior.loadings(np.eye(len(theta)))  # T' of θ = θ̂ + T'ζ
         for _ in range(n):
-            z = generator.standard_normal(len(theta))
-            effect = effects.mean - effects.loadings @ z + own * generator.standard_normal(len(own))
-            drawn = theta + spread @ z
-            gains.append(float(shares @ _probability(vectors @ drawn + effect[codes])))
+            zeta = generator.standard_normal(len(theta))
+            noise = (roots @ generator.standard_normal((*own.mean.shape, 1)))[:, :, 0]
+            drawn = own.mean - own.loadings @ zeta + noise
+            logits = vectors @ (theta + spread @ zeta) + (z * drawn[codes]).sum(axis=1)
+            gains.append(float(shares @ _probability(logits)))
     low, high = np.quantile(gains, [0.025, 0.975]).tolist()
     return float(np.mean(gains)), low, high
 

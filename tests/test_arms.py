@@ -200,7 +200,7 @@ def test_misspelled_options_are_recognized_and_others_are_not() -> None:
         (rolin.RoLinTS, "arm_sdt", "did you mean arm_std"),
         (rolin.RoLinTS, "explore", "did you mean exploration"),
         (rolin.LogisticRoLinTS, "noise_std", "Its options"),
-        (rolin.LinTS, "slope_std", "Its options"),
+        (rolin.LinTS, "slope_std", "unlike RoLinTS"),
     ):
         with pytest.raises(errors.ParameterError, match=hint) as raised:
             policy(n_features=1, **{option: 1.0})

@@ -307,6 +307,11 @@ def test_arms_come_and_go(name: str, rng: np.random.Generator) -> None:
         catalogue.add([[np.inf] * D], ["new"])
     with pytest.raises(ShapeError, match=r"expected \(K, 5\)"):
         catalogue.add([[1.0]], ["new"])
+    with pytest.raises(ShapeError, match=r"contexts is a dict, expected .*list\(contexts.values"):
+        catalogue.add({"new": [1.0] * D}, ["new"])
+    with pytest.raises(ShapeError, match="contexts is a dict") as raised:
+        rolin.Catalogue(rolin.RoLinTS(n_features=D), {i: [1.0] * D for i in range(500)})
+    assert len(str(raised.value)) < 200
     assert len(catalogue) == len(here)
 
 

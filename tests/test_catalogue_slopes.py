@@ -83,6 +83,22 @@ def test_decisions_are_those_over_the_array(
                 policy.update(arm, context, reward)
 
 
+@pytest.mark.parametrize("kind", [rolin.RoLinTS, rolin.RoLinUCB, rolin.Greedy])
+def test_ties_before_the_first_scales_are_broken_alike(kind: Any, rng: np.random.Generator) -> None:
+    """As long as nothing is learned, all arms are tied, up to rounding: the same random order as over the array."""
+    for seed in range(20):
+        policy, x = kind(n_features=D, slope_std="learn", seed=seed), array(rng, 30)
+        catalogue = rolin.Catalogue(policy, x)
+        for t in range(10):
+            arm = int(rng.integers(30))
+            policy.update(arm, x[arm], 0.0)
+            mine, theirs = (
+                c.decide(*a, top_k=5, key=t) for c, a in ((catalogue, ()), (policy, (x,)))
+            )
+            assert mine.ranking == theirs.ranking
+            assert catalogue.decide(key=t).arm == mine.arm  # for any number of ranks
+
+
 @pytest.mark.parametrize("name", POLICIES)
 def test_scores_are_those_over_the_array(name: str, rng: np.random.Generator) -> None:
     """Every arm's score, not only the highest, with the same key: to 1e-9 after 300 rewards."""

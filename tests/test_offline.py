@@ -19,6 +19,7 @@ from rolin.errors import (
     RolinError,
     ShapeError,
 )
+from rolin.logs import RewardLog
 from rolin.offline import DecisionLog
 from rolin.offline.estimators import groups_of, standard_error
 from rolin.offline.reward_model import default_model, fitted, mean_rewards, value_variance
@@ -320,6 +321,19 @@ def test_bad_targets_and_options_are_refused(rng: np.random.Generator) -> None:
         ):
             with pytest.raises(ParameterError, match="level"):
                 call(log, level=level)
+    rewards = RewardLog(["a"] * 50, np.zeros((50, D)), log.rewards, np.ones(50), ["x"] * D)
+    for other, hint in ((rewards, "has them, read it with rolin.offline.read"), ([1] * 999, "")):
+        for call in (
+            lambda log: offline.evaluate(log, "uniform"),
+            lambda log: offline.replay(log, rolin.Uniform(n_features=D)),
+            offline.check_propensities,
+            offline.lift,
+        ):
+            kind = type(other).__name__
+            message = f"log is of type {kind}, expected a DecisionLog.*{hint}"
+            with pytest.raises(ParameterError, match=message) as raised:
+                call(other)
+            assert len(str(raised.value)) < 200
     raw: list[Callable[[], object]] = [
         lambda: offline.evaluate(log, None),  # type: ignore[arg-type]
         lambda: offline.evaluate(log, rolin.RoLinTS),

@@ -147,6 +147,15 @@ def test_what_cannot_be_planned_is_refused(rng: np.random.Generator) -> None:
     ):
         with pytest.raises(Unsupported, match="expected a policy such as RoLinTS"):
             rolin.plan_exploration(policy, 10, contexts)  # type: ignore[arg-type]  # what is tested
+    for slope_std, least in ((0.0, 10), ("learn", 4)):
+        new = rolin.RoLinTS(n_features=3, slope_std=slope_std)
+        for t in range(least - 1):
+            new.update(t % 3, contexts[0, t % 3], float(t))
+        message = f"{least - 1} rewards, expected at least {least} that are not all equal"
+        with pytest.raises(Unsupported, match=message):
+            rolin.plan_exploration(new, 10, contexts)
+        new.update(0, contexts[1, 0], 1.5)
+        assert rolin.plan_exploration(new, 2, contexts, runs=2).rounds == 2
     policy = fixed(rolin.RoLinTS, n_features=3)
     for options, message in (
         ({"rounds": 0}, "rounds"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,14 @@ from numpy.testing import assert_allclose
 
 import rolin
 from rolin import Bandit, FeatureMap, testing
-from rolin.errors import InputError, NotFiniteError, ParameterError, ShapeError
+from rolin.errors import (
+    InputError,
+    NotFiniteError,
+    OverlapWarning,
+    ParameterError,
+    ShapeError,
+    SharedContextWarning,
+)
 from rolin.features import Category, HashedFeatures, Number
 from rolin.testing import deciding
 from support.policies import fixed
@@ -285,6 +293,47 @@ def test_situations_of_a_bandit(slope_std: float, tmp_path: Path) -> None:
         stored = opened.journal.decision("a")
         assert stored is not None
         assert (stored.offered_contexts == many[0].offered_contexts).all()
+
+
+def test_a_bandit_warns_once_of_situations_without_slopes(tmp_path: Path) -> None:
+    """It warns in the first decision, at the line of the caller. Reopening, importing and replaying do not warn."""
+    feature_map = people()
+    d = feature_map.n_features
+    situation = {"age": 25.0, "gender": "m"}
+    with Bandit(
+        rolin.RoLinTS(n_features=d, seed=1), feature_map=feature_map, journal=tmp_path / "j.db"
+    ) as bandit:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            bandit.decide(arms=ARMS[:1], situation=situation)
+            assert not caught  # there was nothing to choose
+            for i in range(60):
+                decision = bandit.decide(arms=ARMS, situation=situation)
+                bandit.reward(decision.id, float(i % 3))
+        assert [(w.category, w.filename) for w in caught] == [(SharedContextWarning, __file__)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SharedContextWarning)
+        warnings.simplefilter("ignore", OverlapWarning)
+        with Bandit(journal=tmp_path / "j.db") as opened:
+            assert opened.policy.posterior.count == 60
+            log = rolin.offline.read(opened, missing="drop")
+        rolin.offline.replay(log, rolin.RoLinTS(n_features=d, seed=2), min_propensity=1.0)
+
+
+def test_a_bandit_does_not_warn_where_arms_differ() -> None:
+    """Slopes, fields of arms, and policies with a model per arm use the situation."""
+    situation = {"age": 25.0, "gender": "m"}
+    kinds: list[tuple[Any, FeatureMap]] = [
+        (SLOPES, people()),
+        (rolin.DisjointLinUCB, people()),
+        (rolin.RoLinTS, people(arm={"price": Number()})),
+        (rolin.RoLinTS, people(arm={"_arm": Category(ARMS)})),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SharedContextWarning)
+        for kind, feature_map in kinds:
+            bandit = Bandit(kind(n_features=feature_map.n_features), feature_map=feature_map)
+            bandit.decide(arms=ARMS, situation=situation)
 
 
 def test_without_slopes_a_situation_cannot_change_the_order() -> None:

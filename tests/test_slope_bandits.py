@@ -421,6 +421,7 @@ def run(*arguments: str) -> str:
     return result.output
 
 
+@pytest.mark.filterwarnings("ignore::rolin.errors.SharedContextWarning")
 def test_commands(tmp_path: Path) -> None:
     """Slopes can be given to `evaluate`, `journal import` and `simulate`, by numbers or by fields of a map."""
     bandit = Bandit(rolin.RoLinTS(n_features=D, seed=3), feature_map=PEOPLE, floor=0.3)

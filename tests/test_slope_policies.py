@@ -139,6 +139,11 @@ def test_the_dense_model_answers_like_the_fast_one() -> None:
     assert one.features == other.features == (0, 1)
     np.testing.assert_allclose(one.mean, other.mean, rtol=1e-8)
     np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-8)
+    for name in ("slopes", "arm_coefficients"):
+        mine, theirs = (getattr(policy.posterior, name)() for policy in (fast, naive))
+        assert (mine.arms, mine.features) == (theirs.arms, theirs.features)
+        np.testing.assert_allclose(mine.mean, theirs.mean, rtol=1e-8)
+        np.testing.assert_allclose(mine.std, theirs.std, rtol=1e-8)
     vectors = rng.normal(size=(4, 3))
     a, b = (np.square(policy.posterior.loadings(vectors)).sum(axis=1) for policy in (fast, naive))
     np.testing.assert_allclose(a, b, rtol=1e-8)
@@ -251,7 +256,7 @@ def test_clicks_reveal_slopes(seed: int) -> None:
         x, arm = rng.normal(size=1), t % 2
         click = rng.random() < 1.0 / (1.0 + np.exp(-2.0 * x[0] * (1 - 2 * arm)))
         policy.update(arm, x, float(click))
-    slopes = policy.posterior.slopes([0, 1])  # type: ignore[attr-defined]  # it has slopes
+    slopes = policy.posterior.slopes([0, 1])
     assert (np.abs(slopes.mean[:, 0]) > 1.0).all()
     assert policy.decide([1.5], arms=[0, 1]).arm == 0
     assert policy.decide([-1.5], arms=[0, 1]).arm == 1
@@ -269,6 +274,14 @@ def test_bayes_says_why_it_has_no_slopes() -> None:
         rolin.BayesRoLinTS(n_features=2, slopes=[0])
     with pytest.raises(Unsupported, match="BayesRoLinTS has no slopes"):
         rolin.BayesRoLinTS(n_features=2, slope_std=np.array([0.1, 0.2]))  # type: ignore[arg-type]
+    for slopes in ((), (0, 1)):
+        moments = rolin.Moments.of([0, 1], np.eye(2), [1.0, 2.0], slopes=slopes)
+        for given in ({"slope_std": "learn"}, {"slope_std": 0.5}, {"slopes": [0]}):
+            with pytest.raises(Unsupported, match=r"Use RoLinTS\(slope_std='learn'\)"):
+                rolin.BayesRoLinTS.from_fit(moments, **given)
+            with pytest.raises(Unsupported, match=r"Use RoLinTS\(slope_std='learn'\)"):
+                rolin.Fit(moments, ["a", "b"]).policy(rolin.BayesRoLinTS, **given)
+        assert rolin.BayesRoLinTS.from_fit(moments, slope_std=0.0).moments.count == 2
 
 
 @pytest.mark.parametrize(
@@ -287,9 +300,14 @@ def test_bad_options(options: Any, message: str) -> None:
 
 
 def test_linear_policies_without_effects_have_no_slopes() -> None:
-    """LinTS has no arm effects, so it has no slopes either."""
-    with pytest.raises(rolin.errors.UnknownOption, match="slope_std"):
-        rolin.LinTS(n_features=2, slope_std=0.5)
+    """LinTS and LinUCB have no arm effects, so they have no slopes either; the message names a policy that has them."""
+    moments = rolin.Moments.of([0, 1], np.eye(2), [1.0, 2.0])
+    for kind, other in ((rolin.LinTS, "RoLinTS"), (rolin.LinUCB, "RoLinUCB")):
+        message = f"{kind.__name__} has no option 'slope_std', unlike {other}. Its options: "
+        with pytest.raises(rolin.errors.UnknownOption, match=message):
+            kind(n_features=2, slope_std=0.5)
+        with pytest.raises(rolin.errors.UnknownOption, match=message):
+            kind.from_fit(moments, slope_std="learn")
 
 
 # -- how much to explore -----------------------------------------------------------------------

@@ -306,12 +306,46 @@ def test_only_slopes_are_written_down_if_there_are_any() -> None:
             "expected a list of different",
         ),
         ({"slope_std": [1.0, 2.0], "slopes": {2, 0}}, ParameterError, "in the same order"),
+        ({"slope_std": True}, ParameterError, "slope_std=True, expected a number"),
+        (
+            {"slope_std": [0.5, True, 1.0]},
+            ParameterError,
+            r"slope_std\[1\]=True, expected a number",
+        ),
     ],
 )
 def test_bad_scales_are_rejected(options: Any, error: type[Exception], message: str) -> None:
     """The message says what was given and what was expected."""
     with pytest.raises(error, match=message):
         SlopePosterior(Scales(**options), 3)
+
+
+@pytest.mark.parametrize("intercept_std", [None, 2.0])
+def test_arms_have_coefficients_without_slopes_too(intercept_std: float | None) -> None:
+    """Every posterior says which coefficients its arms have; without slopes, their intercepts differ by their effects."""
+    rng = np.random.default_rng(0)
+    scales = Scales(arm_std=0.7, coef_std=1.3, intercept_std=intercept_std)
+    without, some = Posterior(scales, 2), SlopePosterior(dataclasses.replace(scales, slopes=()), 2)
+    for t in range(30):
+        x, reward = rng.normal(size=2), float(rng.normal())
+        for posterior in (without, some):
+            posterior.observe(t % 3, x, reward)
+    slopes = without.slopes()
+    assert (slopes.arms, slopes.features) == ((0, 1, 2), ())
+    assert slopes.mean.shape == slopes.std.shape == (3, 0)
+    for arms in (None, [2, 9]):  # 9 is unseen
+        found, expected = without.arm_coefficients(arms), some.arm_coefficients(arms)
+        assert (found.arms, found.features) == (expected.arms, expected.features)
+        same(found.mean, expected.mean)
+        same(found.std, expected.std)
+    shared, effects = without.coefficients, without.arm_effects()
+    found = without.arm_coefficients()
+    same(found.mean[:, :2], np.tile(shared.mean[:2], (3, 1)))
+    same(found.std[:, :2], np.tile(shared.std[:2], (3, 1)))
+    if intercept_std is not None:
+        same(found.mean[:, 2], shared.mean[2] + effects.mean)
+        # The mean reward of an arm in the context 0 is its intercept.
+        same(found.std[:, 2], without.predict(np.zeros((3, 2)), range(3)).std)
 
 
 def test_moments_must_have_the_scatter_of_these_slopes() -> None:

@@ -302,6 +302,11 @@ class Catalogue:
 
     def _vectors(self, contexts: Any, arms: Iterable[Name] | None) -> NDArray[Any]:
         """Return the features of arms as an array, without a copy if possible."""
+        if isinstance(contexts, Mapping):
+            raise ShapeError(
+                f"contexts is a {type(contexts).__name__}, expected one row per arm: pass list(contexts.values()), and "
+                "list(contexts) as arms"
+            )
         if _has_fields(contexts):
             if self.feature_map is None:
                 raise InputError(

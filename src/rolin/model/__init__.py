@@ -9,11 +9,20 @@ from rolin.model.posterior import Posterior
 from rolin.model.report import Diagnosis, Effect
 from rolin.model.scale_schedule import ScaleEvent
 from rolin.model.scales import Scales
-from rolin.model.summaries import ArmEffects, Coefficients, LogitPrediction, Prediction
+from rolin.model.slopes import SlopePosterior
+from rolin.model.summaries import (
+    ArmCoefficients,
+    ArmEffects,
+    Coefficients,
+    LogitPrediction,
+    OwnCoefficients,
+    Prediction,
+)
 from rolin.model.theory import RegretBound, bayes_regret_bound, linear_bandit_regret_bound
 from rolin.model.view import PosteriorView
 
 __all__ = [
+    "ArmCoefficients",
     "ArmEffects",
     "Beliefs",
     "Coefficients",
@@ -23,6 +32,7 @@ __all__ = [
     "Interval",
     "LogitPrediction",
     "Moments",
+    "OwnCoefficients",
     "Posterior",
     "PosteriorView",
     "Prediction",
@@ -30,6 +40,7 @@ __all__ = [
     "ScaleEstimate",
     "ScaleEvent",
     "Scales",
+    "SlopePosterior",
     "bayes_regret_bound",
     "diagnose",
     "estimate_scales",

@@ -53,9 +53,11 @@ def ranking(scores: Floats, top_k: int, generator: np.random.Generator) -> NDArr
         return near[:top_k]
     lowest = scores[near[top_k - 1]]
     near = np.flatnonzero(scores >= lowest - TIE * abs(lowest))
-    # Stable, so that each arm gets the same random number for any top_k.
     near = near[np.argsort(-scores[near], kind="stable")]
-    level = np.concatenate([[0], np.cumsum(~_tied(scores[near]))])
+    level = np.concatenate([[0], np.cumsum(~_tied(scores[near]))])  # equal for tied arms
+    # By level and then by index: each arm gets the same random number for any top_k, and however its score was rounded.
+    # A catalogue rounds otherwise than a policy.
+    near = near[np.lexsort((near, level))]
     return near[np.lexsort((generator.random(len(near)), level))][:top_k]
 
 

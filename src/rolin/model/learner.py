@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -37,6 +38,14 @@ from rolin.model.sparse import SparseContexts
 __all__ = ["Candidates", "Learner"]
 
 Floats = NDArray[np.float64]
+
+
+def _level_of_caller() -> int:
+    """Return the `stacklevel` of the code that called this package, for a warning of the function that asks."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("rolin."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 class Candidates(NamedTuple):
@@ -258,7 +267,7 @@ class Learner(ABC):
     """Whether all arms have the same coefficients, so that one context for all arms does not change which is best."""
     _has_warned = False
 
-    def _warn_of_shared_context(self, context: Any, n_arms: int) -> None:
+    def warn_of_shared_context(self, context: Any, n_arms: int) -> None:
         """Say once that the features, if there are any, cannot change which arm is best."""
         if self.shares_coefficients and n_arms > 1 and not self._has_warned and np.any(context):
             self._has_warned = True
@@ -266,7 +275,7 @@ class Learner(ABC):
                 "all arms share one context and have the same coefficients, so the features cannot change which arm is best: "
                 'only the best arm on average is learned. Use RoLinTS(…, slope_std="learn"), or pass one context per arm',
                 SharedContextWarning,
-                stacklevel=5,
+                stacklevel=_level_of_caller(),
             )
 
     def _with_one_context(self, context: Floats, arms: Iterable[Name]) -> Candidates:
@@ -275,7 +284,7 @@ class Learner(ABC):
         if self.takes_shared_context:
             contexts = repeated(context, len(found.rows))
         else:
-            self._warn_of_shared_context(context, len(found.rows))
+            self.warn_of_shared_context(context, len(found.rows))
             contexts = np.empty((len(found.rows), self.n_features))
             contexts[:] = context
         return tuple.__new__(Candidates, (contexts, found.names, found.rows))

@@ -43,6 +43,7 @@ from rolin.model.scales import Scales
 from rolin.model.solve import CoefficientPosterior, solve_coefficients
 from rolin.model.sparse import SparseContexts
 from rolin.model.summaries import (
+    ArmCoefficients,
     ArmEffects,
     Coefficients,
     GivenCoefficients,
@@ -449,6 +450,38 @@ class Posterior(Learner):
             effects.mean[:, None],
             effects.own_variance[:, None, None],
             effects.loadings[:, None],
+        )
+
+    def slopes(self, arms: Iterable[Name] | None = None) -> ArmCoefficients:
+        """Return the posterior of the arms' own slopes, by default of all seen arms.
+
+        A slope is how much the coefficient of an arm differs from the shared one. Without slopes, the result has no
+        features.
+        """
+        own = self.own_coefficients(arms)
+        variance = np.diagonal(own.covariance, axis1=1, axis2=2)
+        std = np.sqrt(variance + (own.loadings**2).sum(axis=2))
+        return ArmCoefficients(own.arms, own.features, own.mean[:, 1:], std[:, 1:])
+
+    def arm_coefficients(self, arms: Iterable[Name] | None = None) -> ArmCoefficients:
+        """Return the posterior of each arm's coefficients, by default of all seen arms.
+
+        They are the shared coefficients plus the arm's own slopes. An intercept is the last, and includes the arm
+        effect. Without an intercept, the arm effect is in `arm_effects` only.
+        """
+        own = self.own_coefficients(arms)
+        size, q = len(self._coef), own.mean.shape[1]
+        selected = np.zeros((size, q))  # which coefficient each own one is added to
+        selected[list(own.features), np.arange(1, q)] = 1.0
+        if size > self.n_features:
+            selected[self.n_features, 0] = 1.0
+        loadings = self._factor.T - selected @ own.loadings
+        variance = np.diagonal(selected @ own.covariance @ selected.T, axis1=1, axis2=2)
+        return ArmCoefficients(
+            own.arms,
+            tuple(range(size)),
+            self._coef + own.mean @ selected.T,
+            np.sqrt(variance + (loadings**2).sum(axis=2)),
         )
 
     def predict(self, contexts: ArrayLike, arms: Iterable[Name] | None = None) -> Prediction:

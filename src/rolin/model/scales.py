@@ -61,9 +61,16 @@ def guess_of(name: str, value: object, default: float | None) -> tuple[Any, bool
     return value, False
 
 
+def _number(name: str, value: object) -> float:
+    """Return a number that is not a boolean: True is a switch, not a scale of 1."""
+    if isinstance(value, (bool, np.bool_)):
+        raise ParameterError(f"{name}={value!r}, expected a number")
+    return number_of(name, value, ParameterError)
+
+
 def _scale(name: str, value: object, *, zero: bool = False) -> float:
     """Return a checked positive number (or zero, if allowed)."""
-    number = number_of(name, value, ParameterError)
+    number = _number(name, value)
     if not (_SMALLEST <= number <= _LARGEST or (zero and number == 0.0)):
         expected = "zero or a positive number" if zero else "a positive number"
         raise ParameterError(f"{name}={value!r}, expected {expected} (1e-150 to 1e150)")
@@ -112,7 +119,7 @@ def check_slopes(slopes: object) -> tuple[int, ...]:
 
 def _mean(name: str, value: object) -> float:
     """Return a checked prior mean."""
-    number = number_of(name, value, ParameterError)
+    number = _number(name, value)
     if not abs(number) <= _LARGEST:
         raise ParameterError(f"{name}={value!r}, expected a finite number (up to 1e150)")
     return number

@@ -32,7 +32,7 @@ from rolin.model.scales import Scales
 from rolin.model.slope_solve import feature_order, own_stds, solve_slopes
 from rolin.model.solve import CoefficientPosterior
 from rolin.model.sparse import SparseContexts
-from rolin.model.summaries import ArmCoefficients, ArmEffects, OwnCoefficients
+from rolin.model.summaries import ArmEffects, OwnCoefficients
 from rolin.model.view import PosteriorView
 
 __all__ = ["AdaptiveSlopes", "SlopePosterior"]
@@ -229,30 +229,6 @@ class SlopePosterior(Posterior):
         own = self._own_of(self.named_rows(arms))
         return OwnCoefficients(
             own.arms, self.slope_indices, own.mean, own.covariance, own.on_shared @ self._factor.T
-        )
-
-    def slopes(self, arms: Iterable[Name] | None = None) -> ArmCoefficients:
-        """Return the posterior of the arms' own slopes: how they differ from the shared coefficients."""
-        own = self._own_of(self.named_rows(arms))
-        variance = np.diagonal(own.covariance, axis1=1, axis2=2)
-        std = np.sqrt(variance + ((own.on_shared @ self._factor.T) ** 2).sum(axis=2))
-        return ArmCoefficients(own.arms, self.slope_indices, own.mean[:, 1:], std[:, 1:])
-
-    def arm_coefficients(self, arms: Iterable[Name] | None = None) -> ArmCoefficients:
-        """Return the posterior of each arm's coefficients: the shared ones plus its own; an intercept is the last."""
-        own = self._own_of(self.named_rows(arms))
-        size, d, q = len(self._coef), self.n_features, len(self._stds)
-        selected = np.zeros((size, q))  # which coefficient each own one is added to
-        selected[self._columns[: q - 1], np.arange(1, q)] = 1.0
-        if size > d:
-            selected[d, 0] = 1.0
-        loadings = (np.eye(size) - selected @ own.on_shared) @ self._factor.T
-        variance = np.diagonal(selected @ own.covariance @ selected.T, axis1=1, axis2=2)
-        return ArmCoefficients(
-            own.arms,
-            tuple(range(size)),
-            self._coef + own.mean @ selected.T,
-            np.sqrt(variance + (loadings**2).sum(axis=2)),
         )
 
     def draw_model(

@@ -12,7 +12,7 @@ from rolin._support.arms import Name
 from rolin._support.checks import count_of
 from rolin._support.distributions import chi2_tail, normal_tail
 from rolin._support.optional import needs
-from rolin.offline.log import DecisionLog
+from rolin.offline.log import DecisionLog, check_log
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,6 +116,7 @@ def check_propensities(log: DecisionLog, *, bins: int = 10) -> Calibration:
     bins
         Number of groups of similar propensity.
     """
+    check_log(log)
     bins = count_of("bins", bins, least=2)
     if log.propensities is None:
         by_arm, p_value = _by_inverse(log)

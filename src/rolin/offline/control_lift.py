@@ -13,7 +13,7 @@ from rolin._support.distributions import student_margin
 from rolin._support.optional import needs
 from rolin.errors import DataError, OverlapWarning, ParameterError
 from rolin.offline.estimators import groups_of, standard_error, weighted_mean
-from rolin.offline.log import DecisionLog
+from rolin.offline.log import DecisionLog, check_log
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,6 +96,7 @@ def lift(log: DecisionLog, *, by: By = "control", level: float = 0.95) -> Lift:
     level
         Level of the interval.
     """
+    check_log(log)
     level = level_of(level)
     if not isinstance(by, str) or by not in _OTHERS:
         raise ParameterError(f"by={by!r}, expected 'control' or 'share'")

@@ -27,7 +27,7 @@ from rolin.offline.estimators import (
     standard_error,
     weighted_mean,
 )
-from rolin.offline.log import DecisionLog
+from rolin.offline.log import DecisionLog, check_log
 from rolin.offline.overlap import (
     RareRewards,
     effective_size,
@@ -256,8 +256,7 @@ def evaluate(
     progress
         `True` shows a bar; a function is called with the number of decisions done since its last call.
     """
-    if not isinstance(log, DecisionLog):
-        raise ParameterError(f"log={log!r}, expected a DecisionLog: rolin.offline.read makes one")
+    check_log(log)
     whole_log, drawn = log, log.drawn
     n = int(drawn.sum())
     if n < 2:

@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name, canonical
 from rolin._support.checks import as_floats
-from rolin.errors import DataError, RolinError, ShapeError
+from rolin.errors import DataError, ParameterError, RolinError, ShapeError
+from rolin.logs.frames import RewardLog
 from rolin.logs.rules import is_distribution
 
-__all__ = ["DecisionLog"]
+__all__ = ["DecisionLog", "check_log"]
 
 Floats = NDArray[np.float64]
 # Beyond these, sums of squares overflow.
@@ -272,3 +273,16 @@ def _mask(name: str, given: ArrayLike | None, n: int) -> NDArray[np.bool_]:
     if mask.dtype != bool:
         raise ShapeError(f"{name} is of type {mask.dtype}, expected True and False")
     return mask
+
+
+def check_log(log: object) -> None:
+    """Raise a short error for anything but a `DecisionLog`: a log may be far too long to be shown."""
+    if isinstance(log, DecisionLog):
+        return
+    kind, hint = type(log).__name__, "rolin.offline.read(…) returns one"
+    if isinstance(log, RewardLog):
+        hint = (
+            "a RewardLog does not hold propensities and the arms that were not chosen. If its file has them, read it "
+            "with rolin.offline.read(…)"
+        )
+    raise ParameterError(f"log is of type {kind}, expected a DecisionLog: {hint}")

@@ -23,7 +23,7 @@ from rolin._support.progress import Progress, reporter
 from rolin.errors import DataError, OverlapWarning, ParameterError
 from rolin.journal.folding import adaptive_of
 from rolin.offline.estimators import groups_of, standard_error, weighted_mean
-from rolin.offline.log import DecisionLog
+from rolin.offline.log import DecisionLog, check_log
 from rolin.policies import Decision, Policy
 from rolin.policies.keyed_random import KeyedGenerator
 
@@ -107,6 +107,7 @@ def replay(
     progress
         `True` shows a bar; a function is called with the number of decisions done since its last call.
     """
+    check_log(log)
     if not isinstance(policy, Policy):
         raise ParameterError(f"policy={policy!r}, expected a policy of rolin")
     own = copy.deepcopy(policy)

@@ -67,16 +67,29 @@ class Policy(ABC, Generic[Model]):
                 f"{cls.__name__}({shown}) passes options by position, expected options by name: "
                 f"{cls.__name__}({first}={by_position[0]!r}, …)"
             )
+        cls._check_options(options)
+        return super().__new__(cls)
+
+    @classmethod
+    def _check_options(cls, options: Mapping[str, Any]) -> None:
+        """Reject options that the policy does not have, before anything is done with them."""
+        known = options_of(cls)
         for name in options:
             if known is not None and name not in known:
                 close = [option for option in known if option.startswith(name[:4])]
                 # noise_std is not coef_std misspelled: their similarity is 0.71.
                 close = close or get_close_matches(name, known, n=1, cutoff=0.72)
-                hint = f"; did you mean {close[0]}?" if close else "."
+                bases = [base for base in cls.__mro__ if issubclass(base, Policy)]
+                has_it = [
+                    base.__name__
+                    for base in bases
+                    if not isabstract(base) and name in (options_of(base) or ())
+                ]
+                hint = f", unlike {has_it[0]}." if has_it else "."
+                hint = f"; did you mean {close[0]}?" if close else hint
                 raise UnknownOption(
                     f"{cls.__name__} has no option {name!r}{hint} Its options: {', '.join(known)}"
                 )
-        return super().__new__(cls)
 
     def __init__(self, model: Model, seed: int | None) -> None:
         self._random = KeyedGenerator(fresh_seed() if seed is None else seed)
@@ -126,6 +139,10 @@ class Policy(ABC, Generic[Model]):
             Arms that must not be chosen.
         """
         return ask(self._model, contexts, arms, exclude)
+
+    def warn_of_shared_context(self, context: Floats, n_arms: int) -> None:
+        """Warn once, unless arms have coefficients of their own, that one context for all arms changes no choice."""
+        self._model.warn_of_shared_context(context, n_arms)
 
     def generator(self, key: Key) -> np.random.Generator:
         """Return the random generator of a decision, at the start of its stream.
@@ -182,7 +199,8 @@ class Policy(ABC, Generic[Model]):
         ----------
         contexts
             A mapping from arm to its vector of d features, a (K, d) array, or a data frame with K rows and d columns;
-            or with `arms`, one vector for all arms. A SciPy sparse matrix also works and is faster with joint sampling.
+            or with `arms`, one vector for all arms. A SciPy sparse matrix also works; it is faster
+            with joint sampling and without slopes.
         arms
             The K names, with an array, a vector or a data frame. By default the index of a pandas data frame, unless the index
             only numbers the rows; otherwise 0 … K - 1.
@@ -597,6 +615,7 @@ class Policy(ABC, Generic[Model]):
         why = cls._why_no_start()
         if why is not None:
             raise Unsupported(f"{cls.__name__} cannot start from a fit: {why}")
+        cls._check_options(options)
         evidence = evidence_of(fit)
         make: Any = cls
         policy: Self = make(**options_for(cls, evidence, cls._unset_scales, options))

@@ -40,6 +40,15 @@ _NEGLIGIBLE = 3e-12
 _WEIGHT, _CUMULATIVE, _NOISE = range(3)
 
 
+def _reject_slopes(slope_std: object, slopes: object) -> None:
+    """Raise if any slopes are asked for."""
+    if slopes is not None or np.any(np.asarray(slope_std) != 0.0):
+        raise Unsupported(
+            "BayesRoLinTS has no slopes: it integrates over arm_std and noise_std, and a third scale would need a "
+            "grid of many more models. Use RoLinTS(slope_std='learn')"
+        )
+
+
 @with_options_of(LinearPolicy)
 class BayesRoLinTS(WithExploration, Policy[Mixture]):
     """RoLinTS that treats `noise_std` and `arm_std` as unknown and samples them too.
@@ -100,11 +109,7 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         seed: int | None = None,
         **options: Unpack[PriorOptions],
     ) -> None:
-        if slopes is not None or np.any(np.asarray(slope_std) != 0.0):
-            raise Unsupported(
-                "BayesRoLinTS has no slopes: it integrates over arm_std and noise_std, and a third scale would need a "
-                "grid of many more models. Use RoLinTS(slope_std='learn')"
-            )
+        _reject_slopes(slope_std, slopes)
         number, learns = guess_of("coef_std", coef_std, 1.0)
         scales = Scales(
             noise_std=noise_std,
@@ -115,6 +120,11 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         )
         super().__init__((AdaptiveMixture if learns else Mixture)(scales, n_features), seed)
         self.exploration = exploration
+
+    @classmethod
+    def _check_options(cls, options: Mapping[str, Any]) -> None:
+        super()._check_options(options)
+        _reject_slopes(options.get("slope_std", 0.0), options.get("slopes"))
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
         """Draw the scales by their weights, then every arm given these scales."""

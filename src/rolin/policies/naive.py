@@ -23,7 +23,13 @@ from rolin.model.posterior import Posterior
 from rolin.model.scales import Numbers, Scales
 from rolin.model.slopes import SlopePosterior
 from rolin.model.sparse import SparseContexts
-from rolin.model.summaries import ArmEffects, Coefficients, GivenCoefficients, OwnCoefficients
+from rolin.model.summaries import (
+    ArmCoefficients,
+    ArmEffects,
+    Coefficients,
+    GivenCoefficients,
+    OwnCoefficients,
+)
 from rolin.policies.options import SlopeOptions, with_shared_options
 from rolin.policies.rolin_ts import RoLinTS
 from rolin.policies.stored import check_dense
@@ -363,6 +369,14 @@ class DensePosterior(Posterior):
     def own_coefficients(self, arms: Iterable[Name] | None = None) -> OwnCoefficients:
         """Return the joint posterior of what the arms have of their own."""
         return self._fast().own_coefficients(self.arms if arms is None else arms)
+
+    def slopes(self, arms: Iterable[Name] | None = None) -> ArmCoefficients:
+        """Return the posterior of the arms' own slopes."""
+        return self._fast().slopes(self.arms if arms is None else arms)
+
+    def arm_coefficients(self, arms: Iterable[Name] | None = None) -> ArmCoefficients:
+        """Return the posterior of each arm's coefficients."""
+        return self._fast().arm_coefficients(self.arms if arms is None else arms)
 
     def draw_model(
         self, arms: Iterable[Name], generator: np.random.Generator

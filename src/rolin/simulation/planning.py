@@ -23,6 +23,7 @@ from rolin._support.progress import Progress, check_progress, reporter
 from rolin.errors import ParameterError, Unsupported
 from rolin.model.adaptive import Adaptive
 from rolin.model.posterior import Posterior
+from rolin.model.scale_schedule import FIRST_ESTIMATE, FIRST_ESTIMATE_OF_SLOPES
 from rolin.policies import LinearPolicy
 from rolin.policies.exploration import AUTO, WithExploration, exploration_of
 
@@ -188,9 +189,10 @@ def plan_exploration(
         )
     model = policy.posterior
     if isinstance(model, Adaptive) and not model.has_scales:
+        least = FIRST_ESTIMATE_OF_SLOPES if "slope_std" in model.learn else FIRST_ESTIMATE
         raise Unsupported(
             f"the policy has not learned its scales yet, so there is nothing to plan from: {model.count:g} rewards, "
-            "expected at least 10 that differ, or numbers as scales"
+            f"expected at least {least} that are not all equal, or numbers as scales"
         )
     rounds = count_of("rounds", rounds, least=1)
     runs, seed = count_of("runs", runs, least=2), count_of("seed", seed)

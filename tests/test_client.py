@@ -178,6 +178,9 @@ def test_read_and_maintain(tmp_path: Path) -> None:
         await client.create_bandit("copy")
         assert await client.bandit("copy").import_log(tmp_path / "log.csv") == 8
         assert await client.bandit("copy").import_log(tmp_path / "log.parquet") == 0
+        (tmp_path / "plain.csv").write_text("shown,reward,x,n\na,1,0.5,3\n")
+        columns: Any = {"arm": "shown", "features": ["x"], "situation": ["n"]}
+        assert await client.bandit("copy").import_log(tmp_path / "plain.csv", **columns) == 1
         with pytest.raises(DataError, match=r"no known ending, expected one of \.csv"):
             await bandit.export(tmp_path / "log.xlsx")
         with pytest.raises(DataError, match="cannot be read"):

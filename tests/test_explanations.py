@@ -62,6 +62,34 @@ def test_contributions_add_up_to_what_is_predicted(name: str) -> None:
         assert (c.value, c.shared, c.own) == (0.0, 0.0, c.contribution)
 
 
+@pytest.mark.parametrize(
+    ("policy", "options"),
+    [
+        (rolin.RoLinTS, {}),
+        (rolin.RoLinTS, {"slope_std": "learn"}),
+        (rolin.RoLinTS, {"intercept_std": None}),
+        (rolin.RoLinUCB, {}),
+        (rolin.LinTS, {}),
+        (rolin.BayesRoLinTS, {}),
+    ],
+)
+def test_before_scales_are_known(policy: Any, options: Any) -> None:
+    """Features are not used yet, so they add nothing, and nothing uncertain either."""
+    bandit = Bandit(policy(n_features=D, seed=3, **options), feature_map=FEATURES)
+    arms, situation = question(np.random.default_rng(9))
+    decision = bandit.decide(arms, situation=situation)
+    one, two = list(arms)[:2]
+    for told in (bandit.explain(decision), bandit.explain(decision, one, against=two)):
+        stds = {c.std for c in told.contributions if c.name != "intercept of the policy"}
+        numbers = [*stds, told.std, told.effect_std]
+        assert all(std == 0.0 or std > 1e-9 for std in numbers), numbers
+    for i in range(20):
+        bandit.decide(arms, situation=situation, id=str(i))
+        bandit.reward(str(i), float(i % 3))
+    later = bandit.explain(bandit.decide(arms, situation=situation))
+    assert all(c.std > 1e-9 for c in later.contributions)
+
+
 def test_uncertainty_against_a_dense_oracle() -> None:
     """Of a mean, an effect, a coefficient and a difference: what one big Gaussian says."""
     policy = fixed(

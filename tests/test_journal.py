@@ -482,6 +482,13 @@ def test_a_full_disk_says_so(tmp_path: Path) -> None:
         assert list(journal.read()) == []
         journal._file.writer.execute("PRAGMA max_page_count = 100000")
         assert journal.append(many, after=0) == 100
+        (pages,) = journal._file.writer.execute("PRAGMA page_count").fetchone()
+        journal._file.writer.execute(f"PRAGMA max_page_count = {pages}")
+        some = Removal(ids=["1"])
+        with pytest.raises(JournalError, match="the disk is full; nothing was written"):
+            journal.remove(some, after=100, state=b"x" * 100_000)
+        journal._file.writer.execute("PRAGMA max_page_count = 100000")
+        assert journal.remove(some, after=100, state=b"x" * 100_000) == (1, 101)
 
 
 def test_a_file_that_may_grow_no_more(tmp_path: Path) -> None:

@@ -211,6 +211,15 @@ def test_errors_have_their_codes(tmp_path: Path) -> None:
             error = failed.json()["error"]
             assert (failed.status_code, error["code"]) == (status, code), (path, body, error)
             assert error["message"]
+        for change, target in (
+            ({"actions": [{"id": "a", "features": [{"x": 1e30}]}]}, "actions[0].features"),
+            ({"actions": [{"id": "a"}, {"id": "a"}]}, "actions[1]"),
+            ({"contextFeatures": [{"x": 1e30}]}, "contextFeatures"),
+            ({"excludedActions": ["a0", "a1", "a2", "a3"]}, "excludedActions"),
+            ({"eventId": "\0"}, "eventId"),
+        ):
+            failed = await http.post(f"{V1}/rank", json={**question(), **change})
+            assert failed.json()["error"]["target"] == target, failed.text
         unknown = await http.get(f"{V1}/evaluations")
         assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "ResourceNotFound")
         for headers in ({"Ocp-Apim-Subscription-Key": "wrong"}, HEADERS):

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rolin import Bandit, FeatureMap
@@ -58,6 +58,7 @@ TEXT = '{"situation": {"hour": 3},\n "arms": [{"price": 1.50, "genre": "dr\\u006
     form=st.sampled_from(FORMS),
     is_uniform=st.booleans(),
 )
+@example(arms=[{"genre": "NaN"}], situation={}, form={}, is_uniform=False)
 def test_a_text_means_what_it_was_parsed_to(
     features: BaseFeatureMap,
     arms: list[dict[str, Any]],
@@ -88,7 +89,9 @@ def test_a_text_means_what_it_was_parsed_to(
     except UnicodeEncodeError:  # half of a character that was not escaped: no file can hold it
         assert record.to_json() == plain.to_json()
     else:
-        assert record.to_json() == text
+        # A text that may hold NaN is written again, also if it is only the word; the next test has more of them.
+        expected = plain.to_json() if "NaN" in text or "Infinity" in text else text
+        assert record.to_json() == expected
 
 
 @pytest.mark.parametrize(

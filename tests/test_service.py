@@ -84,6 +84,34 @@ def test_a_repeat_has_no_second_effect(tmp_path: Path) -> None:
     run(hammer())
 
 
+def test_what_is_the_same_question(tmp_path: Path) -> None:
+    """Fields are compared as JSON, vectors as numbers; the order of the other members does not matter."""
+    fields = b'{"id":"q","arms":[{"id":"a","features":{"x":1,"y":2}}],"situation":{"h":1}}'
+    vectors = b'{"id":"q","arms":[{"id":"a","features":[1,2]}]}'
+    plain = b'{"id":"p","arms":["a","b"]}'
+
+    async def send() -> None:
+        async with client(tmp_path) as http:
+            kind = {"kind": "vectors", "n_features": 2}
+            await http.post("/v1/bandits", json={"name": "v", "features": kind})
+            for name, body, status in [
+                ("default", fields, 201),
+                ("default", fields, 201),
+                ("default", b'{"situation":{"h":1},"arms":[{"features":{"x":1,"y":2},"id":"a"}],"id":"q"}', 201),
+                ("default", fields.replace(b'"x":1,"y":2', b'"y":2,"x":1'), 409),
+                ("default", fields.replace(b'"h":1', b'"h":1.0'), 409),
+                ("v", vectors, 201),
+                ("v", vectors.replace(b"[1,2]", b"[1.0, 2e0]"), 201),
+                ("default", plain, 201),
+                ("default", plain.replace(b"}", b',"situation":{}}'), 201),
+                ("default", plain.replace(b'"a"', b'{"id":"a","features":{}}'), 201),
+            ]:  # fmt: skip
+                found = await http.post(f"/v1/bandits/{name}/decisions", content=body)
+                assert found.status_code == status, (body, found.text)
+
+    run(send())
+
+
 def test_one_bad_request_does_not_fail_its_neighbours(tmp_path: Path) -> None:
     """Neither in a batch, nor when they are written together."""
 
@@ -114,67 +142,6 @@ def test_one_bad_request_does_not_fail_its_neighbours(tmp_path: Path) -> None:
             ]
 
     run(mixed())
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "field"),
-    [
-        ({"arms": "red"}, 400, "arms"),
-        ({"arms": [{"id": 5}]}, 400, "arms[0].id"),
-        ({"arms": [{"id": "a", "prise": 1}]}, 400, "arms[0]"),
-        ({"arms": [{"id": "a", "features": [1.0]}]}, 400, "arms[0].features"),
-        ({"arms": ["a"], "situation": [1.0]}, 400, "situation"),
-        ({"arms": []}, 400, None),
-        ({"arms": ["a", "a"]}, 400, None),
-        ({"arms": ["a"], "top_k": 0}, 400, "top_k"),
-        ({"arms": ["a"], "top_k": 2}, 400, None),
-        ({"arms": ["a"], "id": ""}, 400, "id"),
-        ({}, 400, "arms"),
-        ({"arms": ["a"] * 20}, 413, "arms"),
-    ],
-)
-def test_bad_questions_get_clear_errors(
-    body: dict[str, Any], status: int, field: str | None, tmp_path: Path
-) -> None:
-    """One shape, the field named, nothing recorded."""
-
-    async def ask() -> None:
-        async with client(tmp_path, max_arms=10) as http:
-            found = await http.post(f"{V1}/decisions", json=body)
-            error = found.json()["error"]
-            assert (found.status_code, error.get("field")) == (status, field), error
-            assert error["message"]
-            assert (await http.get(V1)).json()["version"] == 1  # the feature map
-
-    run(ask())
-
-
-def test_hostile_bodies(tmp_path: Path) -> None:
-    """Depth, size, NaN, wrong encodings, surrogates: 4xx, and nothing recorded."""
-
-    async def send() -> None:
-        async with client(tmp_path, max_body=4096) as http:
-            for body, status in [
-                (b"", 400),
-                (b"null", 400),
-                (b"[" * 3000, 400),
-                (
-                    b'{"arms":[{"id":"a","features":' + b'{"x":' * 600 + b"1" + b"}" * 600 + b"}]}",
-                    400,
-                ),
-                (b'{"arms":["a"],"situation":{"x":NaN}}', 400),
-                (b'{"arms":["a"],"situation":{"x":1e999}}', 400),
-                (b'{"arms":["\xff"]}', 400),
-                (b'{"arms":["\\ud800"]}', 400),
-                (b'{"arms":["a"],"arms":["a","a"]}', 400),
-                (b" " * 5000, 413),
-            ]:
-                found = await http.post(f"{V1}/decisions", content=body)
-                assert found.status_code == status, (body[:60], found.text)
-                assert set(found.json()) == {"error"}
-            assert (await http.get(V1)).json()["version"] == 1
-
-    run(send())
 
 
 def test_nobody_gets_in_without_a_key(tmp_path: Path) -> None:
@@ -357,6 +324,49 @@ def test_logs_states_erasure_and_reports(tmp_path: Path) -> None:
             assert (await http.get("/v1/bandits/one/decisions/1")).status_code == 404
 
     run(work())
+
+
+_LOG = b"shown,gain,x,y,hour\na,1,0.5,0.2,9\nb,0,0.1,0.9,10\n"
+
+
+@pytest.mark.parametrize(
+    ("features", "params"),
+    [
+        ({"kind": "hashed"}, {"features": "x, y", "situation": "hour"}),
+        ({"kind": "vectors", "n_features": 2}, {"features": "y,x"}),
+        ({"kind": "vectors", "n_features": 0}, {"features": ""}),
+        ({"kind": "map", "situation": {"hour": {"kind": "number"}}, "arm": {"x": {"kind": "number"}}}, {}),
+    ],
+)  # fmt: skip
+def test_a_log_of_others(features: Any, params: dict[str, str], tmp_path: Path) -> None:
+    """A plain table, whose columns the address names; without them, the answer says how."""
+    columns = {"arm": "shown", "reward": "gain"}
+
+    async def send() -> None:
+        async with client(tmp_path) as http:
+            await http.post("/v1/bandits", json={"name": "b", "features": features})
+            log = "/v1/bandits/b/log"
+            if params:
+                failed = await http.post(log, content=_LOG, params=columns)
+                error = failed.json()["error"]
+                assert (failed.status_code, error["field"]) == (400, "features")
+                assert "?features=a,b" in error["message"]
+                assert "--features" not in error["message"]
+                assert "=[" not in error["message"]
+                assert "'x', 'y'" in error["message"]
+            wrong = await http.post(log, content=_LOG, params={**columns, **params, "reward": "z"})
+            assert wrong.status_code == 400
+            assert wrong.json()["error"]["message"].startswith("the log: there is no column 'z'")
+            wrong = await http.post(log, content=b"{}", params={"format": "dsjson", "reward": "z"})
+            assert (wrong.status_code, wrong.json()["error"]["field"]) == (400, "reward")
+            learned = await http.post(log, content=_LOG, params={**columns, **params})
+            assert learned.json() == {"decisions": 2}, learned.text
+            assert (await http.get("/v1/bandits/b")).json()["n_arms"] == 2
+            bandit = (await http.service.bandits.get("b")).bandit.bandit  # type: ignore[attr-defined]
+            if params.get("features") == "y,x":  # in this order
+                assert bandit.policy.moments.mean_context.tolist() == [[0.2, 0.5], [0.9, 0.1]]
+
+    run(send())
 
 
 def test_rewards_that_do_not_fit(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ DEEP = b'{"arms":["a"],"situation":' + b'{"x":' * 5000 + b"1" + b"}" * 5001
         b'{"arms":["a"],"situation":{"x":1e400}}',
         b'{"arms":["a"],"situation":{"x":1' + b"0" * 400 + b"}}",
         b'{"arms":["a"],"top_k":99999999999999999999}',
-        b'{"arms":["a"],"arms":["a","a"]}',
+        b'{"arms":["a"],"arms":["b"]}',
         b'{"arms":["\\ud800"]}',
         b'{"arms":["a"],"id":"\\udfff"}',
         b'{"arms":["a"],"id":"\\u0000"}',

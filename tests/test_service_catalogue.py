@@ -126,7 +126,7 @@ async def test_it_survives_a_restart_and_a_backup(tmp_path: Path) -> None:
         (V1, b"", 400, "the catalogue is empty"),
         (V1, b'{"id": "a"}\n\n{"id": "b"}', 400, "line 2: the body is empty"),
         (V1, b'{"id": "a"}\n{"id": 7}', 400, "line 2: id: it is a whole number, expected a text"),
-        (V1, b'{"id": "a", "price": 1}', 400, "line 1: there is no member 'price', expected id, features"),
+        (V1, b'{"id": "a", "price": 1}', 400, "line 1: price: there is no member 'price', expected id, features"),
         (V1, b'{"id": "a", "features": [1]}', 400, "line 1: features is a vector"),
         (V1, b'{"id": "a"}\n{"id": "a"}', 400, "arm 'a' is given twice"),
         (V1, b'{"id": "\xff"}', 400, "line 1: the body is not valid UTF-8"),

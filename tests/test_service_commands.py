@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,11 +17,13 @@ from typing import Any
 
 import httpx
 import pytest
+import trustme
 from typer.testing import CliRunner
 
 from rolin.cli.app import app
 from rolin.errors import DataError, MissingExtra, ParameterError
 from rolin.service.keys import Keys
+from support.service import client
 
 ROLIN = [sys.executable, "-c", "from rolin.cli import main; main()"]
 
@@ -110,6 +114,33 @@ def test_the_key_of_the_environment_is_used(tmp_path: Path) -> None:
     assert not (tmp_path / "keys.json").exists()
 
 
+@pytest.mark.service
+def test_https(tmp_path: Path) -> None:
+    """A certificate by flags: decisions over https for those who trust it, and none over plain http."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    for i, part in enumerate(issued.cert_chain_pems):
+        part.write_to_path(certificate, append=i > 0)
+    issued.private_key_pem.write_to_path(key)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    options = ["--tls-certificate", str(certificate), "--tls-key", str(key)]
+    with served(tmp_path / "data", *options, ROLIN_API_KEY="0123456789abcdef") as (_, lines):
+        url = lines[0].removeprefix("Listening on ")
+        assert url.startswith("https://127.0.0.1:")
+        with httpx.Client(
+            headers={"Authorization": "Bearer 0123456789abcdef"}, timeout=60, verify=trusting
+        ) as http:
+            made = http.post(f"{url}/v1/bandits/default/decisions", json={"arms": ["a", "b"]})
+            assert made.status_code == 201, made.text
+            assert made.json()["arm"] in ("a", "b")
+            with pytest.raises(httpx.RemoteProtocolError):
+                http.get(f"http{url.removeprefix('https')}/healthz")
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            httpx.get(f"{url}/healthz", timeout=60)  # it is known to this test only
+
+
 def test_a_failed_start_creates_no_key(tmp_path: Path) -> None:
     """A port in use, or a bad certificate, is one readable line; the first key is still to come."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -123,6 +154,38 @@ def test_a_failed_start_creates_no_key(tmp_path: Path) -> None:
     assert isinstance(bad.exception, DataError)
     assert "cannot be used" in str(bad.exception)
     assert not (tmp_path / "keys.json").exists()
+
+
+def test_a_mistake_in_a_file_is_one_sentence(tmp_path: Path) -> None:
+    """A bandit that cannot be changed: exit code 2, as for other errors, and no traceback of Python."""
+    file, command = (
+        tmp_path / "bandits.toml",
+        [*ROLIN, "serve", "--port", "0", "--data", str(tmp_path)],
+    )
+    file.write_text("[shop]\n")
+    asyncio.run(_started(tmp_path))
+    file.write_text('[shop]\npolicy = "LinTS"\n')
+    failed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert failed.returncode == 2
+    assert "Traceback" not in failed.stderr
+    assert failed.stderr.splitlines()[-1] == (
+        "rolin: bandit 'shop' was created with policy = 'RoLinTS', but bandits.toml has 'LinTS': it cannot be changed, so "
+        "create a bandit with another name"
+    )
+
+
+async def _started(folder: Path) -> None:
+    async with client(folder):
+        pass
+
+
+@pytest.mark.parametrize("below", ["", "folder"])
+def test_the_data_folder_is_no_file(tmp_path: Path, below: str) -> None:
+    """Neither is one above it; the message says what --data must be."""
+    (tmp_path / "log.csv").write_text("")
+    error = invoked("serve", "--port", 0, "--data", tmp_path / "log.csv" / below).exception
+    assert isinstance(error, DataError)
+    assert "there is a file in its place, expected a folder" in str(error)
 
 
 def test_bad_flags_are_named(tmp_path: Path) -> None:

@@ -41,6 +41,20 @@ from support.service import client
             schema.RewardRequest, b'{"value": 1e400}', "value",
             "it is too large, expected a number between -1.8e308 and 1.8e308",
         ),
+        *(
+            (
+                schema.DecisionRequest, body, place,
+                "it is too large, expected a number between -1.8e308 and 1.8e308",
+            )
+            for body, place in (
+                (b'{"arms": ["a", {"id": "b", "features": {"x": 1, "y": 1e400}}]}', "arms[1].features.y"),
+                (b'{"situation": {"x": {"y": [1, -1e400]}}}', "situation.x.y[1]"),
+                (b'{"situation": {"x": 1e400}} and more', "situation[...]"),
+            )
+        ),
+        (schema.RewardRequest, b'{"value": 1, "reward": 1}', "reward", "there is no member 'reward', expected value, arm, weight, id"),
+        (schema.RewardRequest, b"{}", "value", "the member 'value' is missing"),
+        (schema.RewardRequest, b'{"value": 1, "": 1}', None, "there is no member '', expected value, arm, weight, id"),
         (schema.RewardRequest, b" ", None, "the body is empty, expected JSON"),
         (schema.RewardRequest, b"{", None, "the body ends too early, expected complete JSON"),
         (

@@ -76,6 +76,14 @@ def test_a_full_disk(tmp_path: Path) -> None:
             server, "PUT", f"{V1}/arms", {"arms": ["x" * 500 + str(i) for i in range(9000)]}
         )
         assert (arms.status, arms.json()["error"]["code"]) == (503, "unavailable"), arms
+        erased = asked(server, "POST", f"{V1}/erasures", {"ids": ["v0"]})
+        assert erased.status == 503
+        assert "full" in erased.json()["error"]["message"]
+        # The log has a line for what is not in a journal, and no traceback.
+        assert (
+            "ERROR: rolin.service: PUT /v1/bandits/{name}/arms failed: [Errno 27]" in server.log()
+        )
+        assert "Traceback" not in server.log()
         unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, unlimited)  # somebody made room
         until(lambda: asked(server, "GET", "/readyz").status == 200)

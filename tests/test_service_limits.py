@@ -1,17 +1,22 @@
-"""The limits of a request: depth of its body, and rate of its key."""
+"""The limits of a request: depth of its body, members given twice, and rate of its key."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from fractions import Fraction
 from time import perf_counter
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rolin.service.limits import RateLimit, depth_of, is_deeper
+from rolin.service.errors import Refusal
+from rolin.service.json_text import check_json
+from rolin.service.limits import RateLimit
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(st.sampled_from('[]{}"\\,:é☃\n/a'), max_size=8),
@@ -27,74 +32,121 @@ def nested(value: Any) -> int:
     return 1 + max(map(nested, value), default=0) if isinstance(value, list) else 0
 
 
-def scanned(text: str) -> int:
-    """Return the largest number of open brackets, character by character; a backslash hides no bracket."""
-    depth = most = 0
-    in_text = escaped = False
-    for character in text:
-        if escaped and (in_text or character in '"\\'):
-            escaped = False
-        elif character == "\\":
-            escaped = True
-        elif character == '"':
-            in_text = not in_text
-        elif not in_text:
-            escaped = False
-            depth += (character in "[{") - (character in "]}")
-            most = max(most, depth)
-    return most
+def problem(body: bytes, most: int) -> tuple[str, str | None] | None:
+    """Return what is wrong with a text, and where; `None` if nothing is."""
+    try:
+        check_json(body, most)
+    except Refusal as refusal:
+        return ("deep" if "nested deeper" in str(refusal) else "twice"), refusal.field
+    return None
 
 
-@given(VALUES, st.booleans(), st.sampled_from([None, 0, 3]))
-def test_the_depth_is_that_of_the_parsed_value(value: Any, ascii: bool, indent: int | None) -> None:
+@given(VALUES, st.booleans(), st.sampled_from([None, 0, 3]), st.integers(0, 6))
+def test_a_text_is_too_deep_if_its_value_is(
+    value: Any, ascii: bool, indent: int | None, most: int
+) -> None:
     """Brackets, quotes and backslashes in texts do not count, and neither does white space."""
     body = json.dumps(value, ensure_ascii=ascii, indent=indent).encode()
-    assert depth_of(body) == nested(value)
+    assert (problem(body, most) is not None) == (nested(value) > most)
 
 
-@given(st.text(st.sampled_from('[]{}"\\,a☃\n'), max_size=40))
-@example('["\\\\"]]')
-@example('["\\"[[')
-@example("\\")
-def test_the_depth_of_any_text_is_that_of_a_scan(text: str) -> None:
-    """Invalid texts have a depth too, so that none can hide its depth from the check."""
-    assert depth_of(text.encode()) == scanned(text)
-
-
-@given(VALUES, st.integers(0, 6))
-def test_the_quick_check_agrees(value: Any, most: int) -> None:
-    """It removes level by level, which changes no answer."""
-    body = json.dumps(value).encode()
-    assert is_deeper(body, most) == (nested(value) > most)
-
-
-@given(st.text(st.sampled_from('[]{}"\\a'), max_size=30), st.integers(0, 6))
+@given(st.text(st.sampled_from('[]{}"\\,:a☃\n'), max_size=40), st.integers(0, 6))
+@example('["\\\\"]]', 1)
+@example('["\\"[[', 0)
+@example("\\", 0)
 @example("[{[{}]}]", 3)
-@example("]]]][[[[", 3)
-def test_the_quick_check_agrees_on_invalid_texts(text: str, most: int) -> None:
-    """It never calls a text shallow that a scan finds deep."""
-    assert is_deeper(text.encode(), most) == (scanned(text) > most)
+def test_no_text_that_a_parser_reads_hides_its_depth(text: str, most: int) -> None:
+    """A text that is not JSON may pass, but only if a parser stops before it is too deep."""
+    depth = deepest = 0
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        read = int(found[1]) if (found := re.search(r"\(byte (\d+)\)", str(error))) else None
+    else:
+        read = None
+    in_text = escaped = False
+    for byte in text.encode()[:read]:
+        character = chr(byte)
+        if in_text:
+            in_text = escaped or character != '"'
+            escaped = character == "\\" and not escaped
+        elif character == '"':
+            in_text = True
+        else:
+            depth += (character in "[{") - (character in "]}")
+            deepest = max(deepest, depth)
+    if deepest > most:
+        assert problem(text.encode(), most) is not None
 
 
-def test_a_hostile_body_is_quick() -> None:
-    """A body of brackets only is scanned without recursion."""
-    n = 4_000_000
-    assert depth_of(b"[" * n) == n
-    assert depth_of(b"[" * n + b"]" * n) == n
-    assert depth_of(b'"' + b"[" * n) == 0  # a parser does not get beyond the text
-    assert depth_of(b"\\" * n + b"[[") == 2
-    assert depth_of(b"") == 0
+class Pairs(list[tuple[str, Any]]):
+    """The members of an object, which may be given twice."""
+
+
+PAIRS = st.recursive(
+    st.none() | st.integers() | st.sampled_from(["", "a", '{"a":1,"a":2}', ":,"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(st.tuples(st.sampled_from(["", "a", "b", "é", '"', "\\", ":"]), inner), max_size=3).map(Pairs)
+    ),
+    max_leaves=20,
+)  # fmt: skip
+
+
+def written(value: Any, spell: Callable[[str], str]) -> str:
+    """Return a value as JSON, with keys spelt by a function."""
+    if isinstance(value, Pairs):
+        return "{" + ", ".join(f"{spell(k)}: {written(v, spell)}" for k, v in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(written(v, spell) for v in value) + "]"
+    return json.dumps(value)
+
+
+def first_repeated(value: Any, place: str = "") -> str | None:
+    """Return the place of a member that is given twice, as a user would write it."""
+    inside = [(f"{place}[{i}]", v) for i, v in enumerate(value)] if type(value) is list else []
+    if isinstance(value, Pairs):
+        names = [k for k, _ in value]
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                return f"{place}.{name}".lstrip(".")
+        inside = [(f"{place}.{k}", v) for k, v in value]
+    return next((p for where, v in inside if (p := first_repeated(v, where)) is not None), None)
+
+
+@given(PAIRS, st.booleans())
+def test_a_member_given_twice_is_found(value: Any, escaped: bool) -> None:
+    """However its name is spelt, and only within one object."""
+
+    def spell(name: str) -> str:
+        codes = "".join(f"\\u{ord(character):04x}" for character in name)
+        return f'"{codes}"' if escaped else json.dumps(name)
+
+    place = first_repeated(value)
+    expected = None if place is None else ("twice", place)
+    assert problem(written(value, spell).encode(), 500) == expected
+
+
+def test_many_members_are_told_apart() -> None:
+    """No two of 100 000 names are taken for the same."""
+    names = [f"{i:x}" for i in range(100_000)]
+    assert problem(json.dumps(dict.fromkeys(names, 1)).encode(), 1) is None
+    body = json.dumps(dict.fromkeys(names, 1))[:-1] + ', "ffff": 2}'
+    assert problem(body.encode(), 1) == ("twice", "ffff")
 
 
 @pytest.mark.parametrize(
-    "part", [b"[", b"]", b"[[]", b"[" * 31 + b"]" * 31, b"[" * 33 + b"]" * 32, b"\\n"]
+    "part",
+    [b"[", b"]", b"[[]", b"[" * 31 + b"]" * 31, b"[" * 33 + b"]" * 32, b"\\n", b'"":', b'{"":'],
 )
-def test_the_quick_check_of_a_hostile_body_is_quick(part: bytes) -> None:
-    """It does not look at a long text once for each level that is allowed, which took 12 s."""
+def test_a_hostile_body_is_checked_quickly(part: bytes) -> None:
+    """The time does not depend on what is in it."""
     body = part * (4_000_000 // len(part))
+    check_json(b"{}", 1)  # compiled
     start = perf_counter()
-    assert is_deeper(body, 500) == (depth_of(body) > 500)
-    assert perf_counter() - start < 1.5
+    for most in (32, 500):
+        problem(body, most)
+    assert perf_counter() - start < 1.0
 
 
 # Tenths of rates and 1024ths of seconds: the sums below are exact fractions, and so are the oracle's.

@@ -102,6 +102,27 @@ def test_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.service
+def test_warnings_of_an_evaluation_are_in_its_answer(tmp_path: Path) -> None:
+    """And not in the log, with lines of the source."""
+
+    async def ask(port: int) -> Any:
+        async with connected(port) as connection:
+            for i in range(4):
+                question = {"id": str(i), "arms": ["a", "b"]}
+                await connection.call("POST", f"{V1}/decisions", question)
+                await connection.call("POST", f"{V1}/decisions/{i}/reward", {"value": i % 2})
+            found = await connection.call("POST", f"{V1}/evaluations", {"policy": "Uniform"})
+            assert found.status == 200
+            return found.json()
+
+    with served(tmp_path) as server:
+        answer = asyncio.run(ask(server.port))
+        _, log = server.stop()
+    assert answer["notes"]
+    assert "Warning" not in log
+
+
+@pytest.mark.service
 @pytest.mark.parametrize("access", [True, False])
 def test_a_real_service_logs_json_only(tmp_path: Path, access: bool) -> None:
     """Lines of the server itself have the same format; without `access_log`, requests are not logged."""

@@ -91,7 +91,7 @@ def test_a_request_is_a_span(
             assert made.status_code == 201
             await http.post(f"{V1}/decisions/visit-1/reward", json={"value": 1})
             await http.post(f"{V1}/decisions", json={"id": "x", "arms": []})
-            http.service.bandits.opened()[0].problem = "it is broken"  # type: ignore[attr-defined]
+            http.service.bandits.opened()[0]._failure = "it is broken"  # type: ignore[attr-defined]
             assert (await http.get("/readyz")).status_code == 503
 
     with collector() as (port, found):

@@ -72,7 +72,19 @@ class RolinError(Exception):
 
 
 class InputError(RolinError, ValueError):
-    """An argument is invalid; the call changed nothing."""
+    """An argument is invalid; the call changed nothing.
+
+    Parameters
+    ----------
+    args
+        The message.
+    argument
+        Name of the argument, such as `"top_k"`, if it is known.
+    """
+
+    def __init__(self, *args: object, argument: str | None = None) -> None:
+        super().__init__(*args)
+        self.argument = argument
 
 
 class ParameterError(InputError):

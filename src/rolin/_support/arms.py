@@ -217,7 +217,7 @@ class ArmIndex:
     def _find(self, names: Sequence[Name]) -> ArmRows:
         n = len(names)
         if n == 0:
-            raise ArmError("no arms were given, expected at least one")
+            raise ArmError("no arms were given, expected at least one", argument="arms")
         if not isinstance(names, range):
             plain = set(map(type, names)) <= _PLAIN
             names = list(names) if plain else [canonical(name) for name in names]
@@ -225,7 +225,9 @@ class ArmIndex:
             seen: set[Name] = set()
             for name in names:
                 if name in seen:
-                    raise ArmError(f"arm {name!r} is given twice, expected every arm once")
+                    raise ArmError(
+                        f"arm {name!r} is given twice, expected every arm once", argument="arms"
+                    )
                 seen.add(name)
         if self._removed:
             for name in names:
@@ -236,7 +238,8 @@ class ArmIndex:
         """Raise if an arm was removed."""
         if name in self._removed:
             raise ArmError(
-                f"arm {name!r} was removed; restore_arm({name!r}) restores it, with or without its past"
+                f"arm {name!r} was removed; restore_arm({name!r}) restores it, with or without its past",
+                argument="arms",
             )
 
     def add(self, name: Name) -> int:

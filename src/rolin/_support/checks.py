@@ -47,13 +47,23 @@ class Batch(NamedTuple):
     """(n,)."""
 
 
+def _argument(name: str) -> str | None:
+    """Return the name of an argument; `None` if messages call the value by several words."""
+    return name if name.isidentifier() else None
+
+
 def count_of(name: str, value: object, *, least: int = 0, most: int = 2**63) -> int:
     """Return a whole number from `least` to `most`."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
     if not whole or int(value) < least:  # type: ignore[call-overload]  # whole says it is an int
-        raise ParameterError(f"{name}={value!r}, expected a whole number of at least {least}")
+        raise ParameterError(
+            f"{name}={value!r}, expected a whole number of at least {least}",
+            argument=_argument(name),
+        )
     if int(value) > most:  # type: ignore[call-overload]  # the same
-        raise ParameterError(f"{name} is a number over {most}, the maximum")
+        raise ParameterError(
+            f"{name} is a number over {most}, the maximum", argument=_argument(name)
+        )
     return int(value)  # type: ignore[call-overload, no-any-return]  # the same
 
 
@@ -74,16 +84,20 @@ def number_of(name: str, value: object, error: type[InputError] = InputError) ->
             raise TypeError
         return float(value)  # type: ignore[arg-type]  # whatever the user gave
     except OverflowError:
-        raise NotFiniteError(f"{name} is a number too large to compute with") from None
+        raise NotFiniteError(
+            f"{name} is a number too large to compute with", argument=_argument(name)
+        ) from None
     except (TypeError, ValueError):
-        raise error(f"{name}={value!r}, expected a number") from None
+        raise error(f"{name}={value!r}, expected a number", argument=_argument(name)) from None
 
 
 def finite_number_of(name: str, value: object) -> float:
     """Return a finite real number."""
     number = number_of(name, value)
     if not math.isfinite(number):
-        raise NotFiniteError(f"{name} is {number}, expected a finite number")
+        raise NotFiniteError(
+            f"{name} is {number}, expected a finite number", argument=_argument(name)
+        )
     return number
 
 
@@ -99,14 +113,16 @@ def share_of(name: str, value: object) -> float:
     """Return a number from 0 to 1."""
     share = number_of(name, value, ParameterError)
     if not 0.0 <= share <= 1.0:
-        raise ParameterError(f"{name}={value!r}, expected a number from 0 to 1")
+        raise ParameterError(
+            f"{name}={value!r}, expected a number from 0 to 1", argument=_argument(name)
+        )
     return share
 
 
 def flag_of(name: str, value: object) -> bool:
     """Return True or False; nothing else has a truth value that everybody expects."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ParameterError(f"{name}={value!r}, expected True or False")
+        raise ParameterError(f"{name}={value!r}, expected True or False", argument=_argument(name))
     return bool(value)
 
 
@@ -118,16 +134,23 @@ def text_of(name: str, value: object) -> str:
     """
     value = str.__str__(value) if isinstance(value, str) else value
     if not isinstance(value, str) or not value:
-        raise InputError(f"{name}={value!r}, expected a non-empty text")
-    if len(value) > _LONGEST:
-        raise InputError(f"{name} has {len(value)} characters, expected at most {_LONGEST}")
+        problem = f"{name}={value!r}, expected a non-empty text"
+    elif len(value) > _LONGEST:
+        problem = f"{name} has {len(value)} characters, expected at most {_LONGEST}"
+    elif "\0" in value or not _can_be_encoded(value):
+        problem = f"{name}={value!r} has characters that cannot be stored"
+    else:
+        return value
+    raise InputError(problem, argument=_argument(name))
+
+
+def _can_be_encoded(text: str) -> bool:
+    """Return whether UTF-8 can hold a text: it has no half of a surrogate pair."""
     try:
-        value.encode()
+        text.encode()
     except UnicodeEncodeError:
-        raise InputError(f"{name}={value!r} has characters that cannot be stored") from None
-    if "\0" in value:
-        raise InputError(f"{name}={value!r} has characters that cannot be stored")
-    return value
+        return False
+    return True
 
 
 def as_floats(name: str, value: ArrayLike) -> Floats:
@@ -171,7 +194,7 @@ def as_excluded(exclude: Iterable[Name]) -> set[Name]:
 
 def _as_list(what: str, names: Iterable[Name]) -> list[Name]:
     if isinstance(names, _TEXTS):  # its characters would be the names
-        raise ArmError(f"{what}={names!r} is one text, expected a sequence of names")
+        raise ArmError(f"{what}={names!r} is one text, expected a sequence of names", argument=what)
     try:
         if isinstance(names, np.ndarray):
             if names.ndim != 1:
@@ -179,7 +202,7 @@ def _as_list(what: str, names: Iterable[Name]) -> list[Name]:
             return list(names.tolist() if names.dtype.kind in "biufU" else names)
         return list(names)
     except TypeError:
-        raise ArmError(f"{what}={names!r}, expected a sequence of names") from None
+        raise ArmError(f"{what}={names!r}, expected a sequence of names", argument=what) from None
 
 
 def first_not_finite(name: str, values: Floats) -> NotFiniteError:
@@ -188,11 +211,14 @@ def first_not_finite(name: str, values: Floats) -> NotFiniteError:
     if not len(bad):
         return NotFiniteError(
             f"{name} has numbers up to {np.abs(values).max(initial=0.0):.3g}, which are too large to compute with, "
-            "given what has been learned"
+            "given what has been learned",
+            argument=_argument(name),
         )
     index = tuple(int(i) for i in bad[0])
     where = f"[{', '.join(map(str, index))}]" if index else ""
-    return NotFiniteError(f"{name}{where} is {values[index]}, expected finite numbers")
+    return NotFiniteError(
+        f"{name}{where} is {values[index]}, expected finite numbers", argument=_argument(name)
+    )
 
 
 def as_batch(

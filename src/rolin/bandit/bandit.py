@@ -948,6 +948,11 @@ class Bandit(Generic[P]):
         """Number of the last event that the state knows."""
         return self._state.version
 
+    @property
+    def writing(self) -> float:
+        """Seconds that the present write has taken so far; 0 if there is none."""
+        return self._writer.writing
+
     def stats(self) -> BanditStats:
         """Return how much waits to be written or learned, since when, and how large the journal is."""
         return self._writer.stats()

@@ -116,6 +116,8 @@ class Decider:
             is_bounded = raw is not None and raw.feature_map.is_bounded
             if not (is_bounded or _are_small(x[:1] if shared else x)):
                 raise first_not_finite("contexts", x)  # its reward could not be learned
+            if raw is not None and raw.feature_map.has_one_context:
+                policy.warn_of_shared_context(x[:1], len(names))
             if top_k > 1:
                 check_top_k(top_k, candidates)
             first = baseline_index(names, baseline)  # checked even if it is not shown

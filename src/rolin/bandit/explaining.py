@@ -25,6 +25,7 @@ from rolin.journal.events import LoggedDecision
 from rolin.journal.folding import load_policy
 from rolin.journal.validation import offered_index
 from rolin.logs.record import PastDecision, reread
+from rolin.model.first_guess import placeholders
 from rolin.model.posterior import Posterior
 from rolin.policies import LinearPolicy, Policy
 from rolin.policies.bayes_rolin_ts import BayesRoLinTS
@@ -33,6 +34,9 @@ from rolin.policies.naive import NaiveRoLinTS
 __all__ = ["explain"]
 
 Floats = NDArray[np.float64]
+# The standard deviation of coefficients before their scale is known.
+_NOT_USED = placeholders({"coef_std"}, has_intercept=True)["coef_std"]
+_ZERO = 1e-110  # the model of slopes computes with 1e-120 in place of scales that are 0
 
 
 def explain(
@@ -45,11 +49,13 @@ def explain(
 ) -> Explanation:
     """Explain the mean of an arm; see `Bandit.explain`."""
     index = decision.chosen[0] if arm is None else offered_index(decision, arm)
-    other = None if against is None else offered_index(decision, against)
+    other = None if against is None else offered_index(decision, against, "against")
     if index == other:
-        raise ParameterError(f"against={against!r} is the arm itself, expected another one")
+        raise ParameterError(
+            f"against={against!r} is the arm itself, expected another one", argument="against"
+        )
     if not isinstance(as_of, str) or as_of not in ("decision", "now"):
-        raise ParameterError(f"as_of={as_of!r}, expected 'decision' or 'now'")
+        raise ParameterError(f"as_of={as_of!r}, expected 'decision' or 'now'", argument="as_of")
     known = None if decision.imported else decision.version
     if known is None and as_of == "decision":
         raise Unsupported(
@@ -192,6 +198,8 @@ def _summary(
     For two arms, about their difference.
     """
     coef, own = posterior.coefficients, posterior.own_coefficients(names)
+    # As long as no scale is known, features are not used: what stands for their scale says nothing.
+    is_used = coef.std > 2.0 * _NOT_USED
 
     def moments(shared: Floats, weights: Floats) -> _Moments:
         """Return the moments of c'θ + Σ_k w_k'u_k, with c = `shared` and w_k = `weights[k]`.
@@ -200,9 +208,14 @@ def _summary(
         own uncertainty.
         """
         alone = float(np.einsum("kp,kpq,kq->", weights, own.covariance, weights))
-        loadings = posterior.loadings(shared) - np.tensordot(weights, own.loadings, axes=2)
+        loadings = posterior.loadings(shared * is_used) - np.tensordot(
+            weights, own.loadings, axes=2
+        )
         mean = float(shared @ coef.mean) + float((weights * own.mean).sum())
-        return _Moments(mean, unit * math.sqrt(alone + float(loadings @ loadings)))
+        std = math.sqrt(alone + float(loadings @ loadings))
+        if std <= _ZERO * np.abs(weights).max(initial=0.0):
+            std = 0.0
+        return _Moments(mean, unit * std)
 
     entries = sign[:, None] * own.entries(x)
     none, effect = np.zeros(len(coef.mean)), np.zeros_like(entries)
@@ -216,7 +229,7 @@ def _summary(
             weights[:, position[term.feature]] = sign * term.values
         of_terms[:, t] = (*moments(none, weights), *moments(shared, weights))
     return _Summary(
-        _Moments(coef.mean, unit * coef.std),
+        _Moments(coef.mean, unit * coef.std * is_used),
         moments(none, effect),
         moments(sign @ x, entries),
         _Moments(*of_terms[:2]),

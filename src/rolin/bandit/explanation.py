@@ -30,13 +30,14 @@ class Contribution:
     name: str
     """The feature."""
     value: float
-    """Its value in the vector."""
+    """Its value in the vector. With `HashedFeatures`, the sign of half of all fields is turned, in the value as in the
+    coefficient."""
     coefficient: float
     """Posterior mean of its coefficient, which all arms share."""
     contribution: float
     """Value times coefficient; for arms with slopes, plus what the arm's own slope adds."""
     std: float
-    """Standard deviation of the contribution."""
+    """Standard deviation of the contribution; 0 as long as features are not used, because no scale is known."""
 
     def _cells(self) -> list[str]:
         """Return the numbers as a table shows them."""

@@ -63,7 +63,8 @@ def baseline_index(names: Sequence[Name], baseline: Name | None) -> int:
         if name == baseline and type(name) is type(baseline):
             return index
     raise ArmError(
-        f"baseline={baseline!r}, expected one of the offered arms that are not excluded: {list(names)!r}"
+        f"baseline={baseline!r}, expected one of the offered arms that are not excluded: {list(names)!r}",
+        argument="baseline",
     )
 
 

@@ -186,19 +186,20 @@ def check_same_question(stored: LoggedDecision, question: Question, conditions: 
             stored.given.feature_map, contexts, arms, situation, conditions.excluded, text
         )
     elif situation is not None:
-        raise DecisionConflict(_conflict_message(stored))
+        raise _conflict(stored)
     else:
         # A policy that knows no arms reads those that have been removed, too.
         reader = Uniform(n_features=stored.given.shape[1], seed=0)
         given, found, _ = reader.candidates(contexts, arms, conditions.excluded)
         names = list(found)
     if bytes(stored.digest) != digest_of(OfferedNames.of(names), given, conditions, person):
-        raise DecisionConflict(_conflict_message(stored))
+        raise _conflict(stored)
 
 
-def _conflict_message(stored: LoggedDecision) -> str:
-    """Return the message for a question that differs from that of the stored decision."""
-    return (
+def _conflict(stored: LoggedDecision) -> DecisionConflict:
+    """Return the error of a question that differs from that of the stored decision."""
+    return DecisionConflict(
         f"decision {stored.id!r} was asked another question: other arms, features, exclude, top_k, person, baseline or active; "
-        "repeat the same question to get its answer, or use a new id"
+        "repeat the same question to get its answer, or use a new id",
+        argument="id",
     )

@@ -39,7 +39,8 @@ def check_settings(settings: SettingsChanged) -> None:
     if settings.floor and not settings.propensities:
         raise ParameterError(
             f"floor={settings.floor:g} with propensities=False, expected propensities=True: a floor "
-            "needs recorded propensities"
+            "needs recorded propensities",
+            argument="floor",
         )
 
 

@@ -72,7 +72,10 @@ def _baseline_of(name: Name) -> Name:
     """Return the name of the baseline; whether it is offered is checked when a question is decided."""
     known = canonical(name)
     if type(known) not in (str, int):
-        raise InputError(f"baseline={name!r}, expected the name of an arm: a string or an integer")
+        raise InputError(
+            f"baseline={name!r}, expected the name of an arm: a string or an integer",
+            argument="baseline",
+        )
     return known
 
 
@@ -137,7 +140,9 @@ def reward_from(
     own = None if reward_id is None else text_of("reward_id", reward_id)
     reward = Reward(id_of(id), r, arm, weight_of(weight), own)
     if own is not None and reward.weight != 1.0:
-        raise InputError(f"weight={weight!r} with reward_id, expected 1: a sum has no weight")
+        raise InputError(
+            f"weight={weight!r} with reward_id, expected 1: a sum has no weight", argument="weight"
+        )
     return reward
 
 

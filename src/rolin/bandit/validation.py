@@ -57,13 +57,17 @@ def mode_of(mode: object) -> Mode:
     for known in MODES:
         if isinstance(mode, str) and str.__str__(mode) == known:
             return known
-    raise ParameterError(f"mode={mode!r}, expected one of {', '.join(map(repr, MODES))}")
+    raise ParameterError(
+        f"mode={mode!r}, expected one of {', '.join(map(repr, MODES))}", argument="mode"
+    )
 
 
 def id_of(id: object) -> str:
     """Return a valid id of a decision."""
     if isinstance(id, LoggedDecision):
-        raise InputError(f"id={id!r} is a decision, expected its id: pass decision.id")
+        raise InputError(
+            f"id={id!r} is a decision, expected its id: pass decision.id", argument="id"
+        )
     return text_of("id", id)
 
 
@@ -71,10 +75,13 @@ def reward_of(name: str, value: object, policy: Policy[Any]) -> float:
     """Return a reward that a policy can learn from."""
     r = finite_number_of(name, value)
     if not abs(r) <= LARGEST:
-        raise InputError(f"{name} is {r:g}, expected at most {LARGEST:g} in absolute value")
+        raise InputError(
+            f"{name} is {r:g}, expected at most {LARGEST:g} in absolute value", argument=name
+        )
     if policy.binary and r not in (0.0, 1.0):
         raise InputError(
-            f"{name}={value!r}, expected 0 or 1: {type(policy).__name__} learns from binary rewards"
+            f"{name}={value!r}, expected 0 or 1: {type(policy).__name__} learns from binary rewards",
+            argument=name,
         )
     return r
 
@@ -86,7 +93,7 @@ def seconds_of(
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     age = finite_number_of(name, seconds)
     if age < 0.0:
-        raise error(f"{name}={value!r}, expected an age of at least 0")
+        raise error(f"{name}={value!r}, expected an age of at least 0", argument=name)
     return age
 
 

@@ -62,6 +62,8 @@ class BanditStats(NamedTuple):
     """Requests that wait to be written."""
     oldest: float
     """Seconds that the first of them has waited; 0 if there are none."""
+    writing: float
+    """Seconds that those before them have been being written; 0 if nothing is. It grows if the disk does not answer."""
     since_snapshot: int
     """Events since the latest snapshot."""
     snapshot_time: float | None

@@ -139,12 +139,18 @@ class Writer:
             version,
             0 if header is None else max(header.last - version, 0),
             *backlog,
+            self.writing,
             version - state.snapshot_version,
             state.snapshot_time,
             state.reward_time,
             state.scales_time,
             state.journal.storage(),
         )
+
+    @property
+    def writing(self) -> float:
+        """Seconds that the present batch of requests has been being written; 0 if there is none."""
+        return self._commits.writing
 
     def _check_process(self) -> None:
         if process_id() != self._process:

@@ -15,6 +15,7 @@ import typer
 from rolin._support.blas import one_thread_for_good
 from rolin._support.optional import needs
 from rolin.errors import DataError
+from rolin.service.data_folder import make_folder
 from rolin.service.keys import Keys, open_keys
 from rolin.service.settings import SETTINGS, Setting, Settings, read_settings
 
@@ -33,15 +34,18 @@ def run(*, config: Path | None, demo: bool, **flags: str | bool | None) -> None:
         import uvicorn
 
         from rolin.service.app import create_app
+        from rolin.service.lifespan import Lifespan
         from rolin.service.logs import start_logging
     settings = read_settings(flags, os.environ, config)
     start_logging(settings)
-    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(settings.data)
     keys = open_keys(settings)
     # Products are small here: with more threads, BLAS took up to eight times as long on a busy machine.
     one_thread_for_good()
     app = create_app(settings, keys, demo=demo)
-    server = uvicorn.Server(_server_config(uvicorn, app, settings))
+    server_config = _server_config(uvicorn, app, settings)
+    server_config.lifespan_class = Lifespan
+    server = uvicorn.Server(server_config)
     with _listener(settings) as listener:
         # The key comes last: if anything above fails, no key was created that nobody has seen.
         typer.echo(_greeting(settings, keys, listener.getsockname()[1]))
@@ -50,7 +54,12 @@ def run(*, config: Path | None, demo: bool, **flags: str | bool | None) -> None:
         except KeyboardInterrupt:  # uvicorn raises the signal again after it has drained
             if not server.started:
                 raise
+        except SystemExit:  # of uvicorn, if the application does not start
+            if server.started:
+                raise
     if not server.started:
+        if isinstance(server.lifespan, Lifespan) and server.lifespan.error is not None:
+            raise server.lifespan.error
         raise DataError("the service did not start; the log above says why")
     typer.echo("Stopped.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import EllipsisType
@@ -211,7 +211,20 @@ class ManagingCalls(DecidingCalls):
         yield from ask(request, self._limits)
 
     @call
-    def import_log(self, path: str | PathLike[str]) -> Flow[int]:
+    def import_log(
+        self,
+        path: str | PathLike[str],
+        *,
+        arm: str | None = None,
+        reward: str | None = None,
+        propensity: str | None = None,
+        features: Sequence[str] | None = None,
+        situation: Sequence[str] | None = None,
+        id: str | None = None,
+        time: str | None = None,
+        person: str | None = None,
+        weight: str | None = None,
+    ) -> Flow[int]:
         """Learn from a log of past decisions; return how many were new.
 
         If the connection is lost, it is not sent again, because a repeat would count nothing. Decisions that the bandit
@@ -221,9 +234,35 @@ class ManagingCalls(DecidingCalls):
         ----------
         path
             A file that ends in `.csv`, `.parquet`, `.dsjson` or `.json`.
+        arm
+            Column of the arm that was chosen, by default `arm`; for a `.dsjson` log, the feature that names it.
+        reward
+            Column of its reward; by default `reward`.
+        propensity
+            Column of the probability with which it was chosen; by default `propensity`, if there is one.
+        features
+            Columns of the arm's features, for a table that was not exported.
+        situation
+            Columns of the situation's features.
+        id
+            Column of the id of the decision; by default `id`, if there is one.
+        time
+            Column of the time; by default `time`, if there is one.
+        person
+            Column of the person; by default `person`, if there is one.
+        weight
+            Column of the weight of the reward; by default `weight`, if there is one.
         """
         file = Path(path)
         params = {"format": _kind(file, _LOGS)}
+        columns = {
+            "arm": arm, "reward": reward, "propensity": propensity, "id": id, "time": time, "person": person,
+            "weight": weight,
+        }  # fmt: skip
+        params |= {name: column for name, column in columns.items() if column is not None}
+        for name, several in (("features", features), ("situation", situation)):
+            if several is not None:
+                params[name] = ",".join(several)
         try:
             content = file.read_bytes()
         except OSError as error:

@@ -17,9 +17,19 @@ from rolin._support.arms import Name, index_names
 from rolin._support.checks import as_floats, as_names
 from rolin._support.files import write_bytes
 from rolin.errors import InputError, ParameterError, ShapeError
+from rolin.features.field_error import SITUATION
 from rolin.features.tables import is_table, read_row, rows_of
 
-__all__ = ["ARM", "FORMAT", "BaseFeatureMap", "Label", "Part", "arm_labels", "read_arm_rows"]
+__all__ = [
+    "ARM",
+    "FORMAT",
+    "BaseFeatureMap",
+    "Label",
+    "Part",
+    "arm_labels",
+    "read_arm_rows",
+    "situation_label",
+]
 
 Floats = NDArray[np.float64]
 Label = Callable[[int], str]
@@ -54,6 +64,8 @@ class BaseFeatureMap(ABC):
     """Whether a journal must store the vectors of a decision, because the map itself is not saved."""
     is_bounded = False
     """Whether its features are always small enough to be learned from, whatever the fields are."""
+    has_one_context = False
+    """Whether all arms always have the same context, because it has fields of the situation only."""
     must_clean_keys = False
     """Whether keys that are not texts must be removed from rows before these are written as JSON.
 
@@ -126,7 +138,7 @@ class BaseFeatureMap(ABC):
             their own.
         """
         rows, found = read_arm_rows(arms, names)
-        return self.encode(rows, read_row("the situation", situation), found)
+        return self.encode(rows, read_row(SITUATION, situation), found)
 
     def transform(
         self, arms: Any, situations: Any = None, *, names: Iterable[Name] | None = None
@@ -272,3 +284,8 @@ def _row_of_list(i: int, row: Any) -> dict[str, Any]:
 def arm_labels(arms: Sequence[Name]) -> Label:
     """Return a function that names an arm in error messages, by its index."""
     return lambda i: f"arm {arms[i]!r}"
+
+
+def situation_label(_: int) -> str:
+    """Return what error messages call the situation."""
+    return SITUATION

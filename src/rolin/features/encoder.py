@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -18,14 +17,13 @@ from rolin.errors import InputError, ParameterError
 from rolin.features import kernels
 from rolin.features.base import ARM, Label
 from rolin.features.columns import Column, PythonColumn
-from rolin.features.field_error import FieldError, NotFiniteFieldError
+from rolin.features.field_error import FieldError, field_error, name_field_error
 from rolin.features.fields import MAX_NUMBER, Boolean, Category, Field, Indices, Number, Tags
 from rolin.features.tables import MAX_DEPTH, Table, flatten, value_at
 from rolin.features.uniform_rows import UniformRows
 from rolin.features.values import (
     MAX_CACHED_LENGTH,
     BadValue,
-    describe,
     is_missing,
     read_boolean,
     read_text,
@@ -316,16 +314,14 @@ class SideEncoder:
         try:
             indices, values = self.fields[name].encode(column)
         except BadValue as bad:
-            raise _error(name, bad, label) from None
+            raise field_error(name, bad, label) from None
         return indices + np.int32(self.offset[name]), values
 
     def check_reserved(self, rows: Sequence[dict[str, Any]], label: Label) -> None:
         """Reject rows that have the reserved field `_arm`."""
         for i, row in enumerate(rows[:1] if isinstance(rows, UniformRows) else rows):
             if ARM in row:
-                raise InputError(
-                    f"{label(i)} has a field {ARM!r}, which is its name: leave the field out"
-                )
+                raise name_field_error(ARM, i, label)
 
     def check_known(self, rows: Sequence[dict[str, Any]], label: Label) -> None:
         """Reject rows with fields that were not declared."""
@@ -335,11 +331,18 @@ class SideEncoder:
         for i, row in enumerate(rows):
             if self._flat and row.keys() <= self._known:
                 continue
-            for path, value in flatten(label(i), row):
+            for path, value in flatten(label(i), row, index=i):
                 if path not in self.fields and not is_missing(value):
-                    raise InputError(
-                        f"{label(i)} has a field {path!r}, expected only {', '.join(self.fields)}: declare it, as "
-                        "Ignored() if it is not to be used, or make the map with strict=False"
+                    problem = (
+                        f"expected only {', '.join(self.fields)}: declare it, as Ignored() if it is not to be used, or "
+                        "make the map with strict=False"
+                    )
+                    raise FieldError.of(
+                        path,
+                        i,
+                        label(i),
+                        f"is not declared, {problem}",
+                        f"{label(i)} has a field {path!r}, {problem}",
                     )
 
     # -- tables ------------------------------------------------------------------------------
@@ -372,15 +375,8 @@ def _value_at(row: dict[str, Any], name: str, label: Label, i: int) -> Any:
     try:
         return value_at(row, name)
     except InputError as error:
-        raise InputError(f"{label(i)}: {error}") from None
-
-
-def _error(name: str, bad: BadValue, label: Label) -> InputError:
-    """Return the error that names the field and the row of a bad value."""
-    infinite = isinstance(bad.value, float) and not math.isfinite(bad.value)
-    kind = NotFiniteFieldError if infinite else FieldError
-    problem = f"is {describe(bad.value)}, expected {bad.expected}"
-    return kind.of(name, bad.row, label(bad.row), problem)
+        text = "is given twice, as a name with dots and as a nested object: give it once"
+        raise FieldError.of(name, i, label(i), text, f"{label(i)}: {error}") from None
 
 
 def _check_field(side: str, name: Any, field: Any, objects: Set[str]) -> None:

@@ -17,8 +17,16 @@ from rolin._support.checks import count_of, flag_of
 from rolin._support.repeated import read_only_rows
 from rolin.errors import InputError
 from rolin.features import kernels
-from rolin.features.base import ARM, BaseFeatureMap, Label, Part, arm_labels
+from rolin.features.base import (
+    ARM,
+    BaseFeatureMap,
+    Label,
+    Part,
+    arm_labels,
+    situation_label,
+)
 from rolin.features.columns import LIST_TYPES, list_items
+from rolin.features.field_error import field_error, name_field_error
 from rolin.features.fields import MAX_NUMBER
 from rolin.features.tables import flatten
 from rolin.features.uniform_rows import UniformRows
@@ -89,7 +97,7 @@ class HashedFeatures(BaseFeatureMap):
         """Return the (K, d) contexts of K arms in one situation; see `FeatureMap.encode` for arms without fields."""
         if len(rows) > 1 and not rows[0] and not self._arm_names and not any(rows):
             return read_only_rows(self.encode(rows[:1], situation, arms[:1])[0], len(rows))
-        left = _row_tokens("s", situation, _situation_label, 0)
+        left = _row_tokens("s", situation, situation_label, 0)
         uniform = rows if isinstance(rows, UniformRows) else UniformRows.of(rows)
         found = None if uniform is None or self._arm_names else _uniform_tokens("a", uniform)
         if found is None:
@@ -115,9 +123,7 @@ class HashedFeatures(BaseFeatureMap):
         tokens = _row_tokens("a", row, arm_labels(arms), k)
         if self._arm_names:
             if ARM in row:
-                raise InputError(
-                    f"arm {arms[k]!r} has a field {ARM!r}, which is its name: leave the field out"
-                )
+                raise name_field_error(ARM, k, arm_labels(arms))
             try:
                 tokens.append((*_token("a", ARM, read_text(0, arms[k])), 1.0))
             except BadValue as bad:
@@ -138,7 +144,7 @@ class HashedFeatures(BaseFeatureMap):
     ) -> list[Part]:
         """Return the named terms that an arm's vector is the sum of."""
         found = [Part("intercept", 0, 1.0)] if self._intercept else []
-        left = _row_tokens("s", situation, _situation_label, 0)
+        left = _row_tokens("s", situation, situation_label, 0)
         right = self._arm_tokens(row, [arm], 0)
         both = {name for _, name, _ in left} & {name for _, name, _ in right}
         left, right = (
@@ -183,10 +189,6 @@ class HashedFeatures(BaseFeatureMap):
         return cls(given["size"], **options)
 
 
-def _situation_label(_: int) -> str:
-    return "the situation"
-
-
 def _row_tokens(side: str, row: dict[str, Any], label: Label, k: int) -> Tokens:
     """Return the features of a row, sorted by hash so that the order of the fields does not matter."""
     found: Tokens = []
@@ -201,13 +203,11 @@ def _row_tokens(side: str, row: dict[str, Any], label: Label, k: int) -> Tokens:
         elif kind is float and -MAX_NUMBER <= value <= MAX_NUMBER:
             found.append((*_token(side, path, None), value))
         else:
-            for inner, item in flatten(label(k), {path: value}):
+            for inner, item in flatten(label(k), {path: value}, index=k):
                 try:
                     found += _value_tokens(side, inner, item, k)
                 except BadValue as bad:
-                    raise InputError(
-                        f"field {inner!r} of {label(k)} is {describe(bad.value)}, expected {bad.expected}"
-                    ) from None
+                    raise field_error(inner, bad, label) from None
     found.sort()
     return found
 

@@ -14,10 +14,18 @@ from rolin._support.arms import Name
 from rolin._support.checks import as_names, count_of, flag_of
 from rolin._support.repeated import read_only_rows
 from rolin.errors import InputError, ParameterError, ShapeError
-from rolin.features.base import ARM, BaseFeatureMap, Part, arm_labels, read_arm_rows
+from rolin.features.base import (
+    ARM,
+    BaseFeatureMap,
+    Part,
+    arm_labels,
+    read_arm_rows,
+    situation_label,
+)
 from rolin.features.columns import PythonColumn
 from rolin.features.crossing import Crossing
 from rolin.features.encoder import SideEncoder, SparseRows
+from rolin.features.field_error import SITUATION
 from rolin.features.fields import Field, field_from_dict
 from rolin.features.inference import infer_fields
 from rolin.features.tables import Table, as_list, as_table, is_table, read_row
@@ -101,6 +109,7 @@ class FeatureMap(BaseFeatureMap):
         self._situation.check_names()
         self._arm.check_names()
         self.n_features = self._crossing.n_features
+        self.has_one_context = bool(left) and not right
         self.must_clean_keys = any(
             _JSON_KEYS.fullmatch(part) for name in (*left, *right) for part in name.split(".")
         )
@@ -251,7 +260,7 @@ class FeatureMap(BaseFeatureMap):
             As for `contexts`.
         """
         rows, found = read_arm_rows(arms, names)
-        row = read_row("the situation", situation)
+        row = read_row(SITUATION, situation)
         return self._crossing.sparse(*self._encode_sides(rows, row, found))
 
     def _encode_sides(
@@ -259,12 +268,12 @@ class FeatureMap(BaseFeatureMap):
     ) -> tuple[SparseRows, SparseRows]:
         label = arm_labels(arms)
         if self.strict:
-            self._situation.check_known([situation], _situation_label)
+            self._situation.check_known([situation], situation_label)
             self._arm.check_known(rows, label)
         elif ARM in self._arm.fields:
             self._arm.check_reserved(rows, label)
         return (
-            self._situation.encode([situation], _situation_label),
+            self._situation.encode([situation], situation_label),
             self._arm.encode(rows, label, arms),
         )
 
@@ -409,10 +418,10 @@ class FeatureMap(BaseFeatureMap):
         return self._crossing.from_arm_vectors(arm_vectors, self._encode_situation(situation))
 
     def _encode_situation(self, situation: Any) -> SparseRows:
-        row = read_row("the situation", situation)
+        row = read_row(SITUATION, situation)
         if self.strict:
-            self._situation.check_known([row], _situation_label)
-        return self._situation.encode([row], _situation_label)
+            self._situation.check_known([row], situation_label)
+        return self._situation.encode([row], situation_label)
 
     def indices(self, fields: Iterable[str | tuple[str, str]]) -> list[int]:
         """Return the indices, in a vector, of the features of some fields, such as for `slopes` of a policy.
@@ -513,10 +522,6 @@ class FeatureMap(BaseFeatureMap):
         self = cls.__new__(cls)
         self._build(left, right, [(s, a) for s, a in given["terms"]], given.get("strict", False))
         return self
-
-
-def _situation_label(_: int) -> str:
-    return "the situation"
 
 
 def _row_label(i: int) -> str:

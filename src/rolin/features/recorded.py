@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rolin._support.arms import Name, canonical
 from rolin._support.repeated import is_repeated
 from rolin.features.base import BaseFeatureMap, Part, read_arm_rows
+from rolin.features.field_error import SITUATION
 from rolin.features.recorded_json import as_json, can_be_recorded, text_of
 from rolin.features.tables import read_row
 from rolin.features.uniform_rows import UniformRows, json_of_row
@@ -264,7 +265,7 @@ def record_candidates(
         The JSON of all arms and of the situation, if it is known; see `RecordedFeatures.record`.
     """
     rows, offered, text = _read_candidates(arms, names, excluded, text)
-    row = read_row("the situation", situation)
+    row = read_row(SITUATION, situation)
     return RecordedFeatures.record(feature_map, offered, rows, row, text)
 
 
@@ -294,7 +295,7 @@ def text_of_candidates(
         As for `record_candidates`.
     """
     rows, offered, text = _read_candidates(arms, names, excluded, text)
-    row = read_row("the situation", situation)
+    row = read_row(SITUATION, situation)
     if text is None or not can_be_recorded(text, rows, row):
         text, _ = as_json(feature_map, rows, row)
     return offered, text

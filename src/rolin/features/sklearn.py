@@ -13,6 +13,7 @@ from rolin._support.checks import as_floats, count_of
 from rolin._support.optional import needs
 from rolin.errors import InputError, NotFiniteError, ParameterError, ShapeError
 from rolin.features.base import ARM, BaseFeatureMap, Part
+from rolin.features.field_error import SITUATION
 from rolin.features.tables import flatten
 
 __all__ = ["MissingFeatureMap", "SklearnFeatureMap"]
@@ -89,7 +90,7 @@ class SklearnFeatureMap(BaseFeatureMap):
             return np.empty((0, self.n_features))
         merged = []
         for arm, row, situation in zip(arms, rows, situations, strict=True):
-            shared = dict(flatten("the situation", situation))
+            shared = dict(flatten(SITUATION, situation))
             own = {**dict(flatten(f"arm {arm!r}", row)), ARM: arm}
             if both := sorted(shared.keys() & own.keys()):
                 raise InputError(

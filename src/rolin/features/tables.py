@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from rolin._support.optional import needs
 from rolin.errors import InputError
 from rolin.features.columns import ArrowColumn, Column, PandasColumn, PythonColumn
+from rolin.features.field_error import FieldError
 from rolin.features.values import describe, is_missing, nan_to_none
 
 __all__ = [
@@ -197,7 +198,7 @@ def _from_rows(given: list[Any], fields: Sequence[str], strict: bool) -> Table:
     unknown = {
         path: None
         for i, row in enumerate(rows if strict else ())
-        for path, value in flatten(f"row {i}", row)
+        for path, value in flatten(f"row {i}", row, index=i)
         if path not in known and not is_missing(value)
     }
     return Table(found, len(rows), list(unknown))
@@ -240,10 +241,12 @@ def value_at(row: Row, name: str) -> Any:
     return found[0] if found else None
 
 
-def flatten(what: str, row: Row, prefix: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
+def flatten(
+    what: str, row: Row, prefix: str = "", depth: int = 1, *, index: int = 0
+) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a row and their values, nested ones with joined names.
 
-    Names that begin with an underscore are reserved and skipped.
+    Names that begin with an underscore are reserved and skipped. `what` and `index` tell errors which row it is.
     """
     for name, value in row.items():
         if not isinstance(name, str):
@@ -253,10 +256,9 @@ def flatten(what: str, row: Row, prefix: str = "", depth: int = 1) -> Iterator[t
         path = f"{prefix}{name}"
         if isinstance(value, Mapping):
             if depth >= MAX_DEPTH:
-                raise InputError(
-                    f"field {path!r} of {what} is nested deeper than {MAX_DEPTH} levels: give it closer to the top"
-                )
-            yield from flatten(what, value, f"{path}.", depth + 1)
+                problem = f"is nested deeper than {MAX_DEPTH} levels: give it closer to the top"
+                raise FieldError.of(path, index, what, problem)
+            yield from flatten(what, value, f"{path}.", depth + 1, index=index)
         else:
             yield path, value
 

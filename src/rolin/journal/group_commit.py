@@ -98,7 +98,7 @@ class GroupCommit(Generic[Work]):
         self.lock = threading.RLock()
         """Held while a batch is written."""
         self._queue: deque[Queued[Work]] = deque()
-        self._busy = False  # a hint: somebody is writing
+        self._since: float | None = None  # when the batch began that is being written
         self._last_size = 0  # of the last batch
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -107,7 +107,7 @@ class GroupCommit(Generic[Work]):
 
     def submit(self, work: Work) -> Any:
         """Have a request written, and return or raise its result."""
-        if self._thread is None and not self._busy:
+        if self._thread is None and self._since is None:  # a hint: nobody is writing
             queued = Queued(work)
             try:
                 self._queue.append(queued)
@@ -153,6 +153,12 @@ class GroupCommit(Generic[Work]):
         except IndexError:
             return Backlog(0, 0.0)
         return Backlog(max(len(self._queue), 1), perf_counter() - first.since)
+
+    @property
+    def writing(self) -> float:
+        """Seconds that the present batch has been being written; 0 if there is none."""
+        since = self._since
+        return 0.0 if since is None else perf_counter() - since
 
     def _start(self) -> None:
         """Start the thread, unless it runs."""
@@ -200,7 +206,7 @@ class GroupCommit(Generic[Work]):
 
     def _lead(self) -> None:
         batch: list[Queued[Work]] = []
-        self._busy = True
+        self._since = perf_counter()
         try:
             batch = list(self._queue.copy())
             for queued in batch:  # after all of them are known, so that an interruption loses none
@@ -216,7 +222,7 @@ class GroupCommit(Generic[Work]):
                     queued.settle(error=_for_others(error))
             raise
         finally:
-            self._busy = False
+            self._since = None
 
 
 def _for_others(error: BaseException) -> BaseException:

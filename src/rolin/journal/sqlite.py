@@ -193,10 +193,8 @@ class SQLiteJournal(TableJournal):
         with self._file.write() as db:
             header = self._at(db, after)
             db.execute("CREATE TEMP TABLE gone (decision TEXT PRIMARY KEY)")
-            try:
-                removed = self._remove(db, what, header, state)
-            finally:
-                db.execute("DROP TABLE temp.gone")
+            removed = self._remove(db, what, header, state)
+            db.execute("DROP TABLE temp.gone")  # after an error, it is gone with the transaction
             if removed.last > after:
                 self._delete_derived()
             reached("removed")

@@ -35,17 +35,18 @@ def rank_of(decision: LoggedDecision, arm: Name | None) -> int:
     return _position(decision.ranking, arm, f"decision {decision.id!r} did not choose arm")
 
 
-def offered_index(decision: LoggedDecision, arm: Name) -> int:
-    """Return the index of an arm among those offered."""
-    return _position(decision.offered, arm, f"decision {decision.id!r} was not offered arm")
+def offered_index(decision: LoggedDecision, arm: Name, argument: str = "arm") -> int:
+    """Return the index of an arm among those offered; `argument` is where the caller named it."""
+    problem = f"decision {decision.id!r} was not offered arm"
+    return _position(decision.offered, arm, problem, argument)
 
 
-def _position(names: Sequence[Name], arm: Name, problem: str) -> int:
+def _position(names: Sequence[Name], arm: Name, problem: str, argument: str = "arm") -> int:
     name = canonical(arm)
     for position, known in enumerate(names):
         if known == name and type(known) is type(name):
             return position
-    raise ArmError(f"{problem} {arm!r}, only {list(names)!r}")
+    raise ArmError(f"{problem} {arm!r}, only {list(names)!r}", argument=argument)
 
 
 def conflict_message(known: Outcome | HeldReward, value: float, weight: float) -> str:
@@ -71,7 +72,8 @@ def weight_of(value: object) -> float:
     weight = finite_number_of("weight", value)
     if not 1.0 / MAX_WEIGHT <= weight <= MAX_WEIGHT:
         raise InputError(
-            f"weight={value!r}, expected a number from {1.0 / MAX_WEIGHT:g} to {MAX_WEIGHT:g}"
+            f"weight={value!r}, expected a number from {1.0 / MAX_WEIGHT:g} to {MAX_WEIGHT:g}",
+            argument="weight",
         )
     return weight
 
@@ -79,15 +81,16 @@ def weight_of(value: object) -> float:
 def check_names(names: Sequence[Name]) -> None:
     """Reject names that a journal, a table or JSON cannot hold."""
     if not {str, int}.issuperset(map(type, names)):
-        raise ArmError(f"arms are {list(names)!r}, expected strings or integers")
+        raise ArmError(f"arms are {list(names)!r}, expected strings or integers", argument="arms")
     try:
         "".join([name for name in names if type(name) is str]).encode()
     except UnicodeEncodeError:
         raise ArmError(
-            "the name of an arm contains characters that cannot be encoded as UTF-8"
+            "the name of an arm contains characters that cannot be encoded as UTF-8",
+            argument="arms",
         ) from None
     if any(type(name) is int and not -_INTEGERS <= name < _INTEGERS for name in names):
-        raise ArmError("the name of an arm is an integer of more than 64 bits")
+        raise ArmError("the name of an arm is an integer of more than 64 bits", argument="arms")
 
 
 def listed(name: str, values: Any) -> list[Any]:

@@ -76,7 +76,9 @@ def read_dsjson(
         The feature map that makes vectors of raw features, instead of `features`.
     """
     if feature_map is not None and features is not None:
-        raise ParameterError("both features and feature_map are given, expected one")
+        raise ParameterError(
+            "both features and feature_map are given, expected one", argument="features"
+        )
     known = None if features is None else {name: i for i, name in enumerate(features)}
     lines: list[_Line] = []
     skipped = 0

@@ -14,7 +14,7 @@ from rolin.features import BaseFeatureMap, FeatureMap
 from rolin.features.base import ARM
 from rolin.features.field_error import FieldError
 from rolin.journal.validation import listed
-from rolin.logs.rules import BadCell, require
+from rolin.logs.rules import BadCell, UnnamedColumns, require
 
 __all__ = ["RawColumns", "columns_of_map", "encode_rows", "raw_columns"]
 
@@ -73,20 +73,24 @@ def raw_columns(
             if name in given:
                 continue
             if name in sides[0] and name in sides[1]:
-                raise DataError(
-                    f"column {name!r} is a field of both the situation and the arm: say which one is meant, by "
-                    "features=[…] and situation=[…]"
+                raise UnnamedColumns(
+                    f"column {name!r} is a field of both the situation and the arm",
+                    ": say which one is meant, by features=[…] and situation=[…]",
+                    columns,
                 )
             if name in taken and (name in sides[0] or name in sides[1]):
-                raise DataError(
-                    f"column {name!r} has a meaning of its own, so it is not a feature unless features=[…] or "
-                    "situation=[…] names it"
+                raise UnnamedColumns(
+                    f"column {name!r} has a meaning of its own",
+                    ", so it is not a feature unless features=[…] or situation=[…] names it",
+                    columns,
                 )
     known = isinstance(feature_map, FeatureMap) and set(feature_map.arm) <= {ARM}
     if not sides[0] and not sides[1] and features is None and situation is None and not known:
-        raise DataError(
-            f"no column is a field of {feature_map!r}: name the columns of its fields by features=[…] and "
-            f"situation=[…]; there are {', '.join(map(repr, columns))}"
+        raise UnnamedColumns(
+            f"no column is a field of {feature_map!r}",
+            ": name the columns of its fields by features=[…] and situation=[…]; there are "
+            f"{', '.join(map(repr, columns))}",
+            columns,
         )
     return RawColumns(feature_map, *sides)
 

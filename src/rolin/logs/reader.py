@@ -97,4 +97,4 @@ def _check_options(reader: Callable[..., Any], columns: Mapping[str, Any]) -> No
     known = set(inspect.signature(reader).parameters) - own
     if unknown := sorted(set(columns) - known - {"feature_map"}):
         only = f"only {', '.join(sorted(known))}" if known else "none"
-        raise UnknownOption(f"this kind of log takes no {unknown[0]}, {only}")
+        raise UnknownOption(f"this kind of log takes no {unknown[0]}, {only}", argument=unknown[0])

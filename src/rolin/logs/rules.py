@@ -32,6 +32,7 @@ __all__ = [
     "UNREADABLE",
     "BadCell",
     "Missing",
+    "UnnamedColumns",
     "arm_in",
     "check_columns",
     "check_finite",
@@ -87,6 +88,28 @@ class BadCell(DataError):
     def at(self, row: int | None, source: str | None = None) -> BadCell:
         """Return the same error with another row and source."""
         return BadCell(self.column, row, self.text, source)
+
+
+class UnnamedColumns(DataError):
+    """It is not known which columns of a table are features.
+
+    Parameters
+    ----------
+    why
+        Why it is not known.
+    expected
+        How a caller in Python names them, as the end of the message.
+    columns
+        The columns that there are.
+    """
+
+    def __init__(self, why: str, expected: str, columns: Sequence[str]) -> None:
+        super().__init__(why, expected, columns)
+        self.why, self.columns = why, columns
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return f"{self.args[0]}{self.args[1]}"
 
 
 # -- columns -------------------------------------------------------------------------------------

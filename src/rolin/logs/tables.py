@@ -26,6 +26,7 @@ from rolin.logs.record import COLUMNS, OUTCOMES, PastDecision
 from rolin.logs.rules import (
     BadCell,
     Missing,
+    UnnamedColumns,
     arm_in,
     check_columns,
     check_missing,
@@ -136,9 +137,11 @@ def read_decisions(
             raise DataError("situation names raw features, expected a feature_map that uses them")
         if not exported and features is None and raw is None:
             numeric = [n for n in names if n not in {*COLUMNS, *taken} and cells.is_numeric(n)]
-            raise DataError(
-                "the columns of the features are not named, expected features=['x1', 'x2'] (in a command: --features "
-                f"x1,x2). Columns of numbers are {numeric!r}"
+            raise UnnamedColumns(
+                "the columns of the features are not named",
+                ", expected features=['x1', 'x2'] (in a command: --features x1,x2). Columns of numbers are "
+                f"{numeric!r}",
+                numeric,
             )
     absent = np.array([_lacks_reward(cells, i, reward) for i in range(cells.n_rows)], dtype=bool)
     try:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rolin import offline
 from rolin.bandit import Bandit
-from rolin.errors import DataError
+from rolin.errors import DataError, InputError
+from rolin.logs.rules import UnnamedColumns
 from rolin.policies import Policy
 from rolin.service.errors import Refusal
+from rolin.service.places import EXPLANATION, refusal_at
 
 __all__ = ["diagnose", "evaluate", "explain", "export", "import_log"]
 
@@ -25,7 +27,11 @@ async def explain(
     bandit: Bandit[Any], id: str, arm: str | None, against: str | None, as_of: Any
 ) -> dict[str, Any]:
     """Explain the score of an arm in a decision."""
-    return asdict(await asyncio.to_thread(bandit.explain, id, arm, against=against, as_of=as_of))
+    try:
+        found = await asyncio.to_thread(bandit.explain, id, arm, against=against, as_of=as_of)
+    except InputError as error:
+        raise refusal_at(error, EXPLANATION) from error
+    return asdict(found)
 
 
 async def diagnose(bandit: Bandit[Any]) -> dict[str, Any]:
@@ -62,16 +68,55 @@ async def export(bandit: Bandit[Any], kind: str) -> AsyncIterator[bytes]:
     return parts()
 
 
-async def import_log(bandit: Bandit[Any], data: bytes, kind: str) -> int:
-    """Learn from a log of past decisions; return how many were new."""
+async def import_log(
+    bandit: Bandit[Any], data: bytes, kind: str, columns: Mapping[str, str]
+) -> int:
+    """Learn from a log of past decisions; return how many were new.
+
+    Parameters
+    ----------
+    bandit
+        The bandit.
+    data
+        The log.
+    kind
+        Its format: csv, parquet or dsjson.
+    columns
+        The names of its columns by their meaning; several names are separated by commas.
+    """
+    options: dict[str, Any] = {
+        name: _listed(text) if name in ("features", "situation") else text
+        for name, text in columns.items()
+    }
 
     def work() -> int:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"log.{kind}"
             path.write_bytes(data)
             try:
-                return bandit.import_log(path)
-            except DataError as error:  # which names a file that the caller does not know
+                return bandit.import_log(path, **options)
+            except DataError as error:
+                if isinstance(error.__cause__, UnnamedColumns):
+                    raise _unnamed(error.__cause__) from error
+                # It names a file that the caller does not know.
                 raise Refusal(400, str(error).replace(str(path), "the log")) from error
+            except InputError as error:  # this kind of log has no such columns
+                raise refusal_at(error, {name: name for name in columns}) from error
 
     return await asyncio.to_thread(work)
+
+
+def _listed(text: str) -> list[str]:
+    """Return names that are separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _unnamed(error: UnnamedColumns) -> Refusal:
+    """Return the refusal of a log of which it is not known what the features are."""
+    return Refusal(
+        400,
+        f"the log: {error.why}, expected the columns of the features in the address: those of the arm as "
+        "?features=a,b, and those of the situation as &situation=c; there are "
+        f"{', '.join(map(repr, error.columns))}",
+        field="features",
+    )

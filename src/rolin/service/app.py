@@ -19,8 +19,9 @@ from starlette.routing import Route
 from rolin.service.dashboard.files import DASHBOARD_ROUTES
 from rolin.service.decoding import decode
 from rolin.service.errors import CODES, Failure, Refusal, failure_of
+from rolin.service.json_text import check_json
 from rolin.service.keys import Key, Keys
-from rolin.service.limits import RateLimit, is_deeper
+from rolin.service.limits import RateLimit
 from rolin.service.openapi import document, human_page
 from rolin.service.personalizer import PERSONALIZER
 from rolin.service.personalizer.schema import MultiSlotRankResponse, RankResponse
@@ -53,6 +54,7 @@ def create_app(settings: Settings, keys: Keys, *, demo: bool = False) -> Starlet
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        check_json(b"{}", 1)  # compiled now, so that no request waits for it
         await service.start()
         try:
             yield
@@ -172,10 +174,7 @@ def _endpoint(
                     body = await _read(request, settings.max_body)
                     has_arrived = True
                     if decoder is not None:
-                        if is_deeper(body, settings.max_depth):
-                            raise Refusal(
-                                400, f"the body is nested deeper than {settings.max_depth} levels"
-                            )
+                        check_json(body, settings.max_depth)
                         body = decode(decoder, body)
                 if request.scope["query_string"]:
                     _check_query(endpoint, request.query_params)
@@ -189,7 +188,8 @@ def _endpoint(
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, TimeoutError) and not has_arrived:
                 error = Refusal(408, f"the body did not arrive within {seconds:g} s")
-            response = _failed(endpoint, error, _About.of(path, body, content))
+            about = _About.of(path, body, content)
+            response = _failed(endpoint, error, about, service.problems.get(about.bandit or ""))
         return response, _About.of(path, body, content)
 
     return answer
@@ -268,15 +268,16 @@ def _response(reply: Reply) -> Response:
 
 
 def _failed(
-    endpoint: Endpoint, error: Exception | asyncio.CancelledError, about: _About
+    endpoint: Endpoint,
+    error: Exception | asyncio.CancelledError,
+    about: _About,
+    problem: str | None,
 ) -> Response:
-    """Return the answer to a request that failed."""
+    """Return the answer to a request that failed, perhaps because of a problem of its bandit."""
     if isinstance(error, (TimeoutError, asyncio.CancelledError)):
-        why = (
-            "there was no answer in time"
-            if isinstance(error, TimeoutError)
-            else "the service stops"
-        )
+        why = "the service stops"
+        if isinstance(error, TimeoutError):
+            why = "there was no answer in time" + (f": {problem}" if problem else "")
         error = Refusal(
             503,
             f"{why}; repeat the request with the same id to see whether it was recorded",
@@ -285,7 +286,11 @@ def _failed(
     failure = failure_of(error)
     if failure.status == 500 or isinstance(error, OSError):
         extra = {"bandit": about.bandit, "decision": about.decision, "status": failure.status}
-        _log.error("%s %s failed", endpoint.method, endpoint.path, exc_info=error, extra=extra)
+        # A full disk and the like need no traceback, which is for mistakes of the service.
+        why, shown = (": " + str(error), None) if failure.status != 500 else ("", error)
+        _log.error(
+            "%s %s failed%s", endpoint.method, endpoint.path, why, exc_info=shown, extra=extra
+        )
     return _failure(failure, endpoint.dialect.error_of(failure))
 
 

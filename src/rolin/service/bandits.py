@@ -15,11 +15,18 @@ from msgspec import UNSET
 
 from rolin.bandit import AsyncBandit, Bandit
 from rolin.errors import DataError, JournalError, StateFileError
+from rolin.features import BaseFeatureMap
 from rolin.journal import Journal
 from rolin.policies import Policy
 from rolin.policies.registry import load_or_start
 from rolin.service import schema
-from rolin.service.building import check_rewards, feature_map_of, n_features_of, policy_of
+from rolin.service.building import (
+    change_settings,
+    check_rewards,
+    feature_map_of,
+    n_features_of,
+    policy_of,
+)
 from rolin.service.decoding import refusal_of
 from rolin.service.documents import Documents
 from rolin.service.engine import Engine, Limits
@@ -217,16 +224,17 @@ class Bandits:
         feature_map = feature_map_of(config.features)
         d = n_features_of(config, feature_map)
         if given.state is None:
-            policy = policy_of(config.policy, config.options, d)
+            policy = policy_of(config.policy, config.options, d, feature_map)
         else:
             policy = _policy_in(given.state)
+            _check_fits(policy, feature_map, d)
         check_rewards(rewards, retention, policy)
 
         def begin(journal: Journal) -> None:
             # The journal begins with the policy and its settings, so that opening it needs neither.
             with Bandit(policy, feature_map=feature_map, journal=journal) as bandit:
                 if settings := given.settings.given():
-                    bandit.change_settings(**settings)
+                    change_settings(bandit, settings)
 
         self._storage.create(given.name, msgspec.json.encode(config), begin)
 
@@ -279,6 +287,18 @@ def read_bandits(path: Path) -> list[schema.NewBandit]:
             where = f"{name}.{why.field}" if why.field else name
             raise DataError(f"{path}: {where}: {why}") from error
     return declared
+
+
+def _check_fits(policy: Policy[Any], feature_map: BaseFeatureMap | None, d: int) -> None:
+    """Refuse the policy of a state that was learned from other features than those of the bandit."""
+    problem, known = None, policy.feature_map
+    if policy.n_features != d:
+        problem = f"its policy has {policy.n_features} features, expected {d}"
+    elif known is not None and known != feature_map:
+        expected = "vectors" if feature_map is None else repr(feature_map)
+        problem = f"its policy has learned by {known!r}, expected {expected}"
+    if problem is not None:
+        raise Refusal(400, f"{problem}, as the features of the bandit", field="state")
 
 
 def _policy_in(state: bytes) -> Policy[Any]:

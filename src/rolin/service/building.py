@@ -6,15 +6,17 @@ import json
 import re
 from typing import Any
 
+from rolin.bandit import Bandit
 from rolin.bandit.validation import reward_of, seconds_of
-from rolin.errors import InputError
+from rolin.errors import InputError, RolinError, Unsupported
 from rolin.features import BaseFeatureMap, FeatureMap, HashedFeatures, from_json
 from rolin.features.fields import KINDS, field_from_dict
 from rolin.policies import Policy, find
 from rolin.service.errors import Refusal
+from rolin.service.places import SETTINGS, refusal_at
 from rolin.service.schema import BanditConfig, RewardRules
 
-__all__ = ["check_rewards", "feature_map_of", "n_features_of", "policy_of"]
+__all__ = ["change_settings", "check_rewards", "feature_map_of", "n_features_of", "policy_of"]
 
 _MAX_FEATURES = 5000  # a model has a matrix of as many rows and columns: 200 MB
 _LEAST_RETENTION = 1.0  # seconds
@@ -29,6 +31,15 @@ def feature_map_of(given: dict[str, Any]) -> BaseFeatureMap | None:
         `{"kind": "hashed"}`, `{"kind": "vectors", "n_features": 10}`, `{"kind": "map", "situation": …, "arm": …}`, or
         the JSON of a saved map.
     """
+    try:
+        return _feature_map_of(given)
+    except Refusal:
+        raise
+    except RolinError as error:
+        raise refusal_at(error, "features") from error
+
+
+def _feature_map_of(given: dict[str, Any]) -> BaseFeatureMap | None:
     if "rolin-features" in given:
         return from_json(json.dumps(given), "features")
     options = dict(given)
@@ -92,8 +103,10 @@ def n_features_of(config: BanditConfig, feature_map: BaseFeatureMap | None) -> i
     return d
 
 
-def policy_of(name: str, options: dict[str, Any], n_features: int) -> Policy[Any]:
-    """Return a new policy by its name."""
+def policy_of(
+    name: str, options: dict[str, Any], n_features: int, feature_map: BaseFeatureMap | None
+) -> Policy[Any]:
+    """Return a new policy by its name; `slopes` may be the names of fields of the feature map."""
     kinds: dict[str, Any] = dict(find())
     if name not in kinds:
         raise Refusal(
@@ -107,6 +120,8 @@ def policy_of(name: str, options: dict[str, Any], n_features: int) -> Policy[Any
             "n_features follows from the features, expected no such option",
             field="options.n_features",
         )
+    if "slopes" in options:
+        options = {**options, "slopes": _slopes_of(options["slopes"], feature_map)}
     try:
         policy: Policy[Any] = kinds[name](n_features=n_features, **options)
     except (TypeError, InputError) as error:  # an option that does not exist, or its value
@@ -114,10 +129,38 @@ def policy_of(name: str, options: dict[str, Any], n_features: int) -> Policy[Any
     return policy
 
 
+def _slopes_of(given: Any, feature_map: BaseFeatureMap | None) -> Any:
+    """Return the columns of features with slopes, which may be given by the names of their fields."""
+    if not isinstance(given, list) or all(type(each) is int for each in given):
+        return given
+    if not isinstance(feature_map, FeatureMap):
+        raise Refusal(
+            400,
+            "only fields of a feature map have names, expected the indices of columns, such as [0, 2]",
+            field="options.slopes",
+        )
+    try:
+        return feature_map.indices(
+            [tuple(each) if isinstance(each, list) else each for each in given]
+        )
+    except InputError as error:
+        raise refusal_at(error, "options.slopes") from error
+
+
 def _plain(error: Exception) -> str:
     """Return the message of an option that does not exist, without the name of the Python function."""
     found = re.search(r"unexpected keyword argument '(\w+)'", str(error))
     return f"there is no option {found[1]!r}" if found else str(error)
+
+
+def change_settings(bandit: Bandit[Any], given: dict[str, Any]) -> None:
+    """Change settings of a bandit; an error names the setting."""
+    try:
+        bandit.change_settings(**given)
+    except InputError as error:
+        raise refusal_at(error, SETTINGS) from error
+    except Unsupported as error:  # the only setting that some policies do not have
+        raise refusal_at(error, "settings.exploration") from error
 
 
 def check_rewards(rules: RewardRules, retention: float | None, policy: Policy[Any]) -> None:
@@ -131,7 +174,12 @@ def check_rewards(rules: RewardRules, retention: float | None, policy: Policy[An
             seconds_of("retention", retention, InputError)
             _check_retention(retention, rules.window)
     except InputError as error:
-        raise Refusal(400, str(error), field="rewards") from error
+        fields = {
+            "default": "rewards.default",
+            "window": "rewards.window",
+            "retention": "retention",
+        }
+        raise refusal_at(error, fields) from error
 
 
 def _check_retention(retention: float, window: float | None) -> None:

@@ -23,7 +23,7 @@ from rolin.journal.validation import LARGEST
 from rolin.service import schema
 from rolin.service.decoding import decode
 from rolin.service.errors import Refusal, failure_of
-from rolin.service.limits import is_deeper
+from rolin.service.json_text import check_json
 
 __all__ = ["StoredCatalogue", "check_arm"]
 
@@ -180,8 +180,7 @@ def _name_of(line: bytes, check: Callable[[schema.Arm], None] | None, max_depth:
         return str(decode(_name_decoder, line).id)
     if len(line) > _MAX_LINE:
         raise Refusal(413, f"it is longer than {_MAX_LINE} bytes")
-    if is_deeper(line, max_depth):
-        raise Refusal(400, f"it is nested deeper than {max_depth} levels")
+    check_json(line, max_depth, "it")
     arm: Any = decode(_arm_decoder, line)
     check(arm)
     return str(arm.id)

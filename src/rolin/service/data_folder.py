@@ -19,6 +19,7 @@ __all__ = [
     "check_folder",
     "check_not_moved",
     "lock_folder",
+    "make_folder",
     "mark_folder",
     "mark_moved",
 ]
@@ -57,6 +58,23 @@ def check_folder(folder: str | PathLike[str]) -> None:
         )
 
 
+def make_folder(folder: str | PathLike[str]) -> None:
+    """Create a data folder unless it exists; reject a file in its place.
+
+    Parameters
+    ----------
+    folder
+        The data folder.
+    """
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+    except (FileExistsError, NotADirectoryError):
+        raise DataError(
+            f"the data folder {folder} cannot be created, because there is a file in its place, expected a folder: "
+            "give another one by --data"
+        ) from None
+
+
 def mark_folder(folder: str | PathLike[str]) -> None:
     """Check a data folder, and note that this version of rolin writes it.
 
@@ -65,7 +83,7 @@ def mark_folder(folder: str | PathLike[str]) -> None:
     folder
         The data folder; it is created if it does not exist.
     """
-    Path(folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     check_folder(folder)
     path = Path(folder) / _NAME
     if not path.exists() or _read(path) != (FORMAT, rolin.__version__):

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from rolin.service.errors import Refusal
+from rolin.service.places import with_names
 
 __all__ = ["decode", "refusal_of"]
 
@@ -19,7 +20,10 @@ def decode(decoder: msgspec.json.Decoder[Any], body: bytes | msgspec.Raw) -> Any
     except msgspec.DecodeError as error:
         if str(error).startswith("Input data was truncated"):
             raise Refusal(400, _why_truncated(bytes(body))) from error
-        raise refusal_of(error, decoder.type) from error
+        refusal = refusal_of(error, decoder.type)
+        if refusal.field is not None and "[...]" in refusal.field:
+            refusal.field = with_names(refusal.field, bytes(body))
+        raise refusal from error
 
 
 def refusal_of(error: msgspec.DecodeError, kind: Any) -> Refusal:
@@ -38,7 +42,9 @@ def refusal_of(error: msgspec.DecodeError, kind: Any) -> Refusal:
     plain = _plain(text)
     if text.startswith("Object contains unknown field"):
         plain += f", expected {', '.join(_members(kind, place or ''))}"
-    return Refusal(400, plain, field=place)
+    if found := _MEMBER.fullmatch(text):
+        place = found[1] if place is None else f"{place}.{found[1]}"
+    return Refusal(400, plain, field=place or None)
 
 
 def _why_truncated(body: bytes) -> str:
@@ -89,6 +95,7 @@ def _allowed(kind: Any, place: str) -> list[str]:
     return [f"{value}" for known in found for value in getattr(known, "values", ())] + others
 
 
+_MEMBER = re.compile(r"Object (?:contains unknown|missing required) field `(.*)`", re.DOTALL)
 _WORDS = {
     "str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false", "array": "a list",
     "object": "an object", "null": "null", "bytes": "Base64", "dict": "an object", "list": "a list", "any": "any value",

@@ -18,18 +18,19 @@ from rolin.bandit import AsyncBandit, RewardStatus
 from rolin.bandit.question import Question
 from rolin.bandit.requests import decide_request
 from rolin.bandit.validation import reward_of
-from rolin.errors import DecisionConflict, JournalError, NotLearned
+from rolin.errors import DecisionConflict, InputError, JournalError, NotLearned
 from rolin.journal import LoggedDecision
 from rolin.policies import Policy
 from rolin.service import schema
 from rolin.service.bandit_metrics import BanditMetrics
-from rolin.service.building import check_rewards, policy_of
+from rolin.service.building import change_settings, check_rewards, policy_of
 from rolin.service.catalogue import check_arm
 from rolin.service.decoding import decode
 from rolin.service.documents import Documents
 from rolin.service.erasing import Eraser
 from rolin.service.errors import Failure, Refusal, failure_of
 from rolin.service.exposition import Sample
+from rolin.service.places import REWARD, REWARD_ITEM, refusal_at, refusal_of_question
 from rolin.service.questions import (
     answer_of,
     arms_of,
@@ -70,6 +71,8 @@ class Limits(msgspec.Struct, frozen=True):
     lock_timeout: float = 2.5
     """Seconds to wait for another process that locks a journal. A request may wait twice: behind those that are being
     written, and to be written."""
+    patience: float = 5.0
+    """Seconds that a write may take. Then further requests are refused at once, until it has ended."""
     metrics_arms: int = 100
     """Arms with a label of their own in the metrics."""
 
@@ -121,8 +124,7 @@ class Engine:
         bandit.bandit.watch(self._metrics)
         self.eraser = Eraser(bandit.bandit)
         """Erases decisions."""
-        self.problem: str | None = None
-        """Why the last write failed; `None` if it succeeded."""
+        self._failure: str | None = None  # why the last write failed
         self.written_at: float | None = None
         """When a request was last written, in seconds since 1970."""
         self.watch = Watch(bandit.bandit.journal, name, stores=not read_only)
@@ -148,6 +150,12 @@ class Engine:
 
     async def decide(self, request: schema.DecisionRequest) -> schema.DecisionAnswer:
         """Choose an arm, and answer when the decision is on the disk."""
+        try:
+            return await self._decide(request)
+        except InputError as error:
+            raise refusal_of_question(error, request, self.arms) from error
+
+    async def _decide(self, request: schema.DecisionRequest) -> schema.DecisionAnswer:
         if request.candidates is not None:
             return await self._decide_by_catalogue(request, request.candidates)
         arms = self.arms if request.arms is None else request.arms
@@ -183,7 +191,7 @@ class Engine:
             if self._read_only:
                 (made,) = await asyncio.to_thread(self.bandit.bandit.preview, asked)
                 return unrecorded(answer_of(made))
-            (made,) = await self._written(self.bandit.submit(asked))
+            (made,) = await self._written(lambda: self.bandit.submit(asked))
         except JournalError:
             if not self._fall_back:
                 raise
@@ -288,7 +296,7 @@ class Engine:
 
     async def activate(self, id: str) -> None:
         """Say that a decision made in advance is in use."""
-        await self._written(self.bandit.activate(id))
+        await self._written(lambda: self.bandit.activate(id))
 
     async def activate_batch(self, batch: schema.ActivationBatch) -> schema.BatchAnswer:
         """Activate several decisions."""
@@ -315,17 +323,21 @@ class Engine:
                 'this bandit counts the first reward only, expected no id: it belongs to the rule "sum"',
                 field="id",
             )
-        return await self._written(
-            self.bandit.record_reward(
-                id,
-                request.value,
-                arm=request.arm,
-                weight=request.weight,
-                reward_id=request.id,
-                window=self.config.rewards.window,
-                default_reward=self.config.rewards.default,
+        try:
+            return await self._written(
+                lambda: self.bandit.record_reward(
+                    id,
+                    request.value,
+                    arm=request.arm,
+                    weight=request.weight,
+                    reward_id=request.id,
+                    window=self.config.rewards.window,
+                    default_reward=self.config.rewards.default,
+                )
             )
-        )
+        except InputError as error:
+            fields = REWARD_ITEM if isinstance(request, schema.RewardItem) else REWARD
+            raise refusal_at(error, fields) from error
 
     def check_reward(self, value: float) -> None:
         """Reject a reward that the policy cannot learn from."""
@@ -408,7 +420,7 @@ class Engine:
             retention = self.config.retention if change.retention is UNSET else change.retention
             check_rewards(rewards, retention, self.bandit.bandit.policy)
             if settings := change.settings.given():
-                await asyncio.to_thread(self.bandit.bandit.change_settings, **settings)
+                await asyncio.to_thread(change_settings, self.bandit.bandit, settings)
             if change.rewards != schema.RewardChange() or change.retention is not UNSET:
                 await self._change_document("config", self._with(change))
 
@@ -454,7 +466,10 @@ class Engine:
     async def start_shadow(self, request: schema.PolicyChoice) -> None:
         """Let a second policy learn from the same rewards; it never decides."""
         policy = self.new_policy(request)
-        await asyncio.to_thread(self.bandit.bandit.start_shadow, policy)
+        try:
+            await asyncio.to_thread(self.bandit.bandit.start_shadow, policy)
+        except InputError as error:
+            raise refusal_at(error, "policy") from error
 
     async def stop_shadow(self) -> None:
         """End the shadow."""
@@ -462,8 +477,9 @@ class Engine:
 
     def new_policy(self, request: schema.PolicyChoice) -> Policy[Any]:
         """Return a policy that has learned nothing, for the features of this bandit."""
-        d = self.bandit.bandit.policy.n_features
-        return policy_of(request.policy, request.options, d)
+        bandit = self.bandit.bandit
+        d = bandit.policy.n_features
+        return policy_of(request.policy, request.options, d, bandit.feature_map)
 
     async def remove_arm(self, arm: str) -> None:
         """Remove an arm, also from the registered ones: until it is restored, offering it is an error."""
@@ -484,20 +500,42 @@ class Engine:
 
     async def snapshot(self) -> int:
         """Store a snapshot; return its version."""
-        return await self._written(asyncio.to_thread(self.bandit.bandit.snapshot))
+        return await self._written(lambda: asyncio.to_thread(self.bandit.bandit.snapshot))
 
-    async def _written(self, call: Awaitable[Result]) -> Result:
-        """Return the result of a call that writes; note whether the journal can be written."""
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be written; `None` if nothing is known to be wrong."""
+        return self._stuck or self._failure
+
+    @property
+    def _stuck(self) -> str | None:
+        """The problem if a write does not end."""
+        seconds = self.bandit.bandit.writing
+        if seconds <= self.limits.patience:
+            return None
+        return (
+            f"a write has not ended after {seconds:.0f} s: the disk or the database does not answer"
+        )
+
+    async def _written(self, call: Callable[[], Awaitable[Result]]) -> Result:
+        """Return the result of a call that writes; note whether the journal can be written.
+
+        During a write that does not end, nothing is called. So a decision that is answered by the fallback is never
+        recorded later.
+        """
+        if (stuck := self._stuck) is not None:
+            self._metrics.write_error()
+            raise JournalError(stuck)
         try:
             with child_span("write"):  # wait for the writer, decide or learn, and commit
-                result = await call
+                result = await call()
         except NotLearned:  # it was written
             raise
         except JournalError as error:
             self._metrics.write_error()
-            self.problem = self._storage.without_place(str(error))
+            self._failure = self._storage.without_place(str(error))
             raise
-        self.problem, self.written_at = None, time()
+        self._failure, self.written_at = None, time()
         return result
 
     def samples(self) -> Iterator[Sample]:

@@ -9,7 +9,9 @@ from time import perf_counter
 from typing import Any
 
 from rolin.bandit import Bandit
+from rolin.errors import InputError
 from rolin.service import schema
+from rolin.service.places import ERASURE, refusal_at
 
 __all__ = ["Eraser"]
 
@@ -32,13 +34,16 @@ class Eraser:
 
     async def erase(self, request: schema.Erasure) -> schema.ErasureAnswer:
         """Erase decisions; return how many, and whether their bytes are gone."""
-        erased = await asyncio.to_thread(
-            self._bandit.erase,
-            ids=request.ids,
-            person=request.person,
-            older_than=request.older_than,
-            wipe=False,
-        )
+        try:
+            erased = await asyncio.to_thread(
+                self._bandit.erase,
+                ids=request.ids,
+                person=request.person,
+                older_than=request.older_than,
+                wipe=False,
+            )
+        except InputError as error:
+            raise refusal_at(error, ERASURE) from error
         return schema.ErasureAnswer(erased, await self._wipe_log())
 
     async def retain(self, retention: float | None, expire: Callable[[], Awaitable[int]]) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from rolin.errors import OverlapWarning
 from rolin.service.settings import Settings
 from rolin.service.tracing import trace_id
 
@@ -72,6 +74,7 @@ def start_logging(settings: Settings) -> None:
     handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
     logging.captureWarnings(True)
+    warnings.simplefilter("ignore", OverlapWarning)  # the answers of evaluations hold them as notes
 
 
 def log_answer(

@@ -52,6 +52,12 @@ def _vectors(
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the vectors of the arms, or one for all of them."""
     if isinstance(situation, list) and not any(features):
+        if len(situation) != d:
+            raise Refusal(
+                400,
+                f"it is a list of {len(situation)} numbers, expected a list of {d} numbers",
+                field="situation",
+            )
         return np.array(situation, dtype=float)
     if situation is not None:
         raise Refusal(

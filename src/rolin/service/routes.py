@@ -149,6 +149,17 @@ async def _export(call: Call) -> Reply:
 
 _MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 _LOGS = {**_MEDIA, "dsjson": "application/x-ndjson"}
+_COLUMNS = {
+    "arm": "column of the arm that was chosen, by default arm; for dsjson, the feature that names it, such as i.id",
+    "reward": "column of its reward; by default reward",
+    "propensity": "column of the probability with which it was chosen; by default propensity, which may be missing",
+    "features": "columns of its features, separated by commas, in the order of a vector; not for exported logs",
+    "situation": "columns of the features of the situation, separated by commas",
+    "id": "column of the id of the decision; by default id, which may be missing",
+    "time": "column of the time; by default time, which may be missing",
+    "person": "column of the person; by default person, which may be missing",
+    "weight": "column of the weight of the reward; by default weight, which may be missing",
+}
 
 
 async def _import(call: Call) -> Reply:
@@ -156,7 +167,8 @@ async def _import(call: Call) -> Reply:
     kind = call.query.get("format", "csv")
     if kind not in _LOGS:
         raise Refusal(400, f"format={kind!r}, expected csv, parquet or dsjson", field="format")
-    n = await analysis.import_log(engine.bandit.bandit, call.body, kind)
+    columns = {name: text for name, text in call.query.items() if name in _COLUMNS}
+    n = await analysis.import_log(engine.bandit.bandit, call.body, kind, columns)
     return Reply(200, {"decisions": n})
 
 
@@ -275,7 +287,7 @@ ENDPOINTS = [
     ),
     Endpoint(
         "POST", f"{_BANDIT}/log", "admin", _import, "Learn from a log of past decisions", bytes, dict[str, Any], 200,
-        {"format": "csv, parquet or dsjson"}, slow=True,
+        {"format": "csv, parquet or dsjson", **_COLUMNS}, slow=True,
     ),
     Endpoint(
         "POST", f"{_BANDIT}/erasures", "admin", _erase, "Erase decisions", schema.Erasure, schema.ErasureAnswer,

@@ -222,7 +222,7 @@ class Settings(Struct, forbid_unknown_fields=True):
     """Share of people for whom the policy decides; the baseline decides for the rest."""
     propensities: bool | UnsetType = UNSET
     """Whether probabilities are recorded."""
-    exploration: float | Literal["auto"] | UnsetType = UNSET
+    exploration: Annotated[float, Meta(ge=0)] | Literal["auto"] | UnsetType = UNSET
     """Factor on the standard deviations of Thompson sampling."""
 
     def given(self) -> dict[str, Any]:

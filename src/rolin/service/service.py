@@ -77,6 +77,7 @@ class Service:
             settings.max_depth,
             settings.max_batch,
             settings.request_timeout / 4,
+            settings.request_timeout / 2,
             settings.metrics_arms,
         )
         self.storage = await asyncio.to_thread(open_storage, settings, limits.lock_timeout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -48,8 +49,25 @@ def _error_of(failure: Failure) -> dict[str, object]:
     code = _CODES.get(failure.status, "InternalServerError")
     error: dict[str, object] = {"code": code, "message": failure.message}
     if failure.field is not None:
-        error["target"] = failure.field
+        error["target"] = _target_of(failure.field)
     return {"error": error}
+
+
+def _target_of(field: str) -> str:
+    """Return what Personalizer calls a part of a request."""
+    for own, there in _PARTS:
+        if found := own.match(field):
+            return found.expand(there)
+    return field
+
+
+# Fields of an action are spread over a list of objects, so that the place of one of them is not known.
+_PARTS = [
+    (re.compile(r"arms(\[\d+\](\.features)?)?"), r"actions\1"),
+    (re.compile(r"situation\b"), "contextFeatures"),
+    (re.compile(r"exclude\Z"), "excludedActions"),
+    (re.compile(r"id\Z"), "eventId"),
+]
 
 
 _DIALECT = Dialect(

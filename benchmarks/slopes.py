@@ -104,11 +104,20 @@ def _shared_context(section: Section, plan: Plan, step: Step) -> None:
             [
                 sampling,
                 number(times[sampling].micro),
-                *(number(sum(t.micro for t in p)) for p in (parts[:2], parts[2:-1], parts[-1:])),
+                *(number(t.micro) for t in parts[:2]),
+                number(sum(t.micro for t in parts[2:-1])),
+                number(parts[-1].micro),
                 number(times[sampling].over(*parts)),
+                number(times[sampling].over(parts[0], *parts[2:])),
             ]
         )
-    header = ["sampling", "decide µs", "z'a and V z µs", "shared part µs", "K draws µs", "to floor"]
+        without = f"decide, slopes, one context for K = {_CANDIDATES:,}, {sampling}: against the floor without V z"
+        ratio = times[sampling].over(parts[0], *parts[2:])
+        section.targets.append(Target(without, 2.0, ratio, at_least=False))
+    header = [
+        *("sampling", "decide µs", "z'a µs", "V z µs", "shared part µs", "K draws µs"),
+        *("to floor", "to floor without V z"),
+    ]
     section.tables += [
         f"One context for all of K = {_CANDIDATES:,} arms: `policy.decide(context, arms=names)`. The floor is a "
         f"(K, q) and a (K q, q) matrix-vector product by BLAS, the product of u = x - B'z with θ (for marginal draws also "

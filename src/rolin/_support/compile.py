@@ -113,7 +113,7 @@ def _uninterrupted(compile_: Callable[..., Any]) -> Callable[..., Any]:
     return compiles
 
 
-def compiled(*, reorder: bool, inline: bool = False) -> Callable[[_F], _F]:
+def compiled(*, reorder: bool, inline: bool = False, keep_lock: bool = False) -> Callable[[_F], _F]:
     """Return a decorator that compiles on first use, and caches the result on disk if possible.
 
     A compiled function that calls another passes on its options, unless the other states its own. So every kernel
@@ -126,11 +126,14 @@ def compiled(*, reorder: bool, inline: bool = False) -> Callable[[_F], _F]:
     inline
         Whether to copy the code into its callers. For parts of hot loops: a call with ten arrays takes longer than
         such a part itself.
+    keep_lock
+        Whether to keep Python's global lock. For a kernel of a few microseconds: to release the lock hands it to another
+        thread, and to get it back takes longer than the kernel.
     """
     compile_: Any = numba.njit(
         cache=_CAN_CACHE,
         fastmath=_REORDER if reorder else _CONTRACT,
-        nogil=True,
+        nogil=not keep_lock,
         error_model="numpy",
         inline="always" if inline else "never",
     )

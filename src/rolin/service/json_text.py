@@ -38,7 +38,7 @@ def check_json(body: bytes, most: int, what: str = "the body") -> None:
         )
 
 
-@compiled(reorder=False)
+@compiled(reorder=False, keep_lock=True)
 def _scan(text: NDArray[np.uint8], most: int, most_keys: int, seed: np.uint64) -> int:
     """Return whether a text is fine, is too deep, or has a key that may be one of an earlier member.
 

@@ -277,10 +277,15 @@ def test_a_snapshot_that_ends_late_is_not_taken_for_the_latest(tmp_path: Path) -
 
 
 def test_snapshots_alone_do_not_let_the_log_grow(tmp_path: Path) -> None:
-    """The log is written back after a snapshot, too."""
+    """The log is written back after a snapshot, too: in the background, so that many in a row may be faster."""
     policy = rolin.RoLinTS(n_features=300, noise_std=1.0, arm_std=1.0, coef_std=1.0, seed=1)
     policy.update("a", np.ones(300), 1.0)
     with Bandit(policy, journal=tmp_path / "j.db", background=True) as bandit:
         for _ in range(60):  # of about 2 MB each
             bandit.snapshot()
-        assert (tmp_path / "j.db-wal").stat().st_size < (64 << 20)
+        for _ in range(100):
+            time.sleep(0.05)
+            bandit.snapshot()
+            if (tmp_path / "j.db-wal").stat().st_size < (16 << 20):
+                return
+    pytest.fail("the log only grows")

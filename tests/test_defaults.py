@@ -246,7 +246,7 @@ def test_before_there_are_scales_nothing_is_made_up(rng: np.random.Generator) ->
         policy.update(i % 3, rng.normal(size=2), float(rng.normal()))
     assert policy.diagnose().answer == "cannot tell"
     with pytest.raises(
-        rolin.errors.Unsupported, match="5 rewards, expected at least 10 that differ"
+        rolin.errors.Unsupported, match="5 rewards, expected at least 10 that are not all equal"
     ):
         rolin.plan_exploration(policy, 10, rng.normal(size=(3, 4, 2)))
     bandit = rolin.Bandit(rolin.RoLinTS(n_features=2, seed=0))

@@ -22,19 +22,23 @@ def test_the_requests_of_the_page_work(tmp_path: Path) -> None:
         shlex.split(block)
         for block in re.findall(r"^```sh\n(curl .*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     ]
-    assert len(commands) == 3
+    assert len(commands) == 4
+    log = "article,reward,topic,length,hour\nnews,1,sport,3,9\n"
 
     async def send() -> list[httpx.Response]:
         async with client(tmp_path) as http:
             found = []
-            for _, url, _, header, _, body in commands:
+            for command in commands:
+                _, url, _, header, _, body = [part for part in command if part.strip()]
                 assert header == "Authorization: Bearer $KEY"
                 path = url.removeprefix("http://127.0.0.1:8000")
-                found.append(await http.post(path, content=body))
+                content = log if body == "@past.csv" else body
+                found.append(await http.post(path, content=content))
             return found
 
-    made, rewarded, created = asyncio.run(send())
+    made, rewarded, created, imported = asyncio.run(send())
     assert (made.status_code, rewarded.status_code, created.status_code) == (201, 204, 201)
+    assert (imported.status_code, imported.json()) == (200, {"decisions": 1})
     shown = re.search(r'^{"id":"visit-1".*$', PAGE, re.MULTILINE)
     assert shown is not None
     assert re.sub(r'"(football|recipes)"', '"_"', shown[0]) == re.sub(

@@ -37,6 +37,7 @@ def run(coroutine: Any) -> Any:
         ({"arms": ["a"], "situation": [1.0]}, 400, "situation"),
         ({"arms": []}, 400, "arms"),
         ({"arms": ["a", "a"]}, 400, "arms[1]"),
+        ({"arms": ["x", "x", "a", "a"], "exclude": ["x"]}, 400, "arms[3]"),
         ({"arms": ["a"], "top_k": 0}, 400, "top_k"),
         ({"arms": ["a"], "top_k": 2}, 400, "top_k"),
         ({"arms": ["a"], "id": ""}, 400, "id"),

@@ -127,6 +127,30 @@ def test_a_member_given_twice_is_found(value: Any, escaped: bool) -> None:
     assert problem(written(value, spell).encode(), 500) == expected
 
 
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (b'{"decisions":[{"arms":["\xff"]},{"id":"1","id":"2"}]}', "decisions[1].id"),
+        (b'{"a":[' + b"9" * 5000 + b'],"b":1,"b":2}', "b"),
+        (b'{"\\ud800":1,"\\ud800":2}', "?"),
+        (b'{"\\ud83d\\ude00":1,"\xf0\x9f\x98\x80":2}', "\U0001f600"),
+        (b'{"' + b"a" * 1000 + b'":1,"' + b"a" * 1000 + b'":2}', "a" * 200 + "…"),
+    ],
+)
+def test_a_member_given_twice_is_found_beside_what_is_invalid(body: bytes, place: str) -> None:
+    """Bytes that are not UTF-8, long integers and halves of pairs hide nothing; the answer is short, and can be sent."""
+    assert problem(body, 32) == ("twice", place)
+
+
+def test_an_escaped_name_takes_no_longer_and_needs_no_memory() -> None:
+    """Clients in Python escape all letters but English ones. Names of items are made for what is wrong only."""
+    body = json.dumps([{"größe": 1}] * 50_000).encode()
+    start = perf_counter()
+    assert problem(body, 32) is None
+    assert perf_counter() - start < 0.5
+    assert problem(b'{"' + b"A" * 100_000 + b'\\u0041":[' + b"0," * 50_000 + b"0]}", 32) is None
+
+
 def test_many_members_are_told_apart() -> None:
     """No two of 100 000 names are taken for the same."""
     names = [f"{i:x}" for i in range(100_000)]

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from rolin.bandit.state import BanditState
 from rolin.journal.sqlite import SQLiteJournal
 from support.server import V1
 from support.service import client
@@ -110,5 +111,96 @@ def test_the_fallback_of_a_slow_disk_is_never_recorded(
             assert (await decide(http, "after")).json().get("recorded", True)
             for i in range(20):
                 assert (await http.get(f"{V1}/decisions/shown-{i}")).status_code == 404
+
+    asyncio.run(visit())
+
+
+def test_the_fallback_is_not_for_decisions_that_may_be_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An id that is being written may be recorded with another arm: a repeat gets 503 until this is known."""
+
+    async def visit() -> None:
+        async with client(tmp_path, request_timeout=TIMEOUT, fallback="baseline") as http:
+            with slow_disk(monkeypatch) as answers:
+                both = asyncio.create_task(decide(http, "both"))
+                await asyncio.sleep(0.7 * TIMEOUT)
+                for id, status in (("both", 503), ("other", 201)):
+                    assert (await decide(http, id)).status_code == status
+                assert (await both).status_code == 503
+                assert (await decide(http, "both")).status_code == 503
+                answers.set()
+            await until_ready(http)
+            made = await decide(http, "both")
+            stored = await http.get(f"{V1}/decisions/both")
+            assert (made.status_code, stored.status_code) == (201, 200)
+            assert made.json() == stored.json()
+
+    asyncio.run(visit())
+
+
+def test_the_fallback_is_not_for_interrupted_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error after the commit leaves it open what was recorded."""
+
+    async def visit() -> None:
+        async with client(tmp_path, fallback="baseline") as http:
+            with monkeypatch.context() as changed:
+
+                def fails(*_: Any) -> None:
+                    raise MemoryError
+
+                changed.setattr(BanditState, "fold", fails)
+                assert (await decide(http, "visit")).status_code == 503
+            made = await decide(http, "visit")
+            assert (made.status_code, made.json()["recorded"]) == (201, True)
+
+    asyncio.run(visit())
+
+
+def test_a_slow_change_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a change of the settings or an erasure keeps waiting gets the fallback, too."""
+
+    async def visit() -> None:
+        async with client(tmp_path, request_timeout=TIMEOUT, fallback="baseline") as http:
+            with slow_disk(monkeypatch) as answers:
+                change = http.patch(V1, json={"settings": {"floor": 0.01}})
+                changed = asyncio.create_task(change)
+                await asyncio.sleep(0.7 * TIMEOUT)
+                shown = await decide(http, "shown")
+                assert (shown.status_code, shown.json()["recorded"]) == (201, False)
+                assert (await http.get("/readyz")).json()["status"] == "degraded"
+                answers.set()
+                await changed
+            await until_ready(http)
+
+    asyncio.run(visit())
+
+
+def test_registered_arms_are_replaced_while_a_decision_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the arm that the decision was about, not one of the new arms."""
+    features = {"kind": "map", "arm": {"price": {"kind": "number"}}}
+    arms: list[Any] = [{"id": str(i), "features": {"price": i}} for i in range(6)]
+    arms.append({"id": "bad", "features": {"price": "x"}})
+    url = "/v1/bandits/shop"
+
+    async def visit() -> None:
+        async with client(tmp_path, request_timeout=30.0) as http:
+            body = {"name": "shop", "features": features}
+            assert (await http.post("/v1/bandits", json=body)).status_code == 201
+            assert (await http.put(f"{url}/arms", json={"arms": arms})).status_code == 204
+            with slow_disk(monkeypatch) as answers:
+                one = asyncio.create_task(http.post(f"{url}/decisions", json=ARMS))
+                await asyncio.sleep(0.2)
+                two = asyncio.create_task(http.post(f"{url}/decisions", json={}))
+                await asyncio.sleep(0.2)
+                assert (await http.put(f"{url}/arms", json=ARMS)).status_code == 204
+                answers.set()
+                await one
+                error = (await two).json()["error"]
+            assert error["field"] == "arms[6].features.price", error
 
     asyncio.run(visit())

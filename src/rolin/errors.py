@@ -13,6 +13,7 @@
     ├── MergeError (ValueError)             two policies or moments cannot be combined
     ├── StateFileError                      a file is not a state that this version can read
     ├── JournalError                        a journal cannot be read or written, or belongs to another policy
+    │   ├── MaybeRecorded                   the call was interrupted; repeat it to see whether it was recorded
     │   └── NotLearned                      it was recorded, but the policy could not learn from it
     ├── DataError                           external data are missing or malformed
     ├── EngineError                         a cluster cannot be reached, or its workers keep dying
@@ -45,6 +46,7 @@ __all__ = [
     "EngineError",
     "InputError",
     "JournalError",
+    "MaybeRecorded",
     "MergeError",
     "MissingExtra",
     "NotFiniteError",
@@ -131,6 +133,10 @@ class StateFileError(RolinError):
 
 class JournalError(RolinError):
     """A journal cannot be read or written, or belongs to another policy; nothing was written."""
+
+
+class MaybeRecorded(JournalError):
+    """It is not known whether the call was recorded; repeat it with the same id to see."""
 
 
 class NotLearned(JournalError):

@@ -63,7 +63,7 @@ class BanditStats(NamedTuple):
     oldest: float
     """Seconds that the first of them has waited; 0 if there are none."""
     writing: float
-    """Seconds that those before them have been being written; 0 if nothing is. It grows if the disk does not answer."""
+    """Seconds that the present write has taken so far; 0 if there is none. It grows if the disk does not answer."""
     since_snapshot: int
     """Events since the latest snapshot."""
     snapshot_time: float | None

@@ -90,7 +90,7 @@ class Writer:
     def _exclusively(self) -> AbstractContextManager[object]:
         """Return a block in which no other thread writes."""
         self._check_process()
-        return self._commits.lock
+        return self._commits.alone()
 
     def change(self, change: Change) -> None:
         """Write a change of the state on its own, while nothing else is written."""
@@ -101,7 +101,7 @@ class Writer:
             check_can_fold(state.policy, state.shadow, event)
             return event, state.journal.append([event], after=state.version)
 
-        with self._commits.lock:
+        with self._commits.alone():
             self.refresh()
             event, last = self._until_up_to_date(attempt)
             state.fold([event], last)
@@ -121,7 +121,7 @@ class Writer:
             packed = state_bytes(state.policy, state.shadow)
             return state.journal.remove(what, after=state.version, state=packed)
 
-        with self._commits.lock:
+        with self._commits.alone():
             self.refresh()
             # In a file, removing ends with writing back the log, which is not possible during a turn.
             removed = self._until_up_to_date(attempt, in_turn=False)
@@ -149,7 +149,7 @@ class Writer:
 
     @property
     def writing(self) -> float:
-        """Seconds that the present batch of requests has been being written; 0 if there is none."""
+        """Seconds that the present write has taken so far; 0 if there is none."""
         return self._commits.writing
 
     def _check_process(self) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from time import perf_counter, sleep
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from rolin._support.process import forget_locks_after_fork
-from rolin.errors import JournalError
+from rolin.errors import JournalError, MaybeRecorded
 
 __all__ = ["Backlog", "GroupCommit", "Queued"]
 
@@ -73,7 +73,7 @@ class Queued(Generic[Work]):
     def result(self) -> Any:
         """Return the answer, or raise the error."""
         if not self.done:  # the thread that took it from the queue was interrupted
-            raise JournalError(_INTERRUPTED)
+            raise MaybeRecorded(_INTERRUPTED)
         if self.error is not None:
             raise self.error
         return self.answer
@@ -98,7 +98,7 @@ class GroupCommit(Generic[Work]):
         self.lock = threading.RLock()
         """Held while a batch is written."""
         self._queue: deque[Queued[Work]] = deque()
-        self._since: float | None = None  # when the batch began that is being written
+        self._since: float | None = None  # when the write began that goes on
         self._last_size = 0  # of the last batch
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -154,9 +154,20 @@ class GroupCommit(Generic[Work]):
             return Backlog(0, 0.0)
         return Backlog(max(len(self._queue), 1), perf_counter() - first.since)
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Return a block in which nothing else is written, for a write that is no request."""
+        with self.lock:
+            before = self._since
+            self._since = before or perf_counter()
+            try:
+                yield
+            finally:
+                self._since = before
+
     @property
     def writing(self) -> float:
-        """Seconds that the present batch has been being written; 0 if there is none."""
+        """Seconds that the present write has taken so far; 0 if there is none."""
         since = self._since
         return 0.0 if since is None else perf_counter() - since
 
@@ -228,5 +239,5 @@ class GroupCommit(Generic[Work]):
 def _for_others(error: BaseException) -> BaseException:
     """Return the error for the other callers: a new one, because each gets a traceback of its own."""
     if isinstance(error, JournalError):
-        return JournalError(*error.args)
-    return JournalError(_INTERRUPTED)
+        return type(error)(*error.args)
+    return MaybeRecorded(_INTERRUPTED)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from rolin._support.checks import finite_number_of, flag_of
 from rolin._support.optional import needs
-from rolin.errors import JournalError, ParameterError
+from rolin.errors import JournalError, MaybeRecorded, ParameterError
 from rolin.journal import schema
 from rolin.journal.base import (
     LOOK_AHEAD,
@@ -210,14 +210,14 @@ class PostgresJournal(TableJournal):
                     (first, last),
                 )
         except JournalError as lost:
-            raise JournalError(
+            raise MaybeRecorded(
                 f"{problem}, and the server cannot be reached; repeat the call with the same id to see whether it was "
                 "recorded"
             ) from lost
         if [tuple(row) for row in found] == written:
             return
         if header is None or header.first >= first:  # somebody has erased events since
-            raise JournalError(
+            raise MaybeRecorded(
                 f"{problem}; repeat the call with the same id to see whether it was recorded"
             ) from error
         raise JournalError(f"{problem}; nothing was written by this call") from error

@@ -16,9 +16,15 @@ from msgspec import UNSET
 
 from rolin.bandit import AsyncBandit, RewardStatus
 from rolin.bandit.question import Question
-from rolin.bandit.requests import decide_request
+from rolin.bandit.requests import Decide, decide_request
 from rolin.bandit.validation import reward_of
-from rolin.errors import DecisionConflict, InputError, JournalError, NotLearned
+from rolin.errors import (
+    DecisionConflict,
+    InputError,
+    JournalError,
+    MaybeRecorded,
+    NotLearned,
+)
 from rolin.journal import LoggedDecision
 from rolin.policies import Policy
 from rolin.service import schema
@@ -125,6 +131,9 @@ class Engine:
         self.eraser = Eraser(bandit.bandit)
         """Erases decisions."""
         self._failure: str | None = None  # why the last write failed
+        # Ids of decisions that are being written, and of those for which nobody waits any more.
+        self._open: set[str] = set()
+        self._left: set[str] = set()
         self.written_at: float | None = None
         """When a request was last written, in seconds since 1970."""
         self.watch = Watch(bandit.bandit.journal, name, stores=not read_only)
@@ -150,10 +159,11 @@ class Engine:
 
     async def decide(self, request: schema.DecisionRequest) -> schema.DecisionAnswer:
         """Choose an arm, and answer when the decision is on the disk."""
+        registered = self.arms  # another request may change them meanwhile
         try:
             return await self._decide(request)
         except InputError as error:
-            raise refusal_of_question(error, request, self.arms) from error
+            raise refusal_of_question(error, request, registered) from error
 
     async def _decide(self, request: schema.DecisionRequest) -> schema.DecisionAnswer:
         if request.candidates is not None:
@@ -191,14 +201,33 @@ class Engine:
             if self._read_only:
                 (made,) = await asyncio.to_thread(self.bandit.bandit.preview, asked)
                 return unrecorded(answer_of(made))
-            (made,) = await self._written(lambda: self.bandit.submit(asked))
-        except JournalError:
-            if not self._fall_back:
+            made = await self._decided(asked, request.id)
+        except JournalError as error:
+            # Nor for a decision that may be recorded, perhaps with another arm.
+            is_open = request.id in self._open or request.id in self._left
+            if not self._fall_back or is_open or isinstance(error, MaybeRecorded):
                 raise
             shown = fallback_of(request, names)
             self._metrics.fallback(shown.arm)
             return shown
         return answer_of(made)
+
+    async def _decided(self, asked: Decide, id: str | None) -> LoggedDecision:
+        """Write a decision, and know its id as long as it may be recorded."""
+        is_first = id is not None and id not in self._open
+        if is_first:
+            self._open.add(str(id))
+        try:
+            (made,) = await self._written(lambda: self.bandit.submit(asked))
+        except asyncio.CancelledError:
+            if id is not None:
+                self._left.add(id)
+            raise
+        finally:
+            if is_first:
+                self._open.discard(str(id))
+        found: LoggedDecision = made
+        return found
 
     async def _decide_by_catalogue(
         self, request: schema.DecisionRequest, candidates: list[str] | int
@@ -520,8 +549,7 @@ class Engine:
     async def _written(self, call: Callable[[], Awaitable[Result]]) -> Result:
         """Return the result of a call that writes; note whether the journal can be written.
 
-        During a write that does not end, nothing is called. So a decision that is answered by the fallback is never
-        recorded later.
+        During a write that does not end, nothing is called, so that it is not recorded later.
         """
         if (stuck := self._stuck) is not None:
             self._metrics.write_error()
@@ -536,6 +564,7 @@ class Engine:
             self._failure = self._storage.without_place(str(error))
             raise
         self._failure, self.written_at = None, time()
+        self._left.clear()
         return result
 
     def samples(self) -> Iterator[Sample]:

@@ -85,44 +85,53 @@ def _place(
         return f"situation.{error.field}"
     if error.argument in _QUESTION:
         return error.argument
-    names = None if arms is None else [id_of(arm) for arm in arms]
     excluded = set(request.exclude)
-    left = None if names is None else [k for k, name in enumerate(names) if name not in excluded]
+    left, all_excluded = None, False
+    if arms is not None:
+        # Arms are read without those that are excluded, unless these are all.
+        left = [k for k, arm in enumerate(arms) if id_of(arm) not in excluded]
+        all_excluded = not left and bool(arms)
+        left = left or list(range(len(arms)))
     if isinstance(error, FieldError):
         if left is None:
             return place
-        # Fields are read without the arms that are excluded, unless these are all.
-        k = left[error.row] if left else error.row
+        k = left[error.row]
         return f"candidates[{k}]" if place == "candidates" else f"arms[{k}].features.{error.field}"
     if error.argument == "arms":
-        return _repeated(place, names or ())
+        return _repeated(place, arms or (), left or ())
     if error.argument == "contexts":
-        return _large(request, place, arms or ())
-    if isinstance(error, ArmError) and excluded and not left:
+        return _large(request, place, arms or (), left or ())
+    if isinstance(error, ArmError) and all_excluded:
         return "exclude"
     if isinstance(error, ParameterError) and request.top_k > (1 if left is None else len(left)):
         return "top_k"
     return None
 
 
-def _repeated(place: str, names: Sequence[str]) -> str:
+def _repeated(place: str, arms: Sequence[str | schema.Arm], left: Sequence[int]) -> str:
     """Return the place of the first name that is given twice, or else of all names."""
     seen: set[str] = set()
-    for k, name in enumerate(names):
+    for k in left:
+        name = id_of(arms[k])
         if name in seen:
             return f"{place}[{k}]"
         seen.add(name)
     return place
 
 
-def _large(request: schema.DecisionRequest, place: str, arms: Sequence[str | schema.Arm]) -> str:
+def _large(
+    request: schema.DecisionRequest,
+    place: str,
+    arms: Sequence[str | schema.Arm],
+    left: Sequence[int],
+) -> str:
     """Return the place of the first number of a vector that is too large to learn from."""
-    rows = [
-        (f"{place}[{k}].features", arm.features)
-        for k, arm in enumerate(arms)
-        if not isinstance(arm, str)
-    ]
-    for where, row in [("situation", request.situation), *rows]:
+    rows: list[tuple[str, Any]] = [("situation", request.situation)]
+    for k in left:
+        arm = arms[k]
+        if not isinstance(arm, str):
+            rows.append((f"{place}[{k}].features", arm.features))
+    for where, row in rows:
         for i, value in enumerate(row if isinstance(row, list) else ()):
             if not abs(value) <= LARGEST:
                 return f"{where}[{i}]"

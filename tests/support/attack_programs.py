@@ -231,7 +231,7 @@ for thread in threads:
 for bandit in (file, memory):
     before = bandit.version
     played(bandit)
-    assert bandit.version == before + 2
+    assert bandit.version >= before + 2  # more if the scales were due
 print(f"exit codes of {forks} children: {outcomes}")
 sys.exit(set(outcomes) != {0})
 """

@@ -98,6 +98,7 @@ class GroupCommit(Generic[Work]):
         self.lock = threading.RLock()
         """Held while a batch is written."""
         self._queue: deque[Queued[Work]] = deque()
+        self._busy = False  # a hint: somebody is writing requests
         self._since: float | None = None  # when the write began that goes on
         self._last_size = 0  # of the last batch
         self._starting = threading.Lock()
@@ -107,7 +108,7 @@ class GroupCommit(Generic[Work]):
 
     def submit(self, work: Work) -> Any:
         """Have a request written, and return or raise its result."""
-        if self._thread is None and self._since is None:  # a hint: nobody is writing
+        if self._thread is None and not self._busy:
             queued = Queued(work)
             try:
                 self._queue.append(queued)
@@ -217,7 +218,7 @@ class GroupCommit(Generic[Work]):
 
     def _lead(self) -> None:
         batch: list[Queued[Work]] = []
-        self._since = perf_counter()
+        self._busy, self._since = True, perf_counter()
         try:
             batch = list(self._queue.copy())
             for queued in batch:  # after all of them are known, so that an interruption loses none
@@ -233,7 +234,7 @@ class GroupCommit(Generic[Work]):
                     queued.settle(error=_for_others(error))
             raise
         finally:
-            self._since = None
+            self._busy, self._since = False, None
 
 
 def _for_others(error: BaseException) -> BaseException:

@@ -14,13 +14,6 @@ import rolin
 from support.server import V1
 from support.service import client
 
-ARMS = [{"id": "red", "features": {"price": 3}}, {"id": "blue", "features": {"price": 5}}, "green"]
-
-
-def question(id: str | None = None, **more: Any) -> dict[str, Any]:
-    """A request for a decision."""
-    return {"id": id, "situation": {"hour": 9}, "arms": ARMS, **more}
-
 
 def run(coroutine: Any) -> Any:
     """Run a test on an event loop of its own."""

@@ -84,9 +84,8 @@ def test_a_slow_disk_is_named_and_forgiven(tmp_path: Path, monkeypatch: pytest.M
             assert (await http.get("/readyz")).json() == {"status": "ok"}
             # The first request may have been written; the others were not.
             assert (await http.get(f"{V1}/decisions/next")).status_code == 404
-            assert (await http.get(V1)).json()[
-                "version"
-            ] == 4  # the feature map and three decisions
+            # The feature map and three decisions.
+            assert (await http.get(V1)).json()["version"] == 4
 
     asyncio.run(visit())
 

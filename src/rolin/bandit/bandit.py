@@ -950,7 +950,7 @@ class Bandit(Generic[P]):
 
     @property
     def writing(self) -> float:
-        """Seconds that the present write has taken so far; 0 if there is none."""
+        """Seconds that the present write has taken so far; 0 if there is none. It grows if the disk does not answer."""
         return self._writer.writing
 
     def stats(self) -> BanditStats:

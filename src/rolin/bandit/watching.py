@@ -62,8 +62,6 @@ class BanditStats(NamedTuple):
     """Requests that wait to be written."""
     oldest: float
     """Seconds that the first of them has waited; 0 if there are none."""
-    writing: float
-    """Seconds that the present write has taken so far; 0 if there is none. It grows if the disk does not answer."""
     since_snapshot: int
     """Events since the latest snapshot."""
     snapshot_time: float | None

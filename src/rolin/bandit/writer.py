@@ -139,7 +139,6 @@ class Writer:
             version,
             0 if header is None else max(header.last - version, 0),
             *backlog,
-            self.writing,
             version - state.snapshot_version,
             state.snapshot_time,
             state.reward_time,

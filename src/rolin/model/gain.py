@@ -276,8 +276,7 @@ def _drawn(
         theta, own = posterior.coefficients.mean, posterior.own_coefficients(names)
         vectors = np.column_stack([x, np.ones((len(x), len(theta) - x.shape[1]))])
         z = own.entries(x)
-        values, directions = np.linalg.eigh(own.covariance)
-        roots = directions * np.sqrt(np.maximum(values, 0.0))[:, None]
+        roots = own.roots
         spread = posterior.loadings(np.eye(len(theta)))  # T' of θ = θ̂ + T'ζ
         for _ in range(n):
             zeta = generator.standard_normal(len(theta))

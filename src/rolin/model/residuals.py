@@ -87,8 +87,7 @@ def _with_slopes(
     rewards: Floats,
 ) -> Residuals:
     """Return the residuals of arms with slopes: e = (T x - L_i'z)'ζ + z'η_i + ε with η_i = R_i ζ_i and V_i = R_i R_i'."""
-    values, vectors = np.linalg.eigh(own.covariance)
-    roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
+    roots = own.roots
     mean, loadings = x @ posterior.coefficients.mean, posterior.loadings(x)
     z = own.entries(x)
     entries = np.empty_like(z)

@@ -32,7 +32,7 @@ from rolin.model.scales import Scales
 from rolin.model.slope_solve import feature_order, own_stds, solve_slopes
 from rolin.model.solve import CoefficientPosterior
 from rolin.model.sparse import SparseContexts
-from rolin.model.summaries import ArmEffects, OwnCoefficients
+from rolin.model.summaries import ArmEffects, OwnCoefficients, roots_of
 from rolin.model.view import PosteriorView
 
 __all__ = ["AdaptiveSlopes", "SlopePosterior"]
@@ -240,9 +240,9 @@ class SlopePosterior(Posterior):
         """
         own = self._own_of(self.named_rows(arms))
         away = self._factor.T @ generator.standard_normal(len(self._coef))  # θ - θ̂
-        values, vectors = np.linalg.eigh(own.covariance)
-        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
-        noise = (roots @ generator.standard_normal((*own.mean.shape, 1)))[:, :, 0]
+        noise = (roots_of(own.covariance) @ generator.standard_normal((*own.mean.shape, 1)))[
+            :, :, 0
+        ]
         return self._coef + away, own.mean - own.on_shared @ away + noise
 
     # -- for policies: rows and arrays must have been checked ---------------------------------

@@ -20,6 +20,7 @@ __all__ = [
     "LogitPrediction",
     "OwnCoefficients",
     "Prediction",
+    "roots_of",
 ]
 
 Floats = NDArray[np.float64]
@@ -103,6 +104,13 @@ class Coefficients(NamedTuple):
         return np.sqrt(np.diag(self.covariance))
 
 
+def roots_of(covariances: Floats) -> Floats:
+    """Return (K, q, q) matrices R with R R' = V; V may be singular."""
+    values, vectors = np.linalg.eigh(covariances)
+    roots: Floats = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
+    return roots
+
+
 @dataclass(frozen=True)
 class ArmEffects:
     """Posterior of the arm effects: what the features do not explain of each arm.
@@ -165,6 +173,11 @@ class OwnCoefficients:
     """(K, q, q): V, what would remain if the shared coefficients were known"""
     loadings: Floats
     """(K, q, D): how they depend on the uncertainty of the shared coefficients"""
+
+    @property
+    def roots(self) -> Floats:
+        """(K, q, q): R with R R' = V."""
+        return roots_of(self.covariance)
 
     def entries(self, contexts: Floats) -> Floats:
         """Return (K, q): z = (1, x_S) of (K, ≥ d) contexts, the factors of u_i in the arms' mean rewards."""

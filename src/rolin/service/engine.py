@@ -203,7 +203,7 @@ class Engine:
                 return unrecorded(answer_of(made))
             made = await self._decided(asked, request.id)
         except JournalError as error:
-            # Nor for a decision that may be recorded, perhaps with another arm.
+            # The fallback is only for decisions that are certainly not recorded: its arm may be another one.
             is_open = request.id in self._open or request.id in self._left
             if not self._fall_back or is_open or isinstance(error, MaybeRecorded):
                 raise
@@ -214,20 +214,17 @@ class Engine:
 
     async def _decided(self, asked: Decide, id: str | None) -> LoggedDecision:
         """Write a decision, and know its id as long as it may be recorded."""
-        is_first = id is not None and id not in self._open
-        if is_first:
-            self._open.add(str(id))
+        made: LoggedDecision
+        known = set() if id is None else {id} - self._open
+        self._open |= known
         try:
             (made,) = await self._written(lambda: self.bandit.submit(asked))
         except asyncio.CancelledError:
-            if id is not None:
-                self._left.add(id)
+            self._left |= known
             raise
         finally:
-            if is_first:
-                self._open.discard(str(id))
-        found: LoggedDecision = made
-        return found
+            self._open -= known
+        return made
 
     async def _decide_by_catalogue(
         self, request: schema.DecisionRequest, candidates: list[str] | int

@@ -134,7 +134,7 @@ def _scan(text: NDArray[np.uint8], most: int, most_keys: int, seed: np.uint64) -
                             mixed = _mix(mixed, 0x80 | ((code >> 12) & 63))
                         mixed = _mix(mixed, 0x80 | ((code >> 6) & 63))
                     mixed = _mix(mixed, 0x80 | (code & 63))
-            if is_key and object_at[depth]:
+            if is_key:
                 if n_keys >= most_keys:
                     return _DOUBTFUL if doubtful else _FINE  # not JSON: every key has a colon
                 n_keys += 1

@@ -619,22 +619,19 @@ class Posterior(Learner):
         loadings: Floats = vectors @ self._factor.T
         return loadings
 
-    def _residuals(
-        self, contexts: Floats, rows: NDArray[np.int64], theta: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return u = x - w x̄ of every arm, and a table with the means for coefficients θ and the own variances."""
-        u, out = np.empty((len(rows), len(theta))), np.empty((3, len(rows)))
-        kernels.residuals(contexts, rows, self._arms, theta, self._numbers, u, out)
-        return u, out
+    def _loadings(self, contexts: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Return T u of every arm, with u = x - w x̄, and a table with the means and the own variances."""
+        u, out = np.empty((len(rows), len(self._coef))), np.empty((3, len(rows)))
+        kernels.residuals(contexts, rows, self._arms, self._coef, self._numbers, u, out)
+        with np.errstate(invalid="ignore", over="ignore"):  # the caller reports it
+            return self.loadings(u), out
 
     def given_coefficients(self, contexts: Floats, rows: NDArray[np.int64]) -> GivenCoefficients:
         """Return how the arms' mean rewards follow the coefficients, and their own standard deviations.
 
         θ = θ̂ + T'z, so the mean w r̄ + u'θ of an arm is w r̄ + u'θ̂ + (T u)'z.
         """
-        u, out = self._residuals(contexts, rows, self._coef)
-        with np.errstate(invalid="ignore", over="ignore"):
-            loadings = self.loadings(u)
+        loadings, out = self._loadings(contexts, rows)
         if not (np.isfinite(out[0]).all() and np.isfinite(loadings).all()):
             raise first_not_finite("contexts", contexts)
         return GivenCoefficients(out[0], loadings, np.sqrt(out[1]))

@@ -20,10 +20,10 @@ from rolin._support.arms import ArmRows, Name
 from rolin._support.checks import first_not_finite
 from rolin._support.compile import NOT_FINITE
 from rolin.errors import ParameterError
-from rolin.model import kernels
 from rolin.model.adaptive import Adaptive
 from rolin.model.draws import Scores
 from rolin.model.first_guess import typical_of
+from rolin.model.kernels import slope_predict
 from rolin.model.kernels import slopes as slope_kernels
 from rolin.model.moments import Moments
 from rolin.model.posterior import Posterior
@@ -38,6 +38,11 @@ from rolin.model.view import PosteriorView
 __all__ = ["AdaptiveSlopes", "SlopePosterior"]
 
 Floats = NDArray[np.float64]
+
+
+def _once(contexts: Floats) -> Floats:
+    """Return one context that all arms share as one row."""
+    return contexts[:1] if contexts.strides[0] == 0 else contexts
 
 
 class _Own(NamedTuple):
@@ -247,27 +252,27 @@ class SlopePosterior(Posterior):
 
     # -- for policies: rows and arrays must have been checked ---------------------------------
 
-    def _residuals(
-        self, contexts: Floats, rows: NDArray[np.int64], theta: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return u of every arm, and a table with z'a + u'θ and the own variance z'V z."""
-        u = np.empty((len(rows), len(theta)))
-        return u, self._means(contexts, rows, theta, u)
+    def _products(self, contexts: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Return u'θ̂ and T u of every arm, and a table with z'a and the own variances z'V z."""
+        n, width = len(rows), contexts.shape[1] + 1
+        entries, vectors = np.empty((n, width)), np.empty((1 + len(self._coef), width))
+        out = np.empty((3, n))
+        slope_predict.entries_of_arms(
+            _once(contexts), rows, self._coef, self._factor, self._own, self._parts, entries, vectors, out
+        )  # fmt: skip
+        with np.errstate(invalid="ignore", over="ignore"):  # the caller reports it
+            return entries @ vectors.T, out
 
-    def _means(self, contexts: Floats, rows: NDArray[np.int64], theta: Floats, u: Floats) -> Floats:
-        """Return the table of `_residuals`, and write u, unless it has one row only."""
-        out = np.empty((3, len(rows)))
-        if contexts.strides[0] == 0:  # one context for all arms
-            contexts = contexts[:1]
-        slope_kernels.residuals_slopes(contexts, rows, theta, self._own, self._parts, u, out)
-        return out
+    def _loadings(self, contexts: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Return T u of every arm, and a table with the means and the own variances z'V z."""
+        products, out = self._products(contexts, rows)
+        out[0] += products[:, 0]
+        return products[:, 1:], out
 
     def score(self, contexts: Floats, rows: NDArray[np.int64], draws: Floats) -> Scores:
         """Score each arm by mean + draw * std; the rows of the table are mean, std and score."""
-        u, out = self._residuals(contexts, rows, self._coef)
-        with np.errstate(invalid="ignore", over="ignore"):  # `spread` reports it
-            f = u @ self._factor.T
-        best = kernels.spread(f, draws, out)
+        products, out = self._products(contexts, rows)
+        best = slope_predict.spread_products(products, draws, out)
         if best == NOT_FINITE:
             raise first_not_finite("contexts", contexts)
         return tuple.__new__(Scores, (best, out))
@@ -279,21 +284,31 @@ class SlopePosterior(Posterior):
         size = len(self._coef)
         x = contexts[range(len(rows))] if isinstance(contexts, SparseContexts) else contexts
         theta = self._coef + draws[:size] @ self._factor
-        out = self._means(x, rows, theta, np.empty((1, size)))
-        best = slope_kernels.score_drawn(draws[size:], out)
+        best, out = self._score_given(x, rows, theta, draws[size:])
         if best == NOT_FINITE:
             raise first_not_finite("contexts", x)
         return tuple.__new__(Scores, (best, out))
 
+    def _score_given(
+        self, contexts: Floats, rows: NDArray[np.int64], theta: Floats, draws: Floats
+    ) -> tuple[int, Floats]:
+        """Return `best_of` the scores given the coefficients, and a table with means, own variances and scores."""
+        out = np.empty((3, len(rows)))
+        best = slope_predict.score_drawn(
+            _once(contexts), rows, theta, draws, self._own, self._parts, out
+        )
+        return best, out
+
     def own_std(self, rows: NDArray[np.int64], contexts: Floats) -> Floats:
         """Return the standard deviation of each arm's own part z'u_i if the coefficients were known."""
-        _, out = self._residuals(contexts, rows, np.zeros(len(self._coef)))
+        none = np.zeros(len(self._coef))
+        _, out = self._score_given(contexts, rows, none, np.zeros(len(rows)))
         std: Floats = np.sqrt(out[1])
         return std
 
     def share_of_slopes(self, context: Floats) -> float:
         """Return the share of the slopes in the prior variance of an arm's own part z'u_i, from 0 to 1."""
-        return slope_kernels.share_of_slopes(context, self._parts)
+        return slope_predict.share_of_slopes(context, self._parts)
 
     def view(self) -> PosteriorView:
         """Return the arrays of the posterior as they are now, for reading only."""

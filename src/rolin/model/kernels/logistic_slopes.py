@@ -10,7 +10,14 @@ from rolin._support.compile import Floats, Rows, compiled
 from rolin.model.kernels.layout import AGEING, WEIGHT, WEIGHT_OF_NEW, Tails
 from rolin.model.kernels.logistic import site_of
 from rolin.model.kernels.observe import age, dot, is_within, times
-from rolin.model.kernels.slopes import fold_slopes, has_parts, residuals_slopes
+from rolin.model.kernels.slopes import (
+    fold_slopes,
+    has_parts,
+    invert_stds,
+    own_products,
+    residual,
+    scaled_entries,
+)
 
 __all__ = ["observe_slope_outcome", "observe_slope_outcomes", "slope_site"]
 
@@ -21,16 +28,18 @@ def slope_site(
     coef: Floats, factor: Floats, own: Floats, parts: Floats,
 ) -> tuple[float, float]:  # fmt: skip
     """Return the observation that stands for an outcome in the current state, r and h; or NaN."""
-    d, size = context.shape[0], factor.shape[0]
+    d, size, q = context.shape[0], factor.shape[0], own.shape[1]
     if not is_within(row, context, arms, tails) or not has_parts(row, d, own, parts):
         return math.nan, math.nan
-    rows = np.zeros(1, np.int64)
-    if arms[row, WEIGHT] > 0.0:  # otherwise the arm has its prior, which is row 0
-        rows[0] = row
-    u, out, f = np.empty((1, size)), np.empty((2, 1)), np.empty(size)
-    residuals_slopes(context.reshape(1, d), rows, coef, own, parts, u, out)
-    times(factor, u[0], f)
-    mean, variance = out[0, 0], out[1, 0] + dot(f, f)
+    mine = own[row if arms[row, WEIGHT] > 0.0 else 0]  # an arm without rewards has its prior
+    u, f = np.empty(size), np.empty(max(size, q))
+    z, p, inverse = np.empty(q), np.empty(q), np.empty(q)
+    scaled_entries(context, parts[0], z)
+    invert_stds(parts[0], inverse)
+    own_variance, level = own_products(mine, z, f, p)
+    residual(context, z, p, mine, inverse, parts[0, 0], u)
+    times(factor, u, f[:size])
+    mean, variance = level + dot(u, coef), own_variance + dot(f[:size], f[:size])
     if not (abs(mean) < np.inf and variance < np.inf):
         return math.nan, math.nan
     if reward > 0.5:

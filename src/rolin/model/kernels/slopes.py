@@ -1,4 +1,4 @@
-"""Update and predict arms that have slopes of their own.
+"""Update arms that have slopes of their own.
 
 Given θ, the own coefficients u_i = (v_i, b_i) of the arms are independent, u_i | θ, data ~ N(a_i - B_i θ, V_i)
 (docs/explanation/maths.md, "Slopes per arm"). They are stored in units of their prior standard deviations Δ: row i of
@@ -45,15 +45,18 @@ from rolin.model.kernels.observe import (
     update_coefficients,
     update_moments,
 )
-from rolin.model.kernels.predict import best_of
 
 __all__ = [
+    "column",
     "fold_slopes",
+    "has_parts",
+    "invert_stds",
     "observe_slopes",
     "observe_slopes_many",
-    "residuals_slopes",
-    "score_drawn",
-    "share_of_slopes",
+    "own_products",
+    "residual",
+    "scaled_entries",
+    "without_own",
 ]
 
 
@@ -116,8 +119,16 @@ def own_products(own: Floats, z: Floats, f: Floats, p: Floats) -> tuple[float, f
 
 
 @compiled(reorder=True, inline=True)
+def without_own(value: float, z: Floats, own: Floats, at: int) -> float:
+    """Return x_j - B_j'z for a feature without slopes, whose column of `own` is given."""
+    for k in range(z.shape[0]):
+        value -= z[k] * own[k, at]
+    return value
+
+
+@compiled(reorder=True, inline=True)
 def residual(
-    context: Floats, z: Floats, p: Floats, own: Floats, inverse: Floats, columns: Floats | Rows, u: Floats
+    context: Floats, z: Floats, p: Floats, own: Floats, inverse: Floats, columns: Floats, u: Floats
 ) -> None:  # fmt: skip
     """Write u = x - B'z; an intercept is last. `inverse` holds 1/Δ, `columns` the indices of the features."""
     q, d = inverse.shape[0], context.shape[0]
@@ -125,10 +136,7 @@ def residual(
         u[int(columns[j - 1])] = p[j] * inverse[j]
     for j in range(d + 1 - q):
         c = int(columns[q - 1 + j])
-        value = context[c]
-        for k in range(q):
-            value -= z[k] * own[k, q + 1 + j]
-        u[c] = value
+        u[c] = without_own(context[c], z, own, q + 1 + j)
     if u.shape[0] > d:
         u[d] = p[0] * inverse[0]
 
@@ -292,73 +300,3 @@ def observe_slopes_many(
         ):  # fmt: skip
             return t
     return len(rows)
-
-
-@compiled(reorder=True)
-def residuals_slopes(
-    contexts: Floats,  # (K, d), or (1, d) for one context that all arms share
-    rows: Rows,  # (K,)
-    theta: Floats,  # (D,)
-    own: Floats,
-    parts: Floats,
-    u: Floats,  # (K, D), written: u = x - B'z; or (1, D), if u is not needed
-    out: Floats,  # (≥ 2, K), written: z'a + u'θ, and the arm's own variance z'V z
-) -> None:
-    """Prepare a prediction; see `residuals` of arms without slopes."""
-    n_arms, q, size = rows.shape[0], own.shape[1], theta.shape[0]
-    # The arrays fit together, unless threads change the state without a lock.
-    if not has_parts(0, contexts.shape[1], own, parts) or size < contexts.shape[1]:
-        u[:], out[:] = np.nan, np.nan
-        return
-    last, last_u = own.shape[0] - 1, u.shape[0] - 1
-    z, f, p, inverse = np.empty(q), np.empty(q), np.empty(q), np.empty(q)
-    prior, columns = parts[0], np.empty(contexts.shape[1], np.int64)
-    for j in range(columns.shape[0]):
-        columns[j] = column(prior, j)
-    invert_stds(prior, inverse)
-    # What the entries of p add to u'θ. To read u again, just after it was written, would take longer.
-    weights = np.zeros(q)
-    for j in range(1, q):
-        weights[j] = inverse[j] * theta[columns[j - 1]]
-    if size > columns.shape[0]:
-        weights[0] = inverse[0] * theta[size - 1]
-    shared = contexts.shape[0] < n_arms
-    if shared:
-        scaled_entries(contexts[0], prior, z)
-    for k in range(n_arms):
-        mine, to = own[min(rows[k], last)], u[min(k, last_u)]
-        context = contexts[0] if shared else contexts[k]
-        if not shared:
-            scaled_entries(context, prior, z)
-        variance, mean = own_products(mine, z, f, p)
-        residual(context, z, p, mine, inverse, columns, to)
-        for j in range(q):
-            mean += p[j] * weights[j]
-        for j in range(q - 1, columns.shape[0]):
-            mean += to[columns[j]] * theta[columns[j]]
-        out[0, k] = mean
-        out[1, k] = variance
-
-
-@compiled(reorder=True)
-def score_drawn(
-    draws: Floats,  # (K,)
-    out: Floats,  # (3, K), as left by `residuals_slopes` with drawn coefficients; row 2 is written
-) -> int:
-    """Complete a joint draw: add the draw of every arm's own coefficients; return `best_of` the scores."""
-    for k in range(draws.shape[0]):
-        out[2, k] = out[0, k] + draws[k] * math.sqrt(out[1, k])
-    return best_of(out[2])
-
-
-@compiled(reorder=False)
-def share_of_slopes(
-    context: Floats,  # (d,)
-    parts: Floats,
-) -> float:
-    """Return the share of the slopes in the prior variance of an arm's own part z'u_i, from 0 to 1."""
-    prior, d = parts[0], context.shape[0]
-    squares = 0.0  # relative to the variance of the arm effect; may be infinite
-    for j in range(1, prior.shape[0]):
-        squares += (prior[j, d] * context[column(prior, j - 1)] / prior[0, d]) ** 2
-    return 1.0 - 1.0 / (1.0 + squares)

@@ -32,6 +32,8 @@ from rolin.service.retrieval import Retrieval
 
 KEY = "benchmark-key-of-the-service"
 V1 = "/v1/bandits/items"
+# Numbers as scales: without them, the first searches depend on nothing but the numbers of rewards.
+SCALES = {"coef_std": 1.0, "arm_std": 0.5, "noise_std": 1.0}
 FOUND: dict[str, list[float]] = defaultdict(list)
 """What was measured, over all runs: seconds or megabytes by name."""
 
@@ -136,7 +138,10 @@ def measure(place: str, flags: list[str], files: list[Path], n: int, d: int) -> 
         small = httpx.Client(base_url=http.base_url, headers=http.headers, timeout=60.0)
         opened.enter_context(small)
         features = {"kind": "vectors", "n_features": d}
-        http.post("/v1/bandits", json={"name": "items", "features": features}).raise_for_status()
+        made = http.post(
+            "/v1/bandits", json={"name": "items", "options": SCALES, "features": features}
+        )
+        made.raise_for_status()
         reader = None
         if place == "database":
             reader, reader_pid = opened.enter_context(service(*flags, "--read-only"))
@@ -195,7 +200,7 @@ def measure_lock(file: Path, d: int) -> None:
     """Measure how long a search holds the lock of the bandit, in this process."""
     with file.open("rb") as opened:
         stored = StoredCatalogue(opened)
-    bandit: rolin.Bandit[Any] = rolin.Bandit(rolin.RoLinTS(n_features=d, seed=0))
+    bandit: rolin.Bandit[Any] = rolin.Bandit(rolin.RoLinTS(n_features=d, seed=0, **SCALES))
     search = Retrieval(bandit, stored)
     quiet, learning = [], []
     for i in range(60):

@@ -44,7 +44,7 @@ def cells(data: Path | None) -> Iterator[Cell]:
             world = Synthetic(n_arms=50, noise_std=noise_std, contexts=contexts)
             rounds, share = (50_000, 0.5) if noise_std == 1.0 else (5000, 1.0)
             yield Cell(f"Figure 1, {contexts}, noise {noise_std:g}", world, rounds, share)
-    for n_arms, rounds, share in ((10, 50_000, 0.5), (500, 5000, 1.0), (5000, 5000, 0.25)):
+    for n_arms, rounds, share in ((10, 50_000, 0.5), (500, 5000, 1.0), (5000, 5000, 1.0)):
         for contexts in kinds:
             world = Synthetic(n_arms=n_arms, n_features=5, coef_std=0.5, contexts=contexts)
             yield Cell(f"{n_arms} arms, {contexts}", world, rounds, share)

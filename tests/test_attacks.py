@@ -282,7 +282,8 @@ def test_signals_in_a_catalogue(rule: Any, size: int, rng: np.random.Generator) 
     limit, longest = (150, 300e-6) if size < 1000 else (12, 5e-3)
     while counts["interrupts"] < limit * TIMES:
         make: Any = rolin.RoLinUCB if rule == "bound" else rolin.RoLinTS
-        policy = make(n_features=4, seed=0, **({} if rule == "bound" else {"sampling": rule}))
+        sampling = {} if rule == "bound" else {"sampling": rule}
+        policy = make(n_features=4, coef_std=1.0, arm_std=0.5, noise_std=1.0, seed=0, **sampling)
         catalogue = Catalogue(policy, x[:size], names[:size])
         catalogue.decide()
         with signals():

@@ -17,7 +17,7 @@ from rolin.catalogue import kernels, workers
 from rolin.catalogue.names import Names
 from rolin.catalogue.products import products
 from rolin.errors import ArmError, NotFiniteError, ShapeError, Unsupported
-from support.catalogues import D, array
+from support.catalogues import SCALES, D, array
 
 Make = Callable[[], Any]
 POLICIES: dict[str, Make] = {
@@ -162,8 +162,8 @@ def test_a_batch_is_one_after_the_other(name: str, rng: np.random.Generator) -> 
     """`decide_many` shares passes, and changes no decision."""
     policy = POLICIES[name]()
     catalogue = rolin.Catalogue(policy, array(rng))
-    for arm in range(5):
-        policy.update(arm, catalogue.contexts([arm])[0], 1.0)
+    for arm in range(15):  # enough for learned scales
+        policy.update(arm, catalogue.contexts([arm])[0], float(arm % 3 == 0))
     other = copy.deepcopy(policy)
     single = rolin.Catalogue(other, catalogue.contexts(range(300)))
     many = catalogue.decide_many(19, top_k=2, exclude=[7])
@@ -193,7 +193,7 @@ def test_candidates_are_a_question_of_their_own(name: str, rng: np.random.Genera
 
 def test_ties_are_broken_at_random(rng: np.random.Generator) -> None:
     """Equal arms are equally often first, and a ranking holds each once."""
-    policy = rolin.Greedy(n_features=1, seed=3)
+    policy = rolin.Greedy(n_features=1, seed=3, **SCALES)
     catalogue = rolin.Catalogue(policy, np.ones((50, 1)))
     firsts = [catalogue.decide(top_k=3).ranking for _ in range(600)]
     counts = np.bincount([ranking[0] for ranking in firsts], minlength=50)
@@ -240,7 +240,7 @@ def test_collinear_features_are_followed(rng: np.random.Generator) -> None:
 
 def test_weights_that_come_back_are_noticed(rng: np.random.Generator) -> None:
     """Forgetting and learning may leave an arm's weight as it was, in another context."""
-    policy = rolin.RoLinTS(n_features=2, seed=0)
+    policy = rolin.RoLinTS(n_features=2, seed=0, **SCALES)
     x = rng.normal(size=(3, 2))
     catalogue = rolin.Catalogue(policy, x)
     policy.update(0, x[0], 1.0, weight=2.0)
@@ -424,8 +424,8 @@ def test_memory_is_what_is_promised(dtype: type, named: str, rng: np.random.Gene
         "texts": [f"sku-{i:08d}" for i in range(n)],
     }[named]
     for policy in (
-        rolin.RoLinTS(n_features=d, seed=0),
-        rolin.RoLinTS(n_features=d, seed=0, sampling="joint"),
+        rolin.RoLinTS(n_features=d, seed=0, **SCALES),
+        rolin.RoLinTS(n_features=d, seed=0, sampling="joint", **SCALES),
     ):
         # what is compiled, at the first of these calls, is not the catalogue's
         warm = rolin.Catalogue(policy, x)
@@ -464,6 +464,7 @@ def test_threads_change_no_decision(
     for few in (0, 10**9):
         monkeypatch.setattr(workers, "_FEW", few)
         policy = make()
+        policy.update_many(range(12), x[:12], np.arange(12.0))  # enough for learned scales
         catalogue = rolin.Catalogue(policy, x)
         catalogue.add(x[:5] + 1.0, [f"new {i}" for i in range(5)])
         catalogue.remove([3, 40_000])
@@ -497,7 +498,7 @@ def test_a_child_process_can_decide(rng: np.random.Generator) -> None:
     """Forked after the first decision, as servers do."""
     import multiprocessing
 
-    catalogue = rolin.Catalogue(rolin.RoLinTS(n_features=D, seed=2), array(rng))
+    catalogue = rolin.Catalogue(rolin.RoLinTS(n_features=D, seed=2, **SCALES), array(rng))
     expected = catalogue.decide(key="k").arm
     KEPT[:] = [catalogue]
     with multiprocessing.get_context("fork").Pool(1) as pool:
@@ -514,7 +515,7 @@ def _decide_in_child() -> Any:
 @pytest.mark.usefixtures("threads")
 def test_threads_may_decide_at_once(rng: np.random.Generator) -> None:
     """With keys, from several threads: the same as one after the other."""
-    policy = rolin.RoLinTS(n_features=D, seed=2)
+    policy = rolin.RoLinTS(n_features=D, seed=2, **SCALES)
     catalogue = rolin.Catalogue(policy, array(rng, 500))
     expected = {f"k{i}": catalogue.decide(key=f"k{i}").arm for i in range(40)}
     found: dict[str, Any] = {}

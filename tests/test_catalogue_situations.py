@@ -26,7 +26,7 @@ from rolin.errors import (
     Unsupported,
 )
 from rolin.features import Category, Number
-from support.catalogues import D, array, crossed_map, fields
+from support.catalogues import SCALES, D, array, crossed_map, fields
 
 # -- where features come from ----------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ def test_a_file_on_the_disk_is_not_read_into_memory(
     x = array(rng).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    policy, other = (rolin.RoLinUCB(n_features=D, seed=0) for _ in range(2))
+    policy, other = (rolin.RoLinUCB(n_features=D, seed=0, **SCALES) for _ in range(2))
     catalogue = rolin.Catalogue(policy, mapped)
     assert np.shares_memory(catalogue._store._first, mapped)
     assert catalogue.decide().arm == rolin.Catalogue(other, x).decide().arm
@@ -193,7 +193,7 @@ def test_a_catalogue_does_not_outlive_the_features(rng: np.random.Generator) -> 
     """When the policy has got more of them, it says so rather than decide with too few."""
     features = rolin.FeatureMap(arm={"price": Number()})
     for sampling in ("marginal", "joint"):
-        policy = rolin.RoLinTS(n_features=2, sampling=sampling, seed=0)  # type: ignore[arg-type]
+        policy = rolin.RoLinTS(n_features=2, sampling=sampling, seed=0, **SCALES)  # type: ignore[arg-type]
         catalogue = rolin.Catalogue(policy, [{"price": 1.0}, {"price": 2.0}], feature_map=features)
         policy.change_feature_map(features)
         catalogue.decide()

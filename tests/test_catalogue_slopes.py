@@ -84,8 +84,8 @@ def test_decisions_are_those_over_the_array(
 
 
 @pytest.mark.parametrize("kind", [rolin.RoLinTS, rolin.RoLinUCB, rolin.Greedy])
-def test_ties_before_the_first_scales_are_broken_alike(kind: Any, rng: np.random.Generator) -> None:
-    """As long as nothing is learned, all arms are tied, up to rounding: the same random order as over the array."""
+def test_first_choices_are_those_over_the_array(kind: Any, rng: np.random.Generator) -> None:
+    """As long as nothing is learned, arms have the same random order as over the array."""
     for seed in range(20):
         policy, x = kind(n_features=D, slope_std="learn", seed=seed), array(rng, 30)
         catalogue = rolin.Catalogue(policy, x)

@@ -320,17 +320,16 @@ def calls_of(kind: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """What a policy has, found by trying."""
     policy = kind(n_features=3, seed=0)
     x = np.random.default_rng(0).normal(size=(4, 3))
-    with_sampling = "sampling" in policy.settings
-    joint = kind(n_features=3, seed=0, sampling="joint") if with_sampling else policy
+    joint = (
+        kind(n_features=3, seed=0, sampling="joint") if "sampling" in policy.settings else policy
+    )
+    joint.update_many([0, 1] * 6, np.tile(x, (3, 1)), [1, 0, 0, 1] * 3)  # until scales are learned
     found = {
         name: "yes" if hasattr(policy, name) else "no"
         for name in ("predict", "posterior", "moments", "diagnose", "decay")
     }
-
-    def errors(asked: Any) -> str:
-        return "Monte Carlo" if asked.probabilities_with_error(x).std_error.any() else "exact"
-
-    first, second = errors(policy), errors(joint)
+    errors = [asked.probabilities_with_error(x).std_error.any() for asked in (policy, joint)]
+    first, second = ("Monte Carlo" if error else "exact" for error in errors)
     found["probabilities"] = first if first == second else f"{first}; joint: {second}"
     learned = [
         accepts(lambda scale=scale: kind(n_features=3, **{scale: "learn"}))

@@ -153,6 +153,7 @@ def test_scores_are_what_was_drawn() -> None:
     features, rng = FEATURES, np.random.default_rng(12)
     bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=features, floor=0.2)
     explored = []
+    play(bandit, 14, start=100)  # until there is a score
     for t in range(60):
         arms, situation = question(rng)
         decision = bandit.decide(arms, situation=situation, id=str(t))
@@ -171,6 +172,7 @@ def test_scores_are_what_was_drawn() -> None:
     assert told_control.score is None
     assert "drawn uniformly" in str(told_control)
     ucb = Bandit(rolin.RoLinUCB(n_features=D, seed=7), feature_map=features)
+    play(ucb, 14)
     top = ucb.explain(ucb.decide(arms, situation=situation))
     assert top.score is not None
     assert top.score > top.mean
@@ -182,6 +184,7 @@ def test_scores_are_what_was_drawn() -> None:
 def test_explanations_of_other_arms() -> None:
     """An arm that was not chosen is not said to be; a score says what was added to the mean."""
     bandit = Bandit(rolin.RoLinTS(n_features=D, seed=7), feature_map=FEATURES)
+    play(bandit, 14)
     arms, situation = question(np.random.default_rng(13))
     decision = bandit.decide(arms, situation=situation, id="v")
     other = next(arm for arm in arms if arm != decision.arm)
@@ -189,7 +192,7 @@ def test_explanations_of_other_arms() -> None:
     assert (mine.chosen, its.chosen) == (True, False)
     assert f"\nchosen with probability {mine.propensity:.3g}" in str(mine)
     assert f"not chosen; it had probability {its.propensity:.3g}" in str(its)
-    assert f"ranked by {mine.score:.4g}: the mean and {mine.score:+.3g}" in str(mine)  # type: ignore[str-bytes-safe]
+    assert f"ranked by {mine.score:.4g}: the mean and {mine.score - mine.mean:+.3g}" in str(mine)  # type: ignore[str-bytes-safe]
     bandit.reward("v", 1.0)
     assert bandit.explain(decision, as_of="now").propensity is None
 

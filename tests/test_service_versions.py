@@ -1,7 +1,8 @@
 """Data folders of earlier versions open; those of later ones are named and left alone.
 
 `data/service-1` holds a data folder that was written before folders named their version, and in `expected.json` what the
-service answered then.
+service answered then. Only `next`, what it would decide next, is newer: since then, arms without rewards are preferred
+before the first estimate of the scales.
 """
 
 from __future__ import annotations

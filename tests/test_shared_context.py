@@ -125,11 +125,11 @@ def test_candidates_hold_one_row(kind: str) -> None:
 
 def test_kernels_are_not_compiled_again() -> None:
     """One context for all arms has the types for which the kernels are compiled anyway."""
-    from rolin.model.kernels import slopes
+    from rolin.model.kernels import slope_predict
 
     policy = trained()
     policy.decide(np.ones((4, 3)), ARMS)
-    kernel: Any = slopes.residuals_slopes
+    kernel: Any = slope_predict.entries_of_arms
     before = len(getattr(kernel, "signatures", ()))
     policy.decide(np.ones(3), ARMS, exclude=["red"], top_k=2)
     policy.decide(np.broadcast_to(np.ones(3), (4, 3)), ARMS)

@@ -10,6 +10,8 @@ import rolin
 from rolin.features import Category, Number, Tags
 
 D = 5
+# Numbers as scales. Without them, the first decisions depend on nothing but the numbers of rewards.
+SCALES: dict[str, Any] = {"coef_std": 1.0, "arm_std": 0.5, "noise_std": 1.0}
 
 
 def array(rng: np.random.Generator, n: int = 300) -> np.ndarray[Any, np.dtype[np.float64]]:

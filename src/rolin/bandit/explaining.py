@@ -293,6 +293,8 @@ def _drawn(
         return None, True
     if getattr(policy, "sampling", "marginal") == "joint" and decision.propensities is not None:
         return None, None  # drawn from the probabilities, not by scores
+    if isinstance(policy, LinearPolicy) and policy.chooses_by_counts:
+        return None, None  # drawn by the numbers of rewards
     x = np.pad(offered, ((0, 0), (0, policy.n_features - offered.shape[1])))
     scores = policy.score(policy.candidates(x, decision.offered), decision.id)
     best = policy.rank(scores, decision.id, 1)[0]

@@ -94,10 +94,10 @@ class Explanation:
     """Probability of the arm to be chosen; `None` for differences and for explanations as of now."""
     score: float | None
     """What the arm was ranked by: the mean plus a draw or bound for its uncertainty. `None` in a control
-    group, for joint draws and for differences."""
+    group, for joint draws, for differences, and before the first estimate of the scales."""
     explored: bool | None
     """Whether the arm was drawn uniformly, by the floor or in a control group, instead of having the highest
-    score. `None` for arms that were not chosen, and if it is unknown."""
+    score. `None` for arms that were not chosen, if it is unknown, and before the first estimate of the scales."""
     version: int
     """Number of the last event that the model knew."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Self
 
@@ -18,7 +18,13 @@ from rolin.catalogue import kernels
 from rolin.catalogue.names import Names
 from rolin.catalogue.posterior_cache import PosteriorCache
 from rolin.catalogue.reading import read_arms, read_fields
-from rolin.catalogue.scoring import JointScoring, MarginalScoring, Scoring, reject_situation
+from rolin.catalogue.scoring import (
+    FirstScoring,
+    JointScoring,
+    MarginalScoring,
+    Scoring,
+    reject_situation,
+)
 from rolin.catalogue.slope_scoring import SlopeScoring
 from rolin.catalogue.storage import ArmStore, Slots
 from rolin.errors import (
@@ -154,6 +160,7 @@ class Catalogue:
             if marginal
             else joint(policy, self._store, self._cache, self._situated)
         )
+        self._first_scoring = FirstScoring(policy, self._store, self._cache)
         self._turn = _Turn()
         self._check_features()
 
@@ -422,7 +429,7 @@ class Catalogue:
 
         The probabilities are in the order of the arms; arms that were added come last. Policies that draw random
         numbers need `draws`: the probability of an arm is then averaged over draws of all other arms, which
-        estimates small probabilities well.
+        estimates small probabilities well. Before the first estimate of learned scales, all probabilities are exact.
 
         Parameters
         ----------
@@ -451,30 +458,45 @@ class Catalogue:
             rule = self.policy.rule
             offered = self._store.offered[: self._store.n]
             available = self._available([])
-            if rule in ("mean", "bound"):
+            if rule not in ("mean", "bound", "marginal", "joint"):
+                raise Unsupported(
+                    f"{type(self.policy).__name__} cannot compute the probabilities of its decisions"
+                )
+            n_draws = 0 if rule in ("mean", "bound") else self._checked_number(draws)
+            if self.policy.chooses_by_counts:
+                self._contexts(np.arange(1), situation)  # which checks the situation
+                shares = self._first_scoring.shares(available)
+                return Probabilities(shares[offered], np.zeros(len(self)))
+            if n_draws == 0:
                 scores = next(iter(self._scoring.scores([situation], [0], available)))
                 _leave_out(scores, available)
                 best = tied_for_best(scores)
                 return Probabilities((best / best.sum())[offered], np.zeros(len(self)))
-            if rule not in ("marginal", "joint"):
-                raise Unsupported(
-                    f"{type(self.policy).__name__} cannot compute the probabilities of its decisions"
-                )
-            if draws is None:
-                raise Unsupported(
-                    f"the probabilities of {len(self)} arms can only be estimated: give the number of draws, "
-                    "such as draws=200"
-                )
-            draws = count_of("draws", draws, least=2, most=_MOST_DECISIONS)
             sums = np.zeros((2, self._store.n))
-            for i in range(draws):
+            for i in range(n_draws):
                 mean, std, scores = self._scoring.draw(situation, f"probabilities {i}", available)
                 _leave_out(mean, available)
                 _leave_out(scores, available)
                 kernels.add_probabilities(mean, std, scores, sums)
-            p = sums[0] / draws
-            variance = np.maximum(sums[1] / draws - p * p, 0.0) * draws / (draws - 1)
-            return Probabilities(p[offered], error_of_average(variance, draws)[offered])
+            p = sums[0] / n_draws
+            variance = np.maximum(sums[1] / n_draws - p * p, 0.0) * n_draws / (n_draws - 1)
+            return Probabilities(p[offered], error_of_average(variance, n_draws)[offered])
+
+    def _checked_number(self, draws: int | None) -> int:
+        if draws is None:
+            raise Unsupported(
+                f"the probabilities of {len(self)} arms can only be estimated: give the number of draws, such as "
+                "draws=200"
+            )
+        return count_of("draws", draws, least=2, most=_MOST_DECISIONS)
+
+    def _scores(
+        self, situations: Sequence[Any], keys: Sequence[Key], available: NDArray[np.bool_] | None
+    ) -> Iterator[Floats]:
+        """Return the scores of all slots for each decision, in turn."""
+        if self.policy.chooses_by_counts:
+            return self._first_scoring.scores(keys, available)
+        return self._scoring.scores(situations, keys, available)
 
     def _available(self, excluded: Sequence[Name]) -> NDArray[np.bool_] | None:
         """Return which arms can be chosen now; `None` if nothing is left out."""
@@ -507,7 +529,7 @@ class Catalogue:
             )
         decisions = []
         for scores, k, situation in zip(
-            self._scoring.scores(situations, keys, available), keys, situations, strict=True
+            self._scores(situations, keys, available), keys, situations, strict=True
         ):
             _leave_out(scores, available)
             decisions.append(self._decision(scores, k, n_ranked, situation))

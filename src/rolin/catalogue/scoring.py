@@ -19,10 +19,12 @@ from rolin.errors import InputError
 from rolin.features import FeatureMap
 from rolin.model.view import PosteriorView
 from rolin.policies import LinearPolicy
+from rolin.policies.first_choices import first_scores, first_shares
 from rolin.policies.keyed_random import Key
 
 __all__ = [
     "ArmDraws",
+    "FirstScoring",
     "JointDraw",
     "JointScoring",
     "MarginalScoring",
@@ -115,6 +117,39 @@ def _exploration(policy: LinearPolicy) -> float:
     """Return the factor on the standard deviations of a policy's draws."""
     factor: float = getattr(policy, "exploration", 1.0)
     return factor
+
+
+class FirstScoring:
+    """Scores the slots before the first estimate of the scales, when only the numbers of rewards are known.
+
+    Parameters
+    ----------
+    policy
+        The policy that has yet to estimate its scales.
+    store
+        The arms.
+    cache
+        The rows of the arms in the posterior.
+    """
+
+    def __init__(self, policy: LinearPolicy, store: ArmStore, cache: PosteriorCache) -> None:
+        self._policy, self._store, self._cache = policy, store, cache
+
+    def scores(self, keys: Sequence[Key], available: Flags | None) -> Iterator[Floats]:
+        """Yield the scores of all slots for each decision in turn."""
+        weights = self._weights(available)
+        for key in keys:
+            exponentials = self._policy.generator(key).standard_exponential(len(weights))
+            yield _spread(first_scores(weights, exponentials), available)
+
+    def shares(self, available: Flags | None) -> Floats:
+        """Return the probability of each slot, 0 for those that cannot be chosen."""
+        return _spread(first_shares(self._weights(available)), available)
+
+    def _weights(self, available: Flags | None) -> Floats:
+        self._cache.find_rows()
+        rows = self._cache.rows[: self._store.n]
+        return self._policy.posterior.weights(rows if available is None else rows[available])
 
 
 class MarginalScoring(Scoring):

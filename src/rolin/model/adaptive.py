@@ -102,6 +102,16 @@ class Adaptive(LearnsScales, Posterior):
         self.learn, self.unknown = frozenset(learn), frozenset(unknown)
         self.method, self.half_life = method, half_life
         self.history: list[ScaleEvent] = []
+        of_arms = {
+            "arm_std": scales.arm_std > 0.0, "coef_std": n_features > 0, "slope_std": scales.has_slopes
+        }  # fmt: skip
+        known = {name for name, is_used in of_arms.items() if is_used} - self.unknown
+        # Without the noise nothing is learned; without any of the others, arms are alike, unless coef_mean says otherwise.
+        self._tells_at_once = (
+            not self.unknown
+            or ("noise_std" not in self.unknown and bool(known))
+            or (n_features > 0 and bool(np.any(scales.coef_mean)))
+        )
         if half_life is not None:
             self._numbers[kernels.AGEING] = 2.0 ** (1.0 / half_life)
         # The number of rewards at which scales are estimated next.
@@ -204,6 +214,11 @@ class Adaptive(LearnsScales, Posterior):
     def has_scales(self) -> bool:
         """Whether there are numbers or guesses for all scales; without them nothing is learned yet."""
         return not self.unknown or bool(self.history)
+
+    @property
+    def tells_arms_apart(self) -> bool:  # type: ignore[override]  # it changes
+        """Whether arms may differ with the present scales; not before anything is known of them."""
+        return self._tells_at_once or bool(self.history)
 
     def _rewards_differ(self) -> bool:
         """Return whether any two rewards may differ. It copies nothing, because it is asked again and again."""

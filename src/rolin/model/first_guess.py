@@ -47,9 +47,8 @@ _SAME_UNIT = 4.0
 _LARGEST = 1e100
 
 # With these scales nothing is learned: coefficients are far below the rounding error of the level, and the noise drowns
-# every reward. All arms have the same mean and the same width, to the last bit, so any policy chooses uniformly at
-# random. The width is that of the level, or without an intercept, that of the arm effects. The squared ratio of noise
-# and coefficients must not overflow.
+# every reward. All arms have the same mean and the same width, to the last bit. The width is that of the level, or
+# without an intercept, that of the arm effects. The squared ratio of noise and coefficients must not overflow.
 _NOISE, _NO_COEFFICIENT, _WIDTH = 1e90, 1e-60, 1.0
 
 

@@ -98,6 +98,8 @@ class Posterior(Learner):
     _by_arm: tuple[str, ...] = ("_arms", "_tails")
     _whole: tuple[str, ...] = ("_coef", "_factor", "_scatter", "_numbers")
     shares_coefficients = True
+    tells_arms_apart = True
+    """Whether arms may differ with the present scales; not before anything is known of them."""
 
     def __init__(self, scales: Scales, n_features: int) -> None:
         super().__init__(n_features)
@@ -638,10 +640,15 @@ class Posterior(Learner):
 
     def own_std(self, rows: NDArray[np.int64], contexts: Floats) -> Floats:
         """Return the standard deviation of each arm's effect if the coefficients were known, in any context."""
-        weight = self._arms[rows, kernels.WEIGHT]
+        weight = self.weights(rows)
         noise, arm_variance = self.scales.noise_std**2, self.scales.arm_std**2
         variance: Floats = arm_variance * (noise / (noise + weight * arm_variance))
         return np.sqrt(variance)
+
+    def weights(self, rows: NDArray[np.integer[Any]]) -> Floats:
+        """Return the weight of each arm's rewards, as it is stored: with a half-life, a new reward weighs up to 1 % more."""
+        weights: Floats = self._arms[rows, kernels.WEIGHT]
+        return weights
 
     def std_for_intervals(self, rows: NDArray[np.int64], std: Floats) -> Floats:
         """Return standard deviations of mean rewards that include the uncertainty of learned scales; here none are learned."""

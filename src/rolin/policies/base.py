@@ -270,7 +270,8 @@ class Policy(ABC, Generic[Model]):
         """Return the probability with which `decide` chooses each arm first.
 
         For Thompson sampling, it is integrated numerically, to 1e-9 or better, and to 1e-8 if scales are integrated out
-        too. For joint sampling, it is an average over 512 draws of the coefficients and has a Monte Carlo error.
+        too. For joint sampling, it is an average over 512 draws of the coefficients and has a Monte Carlo error. Before the
+        first estimate of learned scales, it is exact for all of them.
 
         Parameters
         ----------
@@ -319,7 +320,7 @@ class Policy(ABC, Generic[Model]):
             cls.score_with_probabilities = Policy.score_with_probabilities  # type: ignore[method-assign]
 
     def _certain(self, candidates: Candidates) -> Probabilities:
-        """Return the probabilities of a rule that draws nothing; only ties are broken at random."""
+        """Return the probabilities of a rule that draws nothing from the posterior; only ties are broken at random."""
         return self._certain_with_scores(candidates, 0)[1]
 
     def _certain_with_scores(

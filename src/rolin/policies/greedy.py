@@ -22,7 +22,8 @@ class Greedy(LinearPolicy):
     Parameters
     ----------
     seed
-        A non-negative integer, which only breaks ties; by default one from the operating system.
+        A non-negative integer; it breaks ties, and determines the choices before the first estimate of learned scales. By
+        default one from the operating system.
     **options
         The options of [`LinearPolicy`][rolin.LinearPolicy].
     """
@@ -34,7 +35,7 @@ class Greedy(LinearPolicy):
         return np.zeros(n_arms)
 
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
-        """Return 1 for the best arm; tied arms share it equally."""
+        """Return 1 for the best arm; tied arms share it equally. At first, arms without rewards are preferred."""
         return self._certain(candidates)
 
     def score_with_probabilities(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rolin._support.arms import Name
+from rolin._support.checks import first_not_finite
 from rolin.errors import ParameterError
 from rolin.model.adaptive import Adaptive
 from rolin.model.diagnosis import Diagnosis, diagnose
@@ -29,9 +30,12 @@ from rolin.model.scales import (
     guess_of,
 )
 from rolin.model.slopes import AdaptiveSlopes, SlopePosterior
+from rolin.model.sparse import SparseContexts
 from rolin.model.summaries import Prediction
 from rolin.policies.base import Policy, first_with
 from rolin.policies.candidates import Candidates
+from rolin.policies.decision import Probabilities
+from rolin.policies.first_choices import first_scores, first_shares
 from rolin.policies.keyed_random import Key
 from rolin.policies.options import options_of
 from rolin.policies.stored import check_posterior
@@ -79,10 +83,10 @@ class LinearPolicy(Policy[Posterior]):
     -----
     Scales are learned by default, `intercept_std` too: they are estimated from all rewards, in the units of the data.
     Multiplying all rewards or a feature by a positive number, or adding a number to all rewards, does not change the
-    decisions. Before the first estimate nothing is learned, and if all scales are learned, arms are chosen uniformly at random. The first estimate
-    needs 10 rewards that are not all equal. The next ones follow after 20 and 30 rewards, and then each time the
-    evidence has grown by half. If `slope_std` is learned, the first estimate needs 4 rewards, and the next ones follow
-    each time the evidence has grown by half.
+    decisions. Before the first estimate nothing is learned, and if all scales are learned, arms are chosen at random, those
+    without rewards more often. The first estimate needs 10 rewards that are not all equal. The next ones follow after 20
+    and 30 rewards, and then each time the evidence has grown by half. If `slope_std` is learned, the first estimate needs 4
+    rewards, and the next ones follow each time the evidence has grown by half.
 
     `coef_std`, `arm_std`, `noise_std` and `slope_std` may also be `("learn", 0.5)`, to start from 0.5, or numbers, which stay as
     they are. If every scale has a number, to start from or to keep, the policy learns from the first reward on.
@@ -105,7 +109,8 @@ class LinearPolicy(Policy[Posterior]):
     - `"own"`: a custom rule, implemented in `score`.
 
     With slopes, `exploration="auto"` and one context for all arms, `RoLinTS` draws with a larger factor than `draws`
-    (`exploration_for`).
+    (`exploration_for`). As long as `chooses_by_counts`, all rules but `"draws"` and `"own"` choose otherwise; a class that
+    declares another rule and overrides `score` must do so, too.
 
     A class that overrides `score` has the rule `"own"`. So has one that overrides `draws` of a policy that has
     declared its rule. A class may declare another rule by setting `rule` itself.
@@ -215,18 +220,64 @@ class LinearPolicy(Policy[Posterior]):
     def draws(self, n_arms: int, key: Key) -> Floats:
         """Return the number of standard deviations to add to each arm's mean. This is the rule of the policy.
 
-        The arm with the highest sum is chosen. Random numbers come from `generator(key)` or `normals(key, n_arms)`.
+        The arm with the highest sum is chosen, unless the policy `chooses_by_counts`. Random numbers come from
+        `generator(key)` or `normals(key, n_arms)`.
         """
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
         """Score the candidates by mean + draw * std; override it for another rule."""
-        x, rows = candidates.contexts, candidates.rows
-        return self._model.score(x, rows, self.draws(len(rows), key))
+        model, x, rows = self._model, candidates.contexts, candidates.rows
+        if not model.tells_arms_apart and self.chooses_by_counts:
+            return self._score_by_counts(candidates, key)
+        return model.score(x, rows, self.draws(len(rows), key))
+
+    @property
+    def chooses_by_counts(self) -> bool:
+        """Whether arms are chosen by their numbers of rewards, because nothing else is known of them yet.
+
+        Arms without rewards are then preferred, whatever the rule is. This ends with the first estimate of the scales.
+        Policies with the rule `"draws"` or `"own"` never do it.
+        """
+        return not self._model.tells_arms_apart and self.rule not in ("draws", "own")
+
+    def _score_by_counts(self, candidates: Candidates, key: Key) -> Scores:
+        weights = self._checked_weights(candidates)
+        exponentials = self.generator(key).standard_exponential(len(weights))
+        scores = first_scores(weights, exponentials)
+        return Scores(int(scores.argmax()), scores[None])
+
+    def _probabilities_by_counts(self, candidates: Candidates) -> Probabilities:
+        shares = first_shares(self._checked_weights(candidates))
+        return Probabilities(shares, np.zeros(len(shares)))
+
+    def _checked_weights(self, candidates: Candidates) -> Floats:
+        """Return the weights of the candidates' rewards, if the contexts could be used for other choices."""
+        contexts = candidates.contexts
+        values = contexts.values if isinstance(contexts, SparseContexts) else contexts
+        # The sum of squares is not finite if one number is not, or is too large.
+        if not np.isfinite(np.vdot(values, values)):
+            raise first_not_finite("contexts", values)
+        return self._model.weights(candidates.rows)
+
+    def _certain(self, candidates: Candidates) -> Probabilities:
+        if self.chooses_by_counts:
+            return self._probabilities_by_counts(candidates)
+        return super()._certain(candidates)
+
+    def _certain_with_scores(
+        self, candidates: Candidates, key: Key
+    ) -> tuple[Scores, Probabilities]:
+        if self.chooses_by_counts:
+            probabilities = self._probabilities_by_counts(candidates)
+            return self._score_by_counts(candidates, key), probabilities
+        return super()._certain_with_scores(candidates, key)
 
     def score_many(self, questions: Sequence[Candidates], keys: Sequence[Key]) -> list[Scores]:
         """Score the arms of several questions in one pass."""
         if not questions:
             return []
+        if self.chooses_by_counts:
+            return self._score_each(questions, keys)
         sizes = [len(question.rows) for question in questions]
         return self._model.score_many(
             # Of rows that are repeated, NumPy makes an array by columns.

@@ -135,6 +135,11 @@ class DensePosterior(Posterior):
         weights: Floats = np.diag(self._gram)[self.size :: self._q].copy()
         return weights
 
+    def weights(self, rows: NDArray[np.integer[Any]]) -> Floats:
+        """Return the weight of each arm's rewards; row 0 stands for arms without any."""
+        weights: Floats = np.append(0.0, self._weights())[rows]
+        return weights
+
     @property
     def concentration(self) -> float:
         """How much the rewards concentrate on few arms: Σ s_i², with the arms' shares s_i of all weights."""

@@ -115,9 +115,11 @@ class RoLinTS(WithExploration, LinearPolicy):
         return normals
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
-        """Draw the mean reward of every candidate."""
+        """Draw the mean reward of every candidate; at first, a number that depends on its rewards so far."""
         x, rows = candidates.contexts, candidates.rows
         posterior = self._model
+        if not posterior.tells_arms_apart and self.chooses_by_counts:
+            return self._score_by_counts(candidates, key)
         if posterior.takes_shared_context:
             return self._score_with_slopes(candidates, key)
         if self.sampling == "marginal":
@@ -137,6 +139,8 @@ class RoLinTS(WithExploration, LinearPolicy):
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
         """Return the probability of each candidate, integrated over the draws; see `probabilities`."""
         x, _, rows = candidates
+        if self.chooses_by_counts:
+            return self._probabilities_by_counts(candidates)
         if self.sampling == "marginal":
             scores = self._model.score(x, rows, np.zeros(len(x)))
             return self._marginal_probabilities(scores, candidates)
@@ -152,6 +156,8 @@ class RoLinTS(WithExploration, LinearPolicy):
         over 128 before there are 100 rewards. An arm that is drawn from these averages is chosen as often as by `score`,
         for any number of draws.
         """
+        if self.chooses_by_counts:
+            return self._certain_with_scores(candidates, key)
         scores = self.score(candidates, key)
         if self.sampling == "marginal":
             return scores, self._marginal_probabilities(scores, candidates)

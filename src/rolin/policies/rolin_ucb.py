@@ -32,7 +32,8 @@ class RoLinUCB(LinearPolicy):
         The width as a number. If neither is given, the width grows with the number t of rewards:
         √(2 log(2 + t)), which is the paper's width for a horizon that has just been reached.
     seed
-        A non-negative integer, which only breaks ties; by default one from the operating system.
+        A non-negative integer; it breaks ties, and determines the choices before the first estimate of learned scales. By
+        default one from the operating system.
     **options
         The options of [`LinearPolicy`][rolin.LinearPolicy].
 
@@ -88,7 +89,7 @@ class RoLinUCB(LinearPolicy):
         return np.full(n_arms, self.width)
 
     def first_probabilities(self, candidates: Candidates) -> Probabilities:
-        """Return 1 for the best arm; tied arms share it equally."""
+        """Return 1 for the best arm; tied arms share it equally. At first, arms without rewards are preferred."""
         return self._certain(candidates)
 
     def score_with_probabilities(

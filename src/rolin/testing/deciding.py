@@ -143,11 +143,11 @@ def rankings_are_whole(make: MakePolicy) -> None:
 
 def ties_are_broken_at_random(make: MakePolicy) -> None:
     """Of three new arms with the same context, each is chosen about 100 times in 300, ± 6 standard errors."""
-    policy = make(n_features=N_FEATURES, seed=5)
-    x = np.tile(contexts(1, 1), (3, 1))
-    chosen = [policy.decide(x, key=key).arm for key in range(300)]
-    for arm in range(3):
-        assert abs(chosen.count(arm) - 100) < 6 * (300 * (1 / 3) * (2 / 3)) ** 0.5
+    x, new = np.tile(contexts(1, 1), (3, 1)), ["new", "newer", "newest"]
+    for policy in (make(n_features=N_FEATURES, seed=5), trained(make)):
+        chosen = [policy.decide(x, new, key=key).arm for key in range(300)]
+        for arm in new:
+            assert abs(chosen.count(arm) - 100) < 6 * (300 * (1 / 3) * (2 / 3)) ** 0.5
 
 
 def bad_questions_change_nothing(make: MakePolicy) -> None:

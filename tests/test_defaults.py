@@ -194,15 +194,17 @@ def test_a_file_continues_as_the_policy(tmp_path: Path, rng: np.random.Generator
 
 
 def test_automatic_exploration_by_hand() -> None:
-    """¼ + ¾ Σ s²: three rewards of one arm and one of another have shares ¾ and ¼."""
+    """0.1 + 0.9 c and ½ (1 - c): with three rewards of one arm and one of another, c = (¾)² + (¼)² = ⅝."""
     policy = rolin.RoLinTS(n_features=0, seed=0)
-    assert policy.exploration == 0.25
+    assert policy.draw_rule() == (0.1, 0.5)
     for arm in ("a", "a", "a", "b"):
         policy.update(arm, [], 1.0)
-    assert policy.exploration == pytest.approx(0.25 + 0.75 * (9 + 1) / 16)
+    assert policy.exploration == pytest.approx(0.1 + 0.9 * 5 / 8)
+    assert policy.optimism == pytest.approx(0.5 * 3 / 8)
     assert policy.settings["exploration"] == "auto"
     policy.exploration = 0.3
     assert policy.exploration == policy.settings["exploration"] == 0.3
+    assert policy.optimism == 0.0
     policy.exploration = "auto"
     assert policy.exploration > 0.3
 
@@ -214,9 +216,9 @@ def test_concentration_follows_every_change(kind: Any, rng: np.random.Generator)
 
     def check() -> None:
         weights = policy.moments.weight
-        assert policy.exploration == pytest.approx(
-            0.25 + 0.75 * np.sum(weights**2) / weights.sum() ** 2, rel=1e-12
-        )
+        concentration = np.sum(weights**2) / weights.sum() ** 2
+        assert policy.exploration == pytest.approx(0.1 + 0.9 * concentration, rel=1e-12)
+        assert policy.optimism == pytest.approx(0.5 * (1.0 - concentration), abs=1e-12)
 
     for i in range(25):
         policy.update(int(rng.integers(5)), [1.0 * i], 1.0 * (i % 2), weight=0.5 + rng.random())

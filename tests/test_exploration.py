@@ -1,4 +1,4 @@
-"""A factor on the posterior's standard deviations: draws, probabilities, files and journals know it."""
+"""How arms are drawn: draws, probabilities, files and journals know the option `exploration`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POLICIES: dict[str, Any] = {
 }
 
 
-def trained(name: str, exploration: float, seed: int) -> Any:
+def trained(name: str, exploration: Any, seed: int) -> Any:
     """A policy that has learned from thirty rewards."""
     policy = POLICIES[name](n_features=D, exploration=exploration, seed=seed)
     rng = np.random.default_rng(seed)
@@ -39,8 +39,8 @@ def trained(name: str, exploration: float, seed: int) -> Any:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@pytest.mark.parametrize("exploration", [0.2, 1.0, 2.5])
-def test_probabilities_are_those_of_the_draws(name: str, exploration: float, seed: int) -> None:
+@pytest.mark.parametrize("exploration", [0.2, 1.0, 2.5, "auto"])
+def test_probabilities_are_those_of_the_draws(name: str, exploration: Any, seed: int) -> None:
     """Of 2000 decisions, every arm is chosen as often as stated, within 5 standard errors."""
     policy = trained(name, exploration, seed)
     x = np.random.default_rng(seed + 1).normal(size=(K, D))
@@ -83,10 +83,33 @@ def test_a_factor_of_zero_chooses_the_highest_mean(name: str, seed: int) -> None
     assert policy.probabilities(x)[best] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("name", POLICIES)
+def test_automatic_draws_add_standard_deviations_to_the_means(name: str, seed: int) -> None:
+    """The scores are mean + std * (optimism + exploration * z); in joint draws, given the coefficients."""
+    policy = trained(name, "auto", seed)
+    exploration, optimism = policy.draw_rule()
+    assert 0.1 < exploration < 1.0
+    assert 0.0 < optimism < 0.5
+    x = np.random.default_rng(seed).normal(size=(K, D))
+    if name == "BayesRoLinTS":  # the decisions follow the probabilities, as another test shows
+        plain = trained(name, exploration, seed)
+        assert np.abs(policy.probabilities(x) - plain.probabilities(x)).max() > 1e-3
+        return
+    candidates, model = policy.candidates(x, None), policy._model
+    n_coef = model.size if "joint" in name else 0
+    score = model.score_joint if "joint" in name else model.score
+    for key in range(20):
+        draws = exploration * policy.normals(key, n_coef + K)
+        draws[n_coef:] += optimism
+        expected = score(x, candidates.rows, draws)
+        np.testing.assert_array_equal(policy.score(candidates, key).table, expected.table)
+
+
+@pytest.mark.parametrize("exploration", [0.3, "auto"])
 @pytest.mark.parametrize("name", ["RoLinTS", "RoLinTS, joint"])
-def test_a_catalogue_draws_with_the_factor(name: str, seed: int) -> None:
+def test_a_catalogue_draws_with_the_factor(name: str, exploration: Any, seed: int) -> None:
     """Its decisions are those of the policy, and its probabilities follow the factor."""
-    policy = trained(name, 0.3, seed)
+    policy = trained(name, exploration, seed)
     x = np.random.default_rng(seed).normal(size=(K, D))
     catalogue = rolin.Catalogue(policy, x, arms=list(range(K)))
     for key in range(20):
@@ -160,7 +183,7 @@ def test_a_bandit_can_choose_it_automatically(tmp_path: Path) -> None:
         for i in range(30):
             bandit.reward(bandit.decide(x).id, float(i % 3))
         weights = bandit.policy.moments.weight
-        factor = 0.25 + 0.75 * np.sum(weights**2) / weights.sum() ** 2
+        factor = 0.1 + 0.9 * np.sum(weights**2) / weights.sum() ** 2
         assert bandit.policy.exploration == pytest.approx(factor, rel=1e-12)
         state = state_bytes(bandit.policy)
     replayed = load_policy(path, from_start=True).policy

@@ -109,9 +109,10 @@ def test_rules_describe_the_scores(make: Any, rule: str) -> None:
     mean, std, _ = policy.posterior.score(x, rows, np.zeros(6)).table
     if rule == "joint":
         draws = policy.exploration * policy.normals(5, size + 6)
+        draws[size:] += policy.optimism
         expected = policy.posterior.score_joint(x, rows, draws).values
     elif rule == "marginal":
-        expected = mean + policy.exploration * policy.normals(5, 6) * std
+        expected = mean + (policy.exploration * policy.normals(5, 6) + policy.optimism) * std
     else:
         width = policy.width if rule == "bound" else 0.0
         expected = mean + width * std

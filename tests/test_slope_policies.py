@@ -173,7 +173,7 @@ def test_no_feature_with_slopes_is_explored_as_usual(options: Any, tmp_path: Pat
     x = [0.5] * options["n_features"]
     for t in range(45):
         policy.update(t % 3, x, float(t % 4))
-    assert policy.exploration_for(policy.candidates(x, [0, 1, 2])) == policy.exploration
+    assert policy.draw_rule(policy.candidates(x, [0, 1, 2])) == policy.draw_rule()
     policy.save(tmp_path / "state")
     loaded = rolin.load(tmp_path / "state")
     assert isinstance(loaded, rolin.RoLinTS)
@@ -313,56 +313,60 @@ def test_linear_policies_without_effects_have_no_slopes() -> None:
 # -- how much to explore -----------------------------------------------------------------------
 
 
-def test_arms_that_share_one_context_are_explored_more(seed: int) -> None:
-    """With slopes and one context, "auto" is l + (1 - l) Σ s²: in draws, in probabilities, and for equal rows of an array.
+@pytest.mark.parametrize("sampling", ["marginal", "joint"])
+def test_arms_that_share_one_context_are_explored_more(sampling: Any, seed: int) -> None:
+    """With slopes and one context, "auto" adds (½ + 2½ v) (1 - c) standard deviations: in draws and in probabilities.
 
-    l = ¼ + ¼ v, with the share v of the slopes in the variance arm_std² + slope_std² |x|² of an arm that was never seen.
+    v is the share of the slopes in the variance arm_std² + slope_std² |x|² of an arm that was never seen, and c = Σ s². It
+    is the same for equal rows of an array. In joint draws, only the standard deviations given the coefficients are added.
     """
     rng, names = np.random.default_rng(seed), list("abcd")
     scales = {**SCALES, "slope_std": 0.7}
     del scales["exploration"]
-    policy = rolin.RoLinTS(n_features=3, seed=1, **scales)
+    policy = rolin.RoLinTS(n_features=3, seed=1, sampling=sampling, **scales)
     for t in range(40):
         policy.update(names[min(t % 6, 3)], rng.normal(size=3), float(rng.normal()))
     shares = policy.moments.weight / policy.moments.weight.sum()
+    concentration = float((shares**2).sum())
     x = rng.normal(size=3)
     own = scales["slope_std"] ** 2 * float(x @ x)
-    least = 0.25 + 0.25 * own / (scales["arm_std"] ** 2 + own)
-    usual, alone = (a + (1.0 - a) * (shares**2).sum() for a in (0.25, least))
-    assert policy.exploration == pytest.approx(usual)
+    v = own / (scales["arm_std"] ** 2 + own)
+    exploration = 0.1 + 0.9 * concentration
+    usual, alone = (o * (1.0 - concentration) for o in (0.5, 0.5 + 2.5 * v))
+    assert policy.draw_rule() == pytest.approx((exploration, usual))
     same = np.tile(x, (4, 1))
     other = same + 1e-9 * np.arange(4)[:, None]
-    twins = {
-        factor: rolin.RoLinTS(n_features=3, seed=1, exploration=factor, **scales)
-        for factor in (usual, alone)
-    }
-    for twin in twins.values():
-        twin.posterior.fill(policy.moments)
-    for question, factor in ((x, alone), (same, alone), (other, usual)):
-        assert policy.exploration_for(policy.candidates(question, names)) == pytest.approx(factor)
-        for key in range(20):
-            mine, theirs = (p.decide(question, names, key=key).arm for p in (policy, twins[factor]))
-            assert mine == theirs
-        np.testing.assert_allclose(
-            policy.probabilities(question, names),
-            twins[factor].probabilities(question, names),
-            atol=1e-9,
-        )
+    rows, model = policy.candidates(x, names).rows, policy.posterior
+    n_coef = model.size if sampling == "joint" else 0
+    for question, optimism in ((x, alone), (same, alone), (other, usual)):
+        candidates = policy.candidates(question, names)
+        assert policy.draw_rule(candidates) == pytest.approx((exploration, optimism))
+        contexts, n = np.broadcast_to(question, (4, 3)), 3000
+        score = model.score_joint if sampling == "joint" else model.score
+        chosen = np.zeros(4)
+        for key in range(n):
+            draws = exploration * policy.normals(key, n_coef + 4)
+            draws[n_coef:] += optimism
+            best = int(score(contexts, rows, draws).values.argmax())
+            assert policy.decide(question, names, key=key).arm == names[best]
+            chosen[best] += 1.0 / n
+        p, error = policy.probabilities_with_error(question, names)
+        assert (np.abs(chosen - p) <= 5 * np.sqrt(p * (1 - p) / n + error**2) + 1e-3).all()
     many = policy.decide_many([x, other], [names, names])
     again = [policy.decide(q, names, key=k).arm for k, q in enumerate([x, other])]
     assert [decision.arm for decision in many] == again
 
 
 @pytest.mark.parametrize(
-    ("size", "factor"), [(0.0, 0.25), (1e-200, 0.25), (1e200, 0.5), (1e308, 0.5)]
+    ("size", "optimism"), [(0.0, 0.5), (1e-200, 0.5), (1e200, 3.0), (1e308, 3.0)]
 )
-def test_contexts_of_any_size_have_a_factor(size: float, factor: float) -> None:
-    """The more an arm's slopes matter in a context, the more is explored, between ¼ and ½, and nothing overflows."""
+def test_contexts_of_any_size_have_a_rule(size: float, optimism: float) -> None:
+    """The more an arm's slopes matter in a context, the more is explored, between ½ and 3, and nothing overflows."""
     policy = rolin.RoLinTS(
         n_features=3, slope_std=2.0, slopes=[0, 2], arm_std=0.5, coef_std=1.0, noise_std=1.0
     )
     candidates = policy.candidates([size, 7.0, -size], ["a", "b"])
-    assert policy.exploration_for(candidates) == factor
+    assert policy.draw_rule(candidates) == (0.1, optimism)
 
 
 def test_without_slopes_one_context_changes_nothing() -> None:
@@ -371,4 +375,4 @@ def test_without_slopes_one_context_changes_nothing() -> None:
     with pytest.warns(SharedContextWarning, match=r"slope_std=\"learn\""):
         candidates = policy.candidates([1.0, 2.0], ["a", "b"])
     policy.candidates([1.0, 2.0], ["a", "b"])  # warns once
-    assert policy.exploration_for(candidates) == policy.exploration == 0.25
+    assert policy.draw_rule(candidates) == policy.draw_rule() == (0.1, 0.5)

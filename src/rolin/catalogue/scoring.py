@@ -19,6 +19,7 @@ from rolin.errors import InputError
 from rolin.features import FeatureMap
 from rolin.model.view import PosteriorView
 from rolin.policies import LinearPolicy
+from rolin.policies.exploration import DrawRule, WithExploration
 from rolin.policies.first_choices import first_scores, first_shares
 from rolin.policies.keyed_random import Key
 
@@ -113,10 +114,12 @@ def _spread(draws: Floats, available: Flags | None) -> Floats:
     return out
 
 
-def _exploration(policy: LinearPolicy) -> float:
-    """Return the factor on the standard deviations of a policy's draws."""
-    factor: float = getattr(policy, "exploration", 1.0)
-    return factor
+def _distribution(policy: LinearPolicy, mean: Floats, std: Floats) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of a policy's draws, from those of the posterior."""
+    exploration, optimism = (
+        policy.draw_rule() if isinstance(policy, WithExploration) else DrawRule(1.0, 0.0)
+    )
+    return mean + optimism * std, exploration * std
 
 
 class FirstScoring:
@@ -183,8 +186,8 @@ class MarginalScoring(Scoring):
         """Return the distribution that each arm is drawn from independently, and one draw."""
         scores = next(self.scores([situation], [key], available))
         n = self._store.n
-        std = _exploration(self._policy) * self._cache.std[:n]
-        return ArmDraws(self._cache.mean[:n].copy(), std, scores)
+        mean, std = _distribution(self._policy, self._cache.mean[:n], self._cache.std[:n])
+        return ArmDraws(mean, std, scores)
 
 
 class JointDraw(NamedTuple):
@@ -256,7 +259,7 @@ class JointScoring(Scoring):
         self._score(view, drawn, level, mean, mean)
         std = self._own_std(view, situation)
         kernels.sum_scaled(mean, std, self._effect_draws(view, key, available), scores)
-        return ArmDraws(mean, _exploration(self._policy) * std, scores)
+        return ArmDraws(*_distribution(self._policy, mean, std), scores)
 
     def _effect_draws(self, view: PosteriorView, key: Key, available: Flags | None) -> Floats:
         """Return the draws of the arms' effects, which follow those of the coefficients."""

@@ -133,10 +133,10 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         generator = self.generator(key)
         g = int(table[_CUMULATIVE].searchsorted(generator.random()))
         g = min(g, len(self._model.parts) - 1)  # rounding may leave the sum below 1
-        noise = (
-            self.exploration * table[_NOISE, g] * (freedom / generator.chisquare(freedom)) ** 0.5
-        )
-        return self._model.parts[g].score(x, rows, noise * generator.standard_normal(len(rows)))
+        noise = table[_NOISE, g] * (freedom / generator.chisquare(freedom)) ** 0.5
+        exploration, optimism = self.draw_rule()
+        draws = noise * exploration * generator.standard_normal(len(rows)) + noise * optimism
+        return self._model.parts[g].score(x, rows, draws)
 
     def predict(
         self, contexts: Mapping[Any, ArrayLike] | ArrayLike, arms: Iterable[Name] | None = None
@@ -165,9 +165,9 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
             scale, share = noise_nodes(freedom)
         weights = np.outer(table[_WEIGHT], share)
         models, nodes = np.nonzero(weights > _NEGLIGIBLE)
-        factors = self.exploration * table[_NOISE, models] * scale[nodes]
-        total = np.empty(len(x))
-        average_over_models(means, stds, models, factors, weights[models, nodes], total)
+        noises, total = table[_NOISE, models] * scale[nodes], np.empty(len(x))
+        rule = self.draw_rule()
+        average_over_models(means, stds, models, noises, weights[models, nodes], *rule, total)
         return Probabilities(total / total.sum(), np.zeros(len(x)))
 
     @property

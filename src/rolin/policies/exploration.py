@@ -1,9 +1,9 @@
-"""The option `exploration` of Thompson sampling: a factor on the standard deviations of all draws."""
+"""The option `exploration` of Thompson sampling: how far the draws of arms are from their means, and on which side."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,26 +16,45 @@ from rolin.model.posterior import Posterior
 from rolin.model.slopes import SlopePosterior
 from rolin.policies.candidates import Candidates
 
-__all__ = ["AUTO", "Exploration", "WithExploration", "automatic", "exploration_of"]
+__all__ = ["AUTO", "DrawRule", "Exploration", "WithExploration", "automatic", "exploration_of"]
 
 Floats = NDArray[np.float64]
 Exploration = float | Literal["auto"]
 """A factor of at least 0; or `"auto"`."""
 AUTO: Literal["auto"] = "auto"
-# The factor if rewards are spread over many arms. Chosen by the study in docs/how-to/exploration.md.
-_LEAST = 0.25
-# The same if arms share one context and differ by nothing but their slopes. Chosen by the study in docs/how-to/arms.md.
-_LEAST_ALONE = 0.5
+# What "auto" does if rewards are spread over many arms, and if arms share one context and differ by nothing but their
+# slopes. Chosen by the studies in docs/how-to/exploration.md and docs/how-to/arms.md, and on development worlds of the
+# bake-off. With less optimism, arms with few rewards are tried too late; with more, too often where arms are many.
+_LEAST, _OPTIMISM = 0.1, 0.5
+_OPTIMISM_ALONE = 3.0
 
 
-def automatic(concentration: float, least: float = _LEAST) -> float:
-    """Return the factor of `"auto"`: least + (1 - least) Σ s_i², with the arms' shares s_i of all rewards.
+class DrawRule(NamedTuple):
+    """How arms are drawn: mean + std * (optimism + exploration * z), with standard normal numbers z."""
+
+    exploration: float
+    """Factor on the standard deviations: 1 is Thompson sampling, 0 draws nothing."""
+    optimism: float
+    """Number of standard deviations that are added to every mean."""
+
+
+def automatic(concentration: float, slopes: float = 0.0) -> DrawRule:
+    """Return the rule of `"auto"`.
 
     If contexts or candidates vary, different arms are best in different rounds. Then even a greedy policy tries many
-    arms, and little more exploration pays. If one arm is chosen again and again, nothing else is learned about the
-    other arms. Then the factor approaches 1, which is Thompson sampling.
+    arms, and it is enough to prefer those that are not well known. If one arm is chosen again and again, nothing else is
+    learned about the other arms. Then the rule approaches Thompson sampling.
+
+    Parameters
+    ----------
+    concentration
+        Σ s_i², with the arms' shares s_i of all rewards.
+    slopes
+        If all arms have one context, the share of their slopes in the variance of what they have of their own. An arm
+        that is not chosen is then not tried for free.
     """
-    return least + (1.0 - least) * concentration
+    optimism = _OPTIMISM + (_OPTIMISM_ALONE - _OPTIMISM) * slopes
+    return DrawRule(_LEAST + (1.0 - _LEAST) * concentration, optimism * (1.0 - concentration))
 
 
 def exploration_of(value: object) -> Exploration:
@@ -61,7 +80,7 @@ def have_one_context(contexts: Floats) -> bool:
 
 
 class WithExploration:
-    """Gives a policy the attribute `exploration`."""
+    """Gives a policy the attributes `exploration` and `optimism`."""
 
     _exploration: Exploration
 
@@ -71,10 +90,7 @@ class WithExploration:
 
         It may be set at any time, to a number or to `"auto"`.
         """
-        factor = self._exploration
-        if factor == "auto":
-            return automatic(self._model.concentration)  # type: ignore[attr-defined]  # the policy's model has it
-        return factor
+        return self.draw_rule().exploration
 
     @exploration.setter
     def exploration(self, value: Exploration) -> None:
@@ -82,25 +98,34 @@ class WithExploration:
         model: Posterior | Mixture = self._model  # type: ignore[attr-defined]  # the policy has one
         model.stores_concentration = self._exploration == AUTO
 
-    def exploration_for(self, candidates: Candidates) -> float:
-        """Return the factor of one decision. It is `exploration`, with one exception for `"auto"`.
+    @property
+    def optimism(self) -> float:
+        """Number of standard deviations that all draws add to the means, at present: 0 unless `exploration="auto"`."""
+        return self.draw_rule().optimism
 
-        If arms have slopes and all have the same context, different arms are best in different rounds, but an arm that
-        is not chosen is not tried for free. Then the factor is l + (1 - l) Σ s_i² with l = ¼ + ¼ v, where v is the share
-        of the slopes in the prior variance of what an arm has of its own, in this context. Without any slopes, v = 0.
+    def draw_rule(self, candidates: Candidates | None = None) -> DrawRule:
+        """Return how arms are drawn at present: the numbers `exploration` and `optimism`.
+
+        With `"auto"`, they are 0.1 + 0.9 c and o (1 - c), where c = Σ s_i² is computed from the arms' shares s_i of all
+        rewards. o is ½, with one exception. If arms have slopes and all candidates have the same context, different arms
+        are best in different rounds, but an arm that is not chosen is not tried for free. Then o is ½ + 2½ v, where v is
+        the share of the slopes in the prior variance of what an arm has of its own, in this context.
 
         Parameters
         ----------
         candidates
-            The arms and their contexts.
+            The arms of one decision, and their contexts.
         """
+        exploration = self._exploration
+        if exploration != "auto":
+            return DrawRule(exploration, 0.0)
         model = self._model  # type: ignore[attr-defined]  # the policy has one
+        share = 0.0
         if (
-            self._exploration == AUTO
+            candidates is not None
             and isinstance(model, SlopePosterior)
             and model.slope_indices
             and have_one_context(candidates.contexts)
         ):
             share = model.share_of_slopes(candidates.contexts[0])
-            return automatic(model.concentration, _LEAST + (_LEAST_ALONE - _LEAST) * share)
-        return self.exploration
+        return automatic(model.concentration, share)

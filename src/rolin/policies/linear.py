@@ -101,15 +101,15 @@ class LinearPolicy(Policy[Posterior]):
 
     - `"mean"`: the posterior mean. Nothing is drawn.
     - `"bound"`: mean + width · std, with the same width for all arms. Nothing is drawn.
-    - `"marginal"`: mean + z · std, with independent normal draws z = `draws(n_arms, key)`.
+    - `"marginal"`: mean + z · std, with independent normal draws z = `draws(n_arms, key)`, whose mean may differ from 0.
     - `"joint"`: one draw of the coefficients, then one draw of every arm's effect given the coefficients.
       With n = `posterior.size`, the first n of `draws(n + n_arms, key)` draw the coefficients and the others the
       effects.
     - `"draws"`: mean + draw · std, with any numbers from `draws(n_arms, key)`. The default of a new policy.
     - `"own"`: a custom rule, implemented in `score`.
 
-    With slopes, `exploration="auto"` and one context for all arms, `RoLinTS` draws with a larger factor than `draws`
-    (`exploration_for`). As long as `chooses_by_counts`, all rules but `"draws"` and `"own"` choose otherwise; a class that
+    With slopes, `exploration="auto"` and one context for all arms, `RoLinTS` draws with more optimism than `draws`
+    (`draw_rule`). As long as `chooses_by_counts`, all rules but `"draws"` and `"own"` choose otherwise; a class that
     declares another rule and overrides `score` must do so, too.
 
     A class that overrides `score` has the rule `"own"`. So has one that overrides `draws` of a policy that has

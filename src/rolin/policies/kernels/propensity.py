@@ -234,8 +234,10 @@ def average_over_models(
     means: Floats,  # (G, K)
     stds: Floats,  # (G, K)
     models: Rows,  # (N,): a row of these
-    factors: Floats,  # (N,): factors on its standard deviations
+    noises: Floats,  # (N,): factors on its standard deviations
     weights: Floats,  # (N,)
+    exploration: float,  # factor on all standard deviations
+    optimism: float,  # number of standard deviations, without this factor, to add to the means
     out: Floats,  # (K,), written
 ) -> None:
     """Average the probabilities over several models and several factors on their standard deviations.
@@ -245,15 +247,17 @@ def average_over_models(
     n = means.shape[1]
     work, arms, hazards = np.empty((5, n)), np.empty(n, np.int64), np.empty((n, _NODES))
     space = np.empty((2, n + SPACE))
-    p = np.empty(n)
+    p, mean = np.empty(n), np.empty(n)
     out[:] = 0.0
     for i in range(models.shape[0]):
+        std = stds[models[i]]
+        for k in range(n):
+            mean[k] = means[models[i], k] + optimism * noises[i] * std[k]
         # 1 - Φ(x) is about exp(-x²/2).
         reach = math.sqrt(max(FINE[0] ** 2 + 2.0 * math.log(weights[i]), COARSE[0] ** 2))
         share = _AVERAGE / (models.shape[0] * weights[i])
         precision = reach, max(min(share, COARSE[1]), FINE[1])
-        _highest(
-            means[models[i]], stds[models[i]], factors[i], precision, p, work, arms, hazards, space
-        )
+        factor = exploration * noises[i]
+        _highest(mean, std, factor, precision, p, work, arms, hazards, space)
         for k in range(n):
             out[k] += weights[i] * p[k]

@@ -16,7 +16,15 @@ from rolin.model.posterior import Posterior
 from rolin.model.slopes import SlopePosterior
 from rolin.policies.candidates import Candidates
 
-__all__ = ["AUTO", "DrawRule", "Exploration", "WithExploration", "automatic", "exploration_of"]
+__all__ = [
+    "AUTO",
+    "DrawRule",
+    "Exploration",
+    "WithExploration",
+    "automatic",
+    "exploration_of",
+    "shown",
+]
 
 Floats = NDArray[np.float64]
 Exploration = float | Literal["auto"]
@@ -67,6 +75,11 @@ def exploration_of(value: object) -> Exploration:
     if not 0.0 <= factor < math.inf:
         raise ParameterError(f"exploration={value!r}, expected a number of at least 0")
     return factor
+
+
+def shown(exploration: Exploration) -> str:
+    """Return a value of the option as text."""
+    return exploration if isinstance(exploration, str) else f"{exploration:g}"
 
 
 def have_one_context(contexts: Floats) -> bool:

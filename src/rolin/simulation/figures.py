@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from rolin._support.plotting import STYLE, look_of
+from rolin.policies.exploration import shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,8 +56,18 @@ def draw_plan(plan: ExplorationPlan) -> Figure:
     """Draw expected rewards against the factor of exploration; see `ExplorationPlan.plot`."""
     with plt.rc_context(STYLE):
         figure, ax = plt.subplots(figsize=(4.8, 3.4), layout="constrained")
-        ax.errorbar(plan.factors, plan.mean, yerr=2.0 * plan.std_error, marker="o", capsize=3)
-        ax.axvline(plan.best, color="0.6", linestyle=":", label=f"best: {plan.best:g}")
+        errors = 2.0 * plan.std_error
+        rows = list(zip(plan.factors, plan.mean, errors, strict=True))
+        numbers = [row for row in rows if not isinstance(row[0], str)]
+        factors, means, lengths = zip(*numbers, strict=True) if numbers else ((), (), ())
+        ax.errorbar(factors, means, yerr=lengths, marker="o", capsize=3, label="fixed factor")
+        for name, mean, error in rows:
+            if isinstance(name, str):
+                ax.axhline(mean, color="#d55e00", label=name)
+                ax.axhspan(mean - error, mean + error, color="#d55e00", alpha=0.15, linewidth=0)
+        if not isinstance(plan.best, str):
+            ax.axvline(plan.best, color="0.6", linestyle=":")
         ax.set(xlabel="exploration", ylabel=f"reward per round, next {plan.rounds} rounds")
+        ax.set_title(f"best: {shown(plan.best)}")
         ax.legend(frameon=False, fontsize=8)
     return figure

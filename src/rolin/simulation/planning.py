@@ -1,7 +1,8 @@
 """How much exploration pays: simulate the next rounds from what a policy believes now.
 
 The posterior is a distribution over problems. Each run draws one problem from it, lets copies of the policy play it with
-several factors on their standard deviations (`exploration`), and adds up the mean rewards of what they choose.
+several factors on their standard deviations (`exploration`) and with `"auto"`, and adds up the mean rewards of what they
+choose.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from rolin.model.adaptive import Adaptive
 from rolin.model.posterior import Posterior
 from rolin.model.scale_schedule import FIRST_ESTIMATE, FIRST_ESTIMATE_OF_SLOPES
 from rolin.policies import LinearPolicy
-from rolin.policies.exploration import AUTO, WithExploration, exploration_of
+from rolin.policies.exploration import AUTO, Exploration, WithExploration, exploration_of, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["ExplorationPlan", "Problem", "draw_problem", "plan_exploration"]
 
 Floats = NDArray[np.float64]
-_FACTORS = (0.0, 0.1, 0.25, 0.5, 1.0)
+_FACTORS: tuple[Exploration, ...] = (0.0, 0.1, 0.25, 0.5, 1.0, AUTO)
 
 
 class Problem(NamedTuple):
@@ -68,56 +69,62 @@ def draw_problem(
 
 @dataclass(frozen=True, repr=False)
 class ExplorationPlan:
-    """The expected reward of the next rounds, by the factor of exploration."""
+    """The expected reward of the next rounds, by the option `exploration`."""
 
     rounds: int
     """Number of rounds that were simulated."""
     runs: int
     """Number of problems that were drawn."""
-    factors: tuple[float, ...]
-    """The factors that were tried."""
+    factors: tuple[Exploration, ...]
+    """The factors that were tried, then `"auto"` if it was."""
     rewards: Floats
-    """(runs, F): mean reward per round of each factor in each run. All factors play the same problems."""
+    """(runs, F): mean reward per round of each of them in each run. All play the same problems."""
 
     @property
     def mean(self) -> Floats:
-        """(F,): expected reward per round of each factor."""
+        """(F,): expected reward per round of each of them."""
         return np.asarray(self.rewards.mean(axis=0))
 
     @property
     def std_error(self) -> Floats:
-        """(F,): standard error of the difference to the best factor, in paired runs; 0 for that factor."""
+        """(F,): standard error of the difference to the best of them, in paired runs; 0 for the best."""
         apart = self.rewards - self.rewards[:, [int(np.argmax(self.mean))]]
         return np.asarray(apart.std(axis=0, ddof=1) / math.sqrt(self.runs))
 
     @property
-    def best(self) -> float:
-        """The largest factor whose expected reward is within two standard errors of the highest.
+    def best(self) -> Exploration:
+        """What to set: `"auto"` or the largest factor whose expected reward is within two standard errors of the highest.
 
-        If factors earn about the same, the larger one is safer: it also explores what the model does not know.
+        `"auto"` comes first, because it adapts. If factors earn about the same, the larger one is safer: it also explores
+        what the model does not know.
         """
         short = self.mean.max() - self.mean
-        return max(
+        good = [
             f for f, s, e in zip(self.factors, short, self.std_error, strict=True) if s <= 2 * e
-        )
+        ]
+        return good[-1]
 
     def __repr__(self) -> str:
-        """Return the best factor in one line."""
-        return f"<ExplorationPlan: best factor {self.best:g} for {self.rounds} rounds, {self.runs} runs>"
+        """Return the best choice in one line."""
+        best, rounds, runs = shown(self.best), self.rounds, self.runs
+        return f"<ExplorationPlan: best exploration {best} for {rounds} rounds, {runs} runs>"
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks."""
         rows = [
-            (f"{f:g}", f"{m:.4g}", f"{m - self.mean.max():.2g} ± {e:.1g}")
+            (shown(f), f"{m:.4g}", f"{m - self.mean.max():.2g} ± {e:.1g}")
             for f, m, e in zip(self.factors, self.mean, self.std_error, strict=True)
         ]
         title = f"Expected reward per round of the next {self.rounds} rounds"
         return html_table(
-            title, ("exploration", "reward", "less than the best"), rows, [f"Best: {self.best:g}."]
+            title,
+            ("exploration", "reward", "less than the best"),
+            rows,
+            [f"Best: {shown(self.best)}."],
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame, one row per factor. Needs pandas (`rolin[sim]`)."""
+        """Return a data frame, one row per factor, and one for `"auto"`. Needs pandas (`rolin[sim]`)."""
         with needs("sim"):
             import pandas as pd
         columns = {
@@ -140,7 +147,7 @@ def plan_exploration(
     contexts: Iterable[Mapping[Any, ArrayLike] | ArrayLike] | NDArray[np.float64],
     *,
     arms: Iterable[Name] | None = None,
-    factors: Iterable[float] = _FACTORS,
+    factors: Iterable[Exploration] = _FACTORS,
     runs: int = 20,
     seed: int = 0,
     progress: Progress = False,
@@ -159,7 +166,7 @@ def plan_exploration(
     arms
         The K names, the same for all; by default as for `decide`.
     factors
-        The factors to try: 1 is Thompson sampling, 0 chooses the best mean.
+        What to try: 1 is Thompson sampling, 0 chooses the best mean, and `"auto"` is the default of policies.
     runs
         Number of problems to draw from the posterior. All factors play the same problems.
     seed
@@ -180,7 +187,7 @@ def plan_exploration(
     ...     n_features=2, coef_std=1.0, arm_std=0.5, noise_std=1.0, intercept_std=None, seed=7
     ... )
     >>> plan = plan_exploration(policy, 30, rng.normal(size=(100, 40, 2)), runs=10)
-    >>> plan.best < 1.0  # 30 rounds are too few to try 40 arms
+    >>> plan.best != 1.0  # 30 rounds are too few to try 40 arms
     True
     """
     if not isinstance(policy, LinearPolicy) or not isinstance(policy, WithExploration):
@@ -196,9 +203,8 @@ def plan_exploration(
         )
     rounds = count_of("rounds", rounds, least=1)
     runs, seed = count_of("runs", runs, least=2), count_of("seed", seed)
-    tried = tuple(
-        sorted({number for factor in factors if (number := exploration_of(factor)) != AUTO})
-    )
+    checked = {exploration_of(factor) for factor in factors}
+    tried = sorted(checked, key=lambda factor: math.inf if factor == AUTO else factor)
     if not tried:
         raise ParameterError("factors is empty, expected at least one factor")
     check_progress(progress)
@@ -236,4 +242,4 @@ def plan_exploration(
                     total += mean
                 rewards[run, i] = total / rounds
             advance(1)
-    return ExplorationPlan(rounds, runs, tried, rewards)
+    return ExplorationPlan(rounds, runs, tuple(tried), rewards)

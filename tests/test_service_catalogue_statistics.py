@@ -28,8 +28,9 @@ K = 4.0  # standard errors
 MADE = {
     "name": "vectors",
     "features": {"kind": "vectors", "n_features": 2},
-    # Fixed scales, so that the model is the same for all decisions.
-    "options": {"seed": 5, "arm_std": 1.0, "noise_std": 1.0, "coef_std": 0.5},
+    # Fixed scales, so that the model is the same for all decisions. With "auto", most sets of candidates have an arm that is
+    # hardly ever chosen, so they cannot be tested.
+    "options": {"seed": 5, "arm_std": 1.0, "noise_std": 1.0, "coef_std": 0.5, "exploration": 0.5},
 }
 
 

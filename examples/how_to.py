@@ -129,20 +129,20 @@ def click_policies(world: Clicks) -> Policies:
     }  # fmt: skip
 
 
-FACTORS = (1.0, 0.5, 0.25, 0.1)
+FACTORS: tuple[Any, ...] = (1.0, 0.5, 0.25, 0.1, "auto")
 
 
 def exploring_policies(world: Clicks) -> Policies:
-    """Learned scales, with several factors on the standard deviations, and upper bounds."""
+    """Learned scales, with several factors on the standard deviations and "auto", and upper bounds."""
     d = world.n_features
     policies: Policies = {}
     for factor in FACTORS:
-        policies[f"Gaussian, exploration={factor:g}"] = lambda seed, f=factor: rolin.RoLinTS(
+        policies[f"Gaussian, exploration={factor}"] = lambda seed, f=factor: rolin.RoLinTS(
             n_features=d, exploration=f, seed=seed, **GAUSSIAN
         )
     for factor in FACTORS:
-        policies[f"logistic, exploration={factor:g}"] = lambda seed, f=factor: (
-            rolin.LogisticRoLinTS(n_features=d, exploration=f, seed=seed)
+        policies[f"logistic, exploration={factor}"] = lambda seed, f=factor: rolin.LogisticRoLinTS(
+            n_features=d, exploration=f, seed=seed
         )
     for width in (1.0, 0.5):
         policies[f"logistic UCB, width={width:g}"] = lambda seed, w=width: rolin.LogisticRoLinUCB(
@@ -205,7 +205,7 @@ STUDIES = {
     "clicks-exploration": Study(
         {f"rate {r:.0%}": Clicks(click_rate=r) for r in (0.02, 0.1, 0.5)},
         exploring_policies,
-        "Gaussian, exploration=1",
+        "Gaussian, exploration=1.0",
         rounds=5000,
         runs=25,
         early=0.2,

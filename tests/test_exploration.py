@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rolin import Bandit
 from rolin.errors import ParameterError, RolinError, Unsupported
 from rolin.journal import load_policy
 from rolin.journal.folding import state_bytes
+from rolin.policies.exploration import DrawRule
 
 K, D = 5, 3
 FIXED: dict[str, Any] = {"coef_std": 1.0, "noise_std": 1.0, "intercept_std": None}
@@ -28,6 +30,8 @@ POLICIES: dict[str, Any] = {
     "LogisticRoLinTS": rolin.LogisticRoLinTS,
 }
 
+AUTOMATIC = [name for name in POLICIES if name != "NaiveRoLinTS"]
+
 
 def trained(name: str, exploration: Any, seed: int) -> Any:
     """A policy that has learned from thirty rewards."""
@@ -38,8 +42,10 @@ def trained(name: str, exploration: Any, seed: int) -> Any:
     return policy
 
 
-@pytest.mark.parametrize("name", POLICIES)
-@pytest.mark.parametrize("exploration", [0.2, 1.0, 2.5, "auto"])
+@pytest.mark.parametrize(
+    ("name", "exploration"),
+    [*itertools.product(POLICIES, [0.2, 1.0, 2.5]), *((name, "auto") for name in AUTOMATIC)],
+)
 def test_probabilities_are_those_of_the_draws(name: str, exploration: Any, seed: int) -> None:
     """Of 2000 decisions, every arm is chosen as often as stated, within 5 standard errors."""
     policy = trained(name, exploration, seed)
@@ -83,7 +89,7 @@ def test_a_factor_of_zero_chooses_the_highest_mean(name: str, seed: int) -> None
     assert policy.probabilities(x)[best] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", AUTOMATIC)
 def test_automatic_draws_add_standard_deviations_to_the_means(name: str, seed: int) -> None:
     """The scores are mean + std * (optimism + exploration * z); in joint draws, given the coefficients."""
     policy = trained(name, "auto", seed)
@@ -103,6 +109,64 @@ def test_automatic_draws_add_standard_deviations_to_the_means(name: str, seed: i
         draws[n_coef:] += optimism
         expected = score(x, candidates.rows, draws)
         np.testing.assert_array_equal(policy.score(candidates, key).table, expected.table)
+
+
+@pytest.mark.parametrize("sampling", ["marginal", "joint"])
+def test_a_class_with_draws_of_its_own_gets_them(sampling: Any, seed: int) -> None:
+    """One number per arm, all with the same optimism, also if the class was made for joint sampling."""
+
+    class Own(rolin.RoLinTS):
+        def draws(self, n_arms: int, key: Any) -> Any:
+            return super().draws(n_arms, key)
+
+    policy = Own(n_features=D, sampling=sampling, arm_std=0.5, seed=seed, **FIXED)
+    rng = np.random.default_rng(seed)
+    policy.update_many(rng.integers(0, K, 30).tolist(), rng.normal(size=(30, D)), rng.normal(size=30))  # fmt: skip
+    exploration, optimism = policy.draw_rule()
+    mean, std, scores = policy.score(policy.candidates(rng.normal(size=(K, D))), 3).table
+    expected = optimism + exploration * policy.normals(3, K)
+    np.testing.assert_allclose((scores - mean) / std, expected, rtol=1e-9)
+
+
+def test_a_catalogue_knows_the_draws_of_other_policies(seed: int) -> None:
+    """A policy of one's own states the distribution of its draws by `draw_rule`, or only by `exploration`."""
+
+    class Less(rolin.LinearPolicy):
+        rule = "marginal"
+        exploration = 0.3
+
+        def draws(self, n_arms: int, key: Any) -> Any:
+            return 0.3 * self.normals(key, n_arms)
+
+    class Higher(Less):
+        rule = "marginal"
+
+        def draws(self, n_arms: int, key: Any) -> Any:
+            return super().draws(n_arms, key) + 0.5
+
+        def draw_rule(self, candidates: Any = None) -> DrawRule:
+            return DrawRule(0.3, 0.5)
+
+    rng, n = np.random.default_rng(seed), 2000
+    x = rng.normal(size=(K, D))
+    for kind in (Less, Higher):
+        policy = kind(n_features=D, arm_std=0.5, seed=seed, **FIXED)
+        policy.update_many(list(range(K)), x, rng.normal(size=K))
+        catalogue = rolin.Catalogue(policy, x, arms=list(range(K)))
+        p, error = catalogue.probabilities_with_error(draws=400)
+        chosen = np.bincount([catalogue.decide(key=i).arm for i in range(n)], minlength=K) / n
+        assert (np.abs(chosen - p) <= 5 * np.sqrt(p * (1 - p) / n + error**2) + 1e-3).all()
+
+
+def test_the_naive_policy_has_no_automatic_exploration() -> None:
+    """Its joint draws do not belong to arms, so a number of standard deviations cannot be added to each."""
+    with pytest.raises(ParameterError, match="NaiveRoLinTS has no exploration='auto'"):
+        rolin.NaiveRoLinTS(n_features=1, exploration="auto")  # type: ignore[arg-type]
+    policy = rolin.NaiveRoLinTS(n_features=1)
+    with pytest.raises(ParameterError, match="expected a number"):
+        policy.exploration = "auto"  # type: ignore[assignment]
+    policy.exploration = 0.5
+    assert policy.exploration == 0.5
 
 
 @pytest.mark.parametrize("exploration", [0.3, "auto"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import rolin
 from rolin import Scales
@@ -315,10 +316,11 @@ def test_linear_policies_without_effects_have_no_slopes() -> None:
 
 @pytest.mark.parametrize("sampling", ["marginal", "joint"])
 def test_arms_that_share_one_context_are_explored_more(sampling: Any, seed: int) -> None:
-    """With slopes and one context, "auto" adds (½ + 2½ v) (1 - c) standard deviations: in draws and in probabilities.
+    """With slopes and one context, "auto" adds (0.5 + (b - 0.5) v) (1 - c) standard deviations, in draws and probabilities.
 
-    v is the share of the slopes in the variance arm_std² + slope_std² |x|² of an arm that was never seen, and c = Σ s². It
-    is the same for equal rows of an array. In joint draws, only the standard deviations given the coefficients are added.
+    v is the share of the slopes in the variance arm_std² + slope_std² |x|² of an arm that was never seen, and c = Σ s². b
+    is the expected maximum of four standard normal numbers, 1.03. It is the same for equal rows of an array. In joint
+    draws, only the standard deviations given the coefficients are added.
     """
     rng, names = np.random.default_rng(seed), list("abcd")
     scales = {**SCALES, "slope_std": 0.7}
@@ -331,16 +333,23 @@ def test_arms_that_share_one_context_are_explored_more(sampling: Any, seed: int)
     x = rng.normal(size=3)
     own = scales["slope_std"] ** 2 * float(x @ x)
     v = own / (scales["arm_std"] ** 2 + own)
-    exploration = 0.1 + 0.9 * concentration
-    usual, alone = (o * (1.0 - concentration) for o in (0.5, 0.5 + 2.5 * v))
-    assert policy.draw_rule() == pytest.approx((exploration, usual))
+    u = np.linspace(-9.0, 9.0, 20_001)
+    best = np.trapezoid(4 * u * stats.norm.cdf(u) ** 3 * stats.norm.pdf(u), u)
+    rules = [
+        (least + (1.0 - least) * concentration, o * (1.0 - concentration))
+        for least, o in ((0.1, 0.5), (0.1 + 0.1 * v, 0.5 + (best - 0.5) * v))
+    ]
+    usual, alone = rules
+    assert policy.draw_rule() == pytest.approx(usual)
     same = np.tile(x, (4, 1))
     other = same + 1e-9 * np.arange(4)[:, None]
     rows, model = policy.candidates(x, names).rows, policy.posterior
     n_coef = model.size if sampling == "joint" else 0
-    for question, optimism in ((x, alone), (same, alone), (other, usual)):
+    for question, rule in ((x, alone), (same, alone), (other, usual)):
         candidates = policy.candidates(question, names)
-        assert policy.draw_rule(candidates) == pytest.approx((exploration, optimism))
+        # Blom's formula for b is 1 % off.
+        assert policy.draw_rule(candidates) == pytest.approx(rule, rel=0.02)
+        exploration, optimism = policy.draw_rule(candidates)
         contexts, n = np.broadcast_to(question, (4, 3)), 3000
         score = model.score_joint if sampling == "joint" else model.score
         chosen = np.zeros(4)
@@ -358,15 +367,19 @@ def test_arms_that_share_one_context_are_explored_more(sampling: Any, seed: int)
 
 
 @pytest.mark.parametrize(
-    ("size", "optimism"), [(0.0, 0.5), (1e-200, 0.5), (1e200, 3.0), (1e308, 3.0)]
+    ("size", "rule"),
+    [(0.0, (0.1, 0.5)), (1e-200, (0.1, 0.5)), (1e200, (0.2, 1.54)), (1e308, (0.2, 1.54))],
 )
-def test_contexts_of_any_size_have_a_rule(size: float, optimism: float) -> None:
-    """The more an arm's slopes matter in a context, the more is explored, between ½ and 3, and nothing overflows."""
+def test_contexts_of_any_size_have_a_rule(size: float, rule: tuple[float, float]) -> None:
+    """The more an arm's slopes matter in a context, the more is explored, and nothing overflows.
+
+    The expected maximum of ten standard normal numbers is 1.54 (1.539 in tables).
+    """
     policy = rolin.RoLinTS(
         n_features=3, slope_std=2.0, slopes=[0, 2], arm_std=0.5, coef_std=1.0, noise_std=1.0
     )
-    candidates = policy.candidates([size, 7.0, -size], ["a", "b"])
-    assert policy.draw_rule(candidates) == (0.1, optimism)
+    candidates = policy.candidates([size, 7.0, -size], list("abcdefghij"))
+    assert policy.draw_rule(candidates) == pytest.approx(rule, rel=0.01)
 
 
 def test_without_slopes_one_context_changes_nothing() -> None:

@@ -712,7 +712,7 @@ class Bandit(Generic[P]):
         propensities
             Whether to compute and record the probability of every arm.
         exploration
-            Factor on the posterior's standard deviations, for policies that have one, such as `RoLinTS`.
+            Factor on the posterior's standard deviations, or `"auto"`, for policies that have it, such as `RoLinTS`.
         mode
             Who chooses, and whether rewards are learned: `"online"`, `"apprentice"` or `"stopped"`. Other processes
             follow when they next write, or on `refresh`.

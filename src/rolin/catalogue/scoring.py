@@ -19,7 +19,6 @@ from rolin.errors import InputError
 from rolin.features import FeatureMap
 from rolin.model.view import PosteriorView
 from rolin.policies import LinearPolicy
-from rolin.policies.exploration import DrawRule, WithExploration
 from rolin.policies.first_choices import first_scores, first_shares
 from rolin.policies.keyed_random import Key
 
@@ -116,9 +115,7 @@ def _spread(draws: Floats, available: Flags | None) -> Floats:
 
 def _distribution(policy: LinearPolicy, mean: Floats, std: Floats) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of a policy's draws, from those of the posterior."""
-    exploration, optimism = (
-        policy.draw_rule() if isinstance(policy, WithExploration) else DrawRule(1.0, 0.0)
-    )
+    exploration, optimism = policy.draw_rule()
     return mean + optimism * std, exploration * std
 
 

@@ -318,7 +318,7 @@ class SettingsChanged(NamedTuple):
     propensities: bool = True
     """Whether propensities are recorded."""
     exploration: Exploration | None = None
-    """Factor on the posterior's standard deviations; `None` if it is still the one that the policy began with."""
+    """Factor on the posterior's standard deviations, or `"auto"`; `None` if it is still what the policy began with."""
     mode: Mode = "online"
     """Who chooses, and whether rewards are learned."""
     share: float = 1.0

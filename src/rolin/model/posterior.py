@@ -381,7 +381,10 @@ class Posterior(Learner):
         It is 1 if all rewards are those of one arm, 1/K for K arms with equal shares, and 0 without rewards.
         """
         total = self._numbers.item(kernels.TOTAL_WEIGHT)
-        return self._numbers.item(kernels.SQUARED_WEIGHTS) / total / total if total else 0.0
+        # Of very large weights, the squares overflow.
+        return (
+            min(self._numbers.item(kernels.SQUARED_WEIGHTS) / total / total, 1.0) if total else 0.0
+        )
 
     @property
     def log_evidence(self) -> float:
@@ -634,7 +637,7 @@ class Posterior(Learner):
         θ = θ̂ + T'z, so the mean w r̄ + u'θ of an arm is w r̄ + u'θ̂ + (T u)'z.
         """
         loadings, out = self._loadings(contexts, rows)
-        if not (np.isfinite(out[0]).all() and np.isfinite(loadings).all()):
+        if not (np.isfinite(out[:2]).all() and np.isfinite(loadings).all()):
             raise first_not_finite("contexts", contexts)
         return GivenCoefficients(out[0], loadings, np.sqrt(out[1]))
 

@@ -22,7 +22,7 @@ from rolin.model.summaries import Prediction
 from rolin.policies.base import Policy
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
-from rolin.policies.exploration import WithExploration
+from rolin.policies.exploration import Exploration, WithExploration
 from rolin.policies.kernels import average_over_models
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy
@@ -75,7 +75,7 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         Guess of the standard deviation of a reward around its mean; the guess counts as three rewards.
     exploration
         Factor on the standard deviations of the arms in all draws: 1 is Thompson sampling, 0 draws only the scales and
-        chooses the highest mean.
+        chooses the highest mean. Or `"auto"`, as of [`RoLinTS`][rolin.RoLinTS].
     slope_std
         Not supported: values other than 0 raise `Unsupported`.
     slopes
@@ -105,7 +105,7 @@ class BayesRoLinTS(WithExploration, Policy[Mixture]):
         intercept_std: float | None = None,
         slope_std: float = 0.0,
         slopes: Sequence[int] | None = None,
-        exploration: float = 1.0,
+        exploration: Exploration = 1.0,
         seed: int | None = None,
         **options: Unpack[PriorOptions],
     ) -> None:

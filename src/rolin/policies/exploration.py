@@ -1,8 +1,10 @@
-"""The option `exploration` of Thompson sampling: how far the draws of arms are from their means, and on which side."""
+"""The option `exploration` of Thompson sampling: how many standard deviations draws add to the means."""
 
 from __future__ import annotations
 
 import math
+from functools import cache
+from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -30,11 +32,13 @@ Floats = NDArray[np.float64]
 Exploration = float | Literal["auto"]
 """A factor of at least 0; or `"auto"`."""
 AUTO: Literal["auto"] = "auto"
-# What "auto" does if rewards are spread over many arms, and if arms share one context and differ by nothing but their
-# slopes. Chosen by the studies in docs/how-to/exploration.md and docs/how-to/arms.md, and on development worlds of the
-# bake-off. With less optimism, arms with few rewards are tried too late; with more, too often where arms are many.
+# What "auto" does if rewards are spread over many arms. Chosen by the study in docs/how-to/exploration.md, and on
+# development worlds of the bake-off: with less optimism, arms with few rewards are tried too late, and with more, too often
+# where there are many arms.
 _LEAST, _OPTIMISM = 0.1, 0.5
-_OPTIMISM_ALONE = 3.0
+# The factor if arms share one context and differ by nothing but their slopes. The optimism is then that of `best_of`. With
+# 1.2 times as much, an arm whose rewards do not arrive gets a third of the decisions instead of a quarter.
+_LEAST_ALONE = 0.2
 
 
 class DrawRule(NamedTuple):
@@ -46,7 +50,17 @@ class DrawRule(NamedTuple):
     """Number of standard deviations that are added to every mean."""
 
 
-def automatic(concentration: float, slopes: float = 0.0) -> DrawRule:
+@cache
+def best_of(n: int) -> float:
+    """Return how far the best of n arms is expected to be above their mean, in standard deviations (Blom 1958).
+
+    >>> [round(best_of(n), 1) for n in (1, 3, 10, 1000)]
+    [0.0, 0.9, 1.5, 3.2]
+    """
+    return NormalDist().inv_cdf((n - 0.375) / (n + 0.25))
+
+
+def automatic(concentration: float, slopes: float = 0.0, n_arms: int = 1) -> DrawRule:
     """Return the rule of `"auto"`.
 
     If contexts or candidates vary, different arms are best in different rounds. Then even a greedy policy tries many
@@ -59,10 +73,16 @@ def automatic(concentration: float, slopes: float = 0.0) -> DrawRule:
         Σ s_i², with the arms' shares s_i of all rewards.
     slopes
         If all arms have one context, the share of their slopes in the variance of what they have of their own. An arm
-        that is not chosen is then not tried for free.
+        that is not chosen is then not tried for free. So an arm that is not known at all counts as much as the best of
+        the known ones is expected to be worth.
+    n_arms
+        Number of arms of the decision; it matters only with `slopes`.
     """
-    optimism = _OPTIMISM + (_OPTIMISM_ALONE - _OPTIMISM) * slopes
-    return DrawRule(_LEAST + (1.0 - _LEAST) * concentration, optimism * (1.0 - concentration))
+    least, optimism = _LEAST, _OPTIMISM
+    if slopes:
+        least += (_LEAST_ALONE - _LEAST) * slopes
+        optimism += (best_of(n_arms) - _OPTIMISM) * slopes
+    return DrawRule(least + (1.0 - least) * concentration, optimism * (1.0 - concentration))
 
 
 def exploration_of(value: object) -> Exploration:
@@ -96,6 +116,7 @@ class WithExploration:
     """Gives a policy the attributes `exploration` and `optimism`."""
 
     _exploration: Exploration
+    _is_ever_automatic = True
 
     @property
     def exploration(self) -> float:
@@ -107,22 +128,32 @@ class WithExploration:
 
     @exploration.setter
     def exploration(self, value: Exploration) -> None:
-        self._exploration = exploration_of(value)
+        exploration = exploration_of(value)
+        if exploration == AUTO and not self._is_ever_automatic:
+            raise ParameterError(
+                f"{type(self).__name__} has no exploration={AUTO!r}, expected a number of at least 0"
+            )
+        self._exploration = exploration
         model: Posterior | Mixture = self._model  # type: ignore[attr-defined]  # the policy has one
         model.stores_concentration = self._exploration == AUTO
 
     @property
     def optimism(self) -> float:
-        """Number of standard deviations that all draws add to the means, at present: 0 unless `exploration="auto"`."""
+        """Number of standard deviations that draws add to the means, at present: 0 unless `exploration="auto"`.
+
+        It is larger if arms have slopes and share one context. With joint sampling, it counts the standard deviations that
+        are left when the coefficients are known.
+        """
         return self.draw_rule().optimism
 
     def draw_rule(self, candidates: Candidates | None = None) -> DrawRule:
         """Return how arms are drawn at present: the numbers `exploration` and `optimism`.
 
-        With `"auto"`, they are 0.1 + 0.9 c and o (1 - c), where c = Σ s_i² is computed from the arms' shares s_i of all
-        rewards. o is ½, with one exception. If arms have slopes and all candidates have the same context, different arms
-        are best in different rounds, but an arm that is not chosen is not tried for free. Then o is ½ + 2½ v, where v is
-        the share of the slopes in the prior variance of what an arm has of its own, in this context.
+        With `"auto"`, they are f + (1 - f) c and o (1 - c), where c = Σ s_i² is computed from the arms' shares s_i of all
+        rewards. Usually, f = 0.1 and o = 0.5. There is one exception: if arms have slopes and all K candidates have the same
+        context, an arm that is not chosen is not tried for free. Then f = 0.1 + 0.1 v and o = 0.5 + (b - 0.5) v. Here, v is
+        the share of the slopes in the prior variance of what an arm has of its own, in this context, and b is the expected
+        maximum of K standard normal numbers.
 
         Parameters
         ----------
@@ -133,7 +164,6 @@ class WithExploration:
         if exploration != "auto":
             return DrawRule(exploration, 0.0)
         model = self._model  # type: ignore[attr-defined]  # the policy has one
-        share = 0.0
         if (
             candidates is not None
             and isinstance(model, SlopePosterior)
@@ -141,4 +171,5 @@ class WithExploration:
             and have_one_context(candidates.contexts)
         ):
             share = model.share_of_slopes(candidates.contexts[0])
-        return automatic(model.concentration, share)
+            return automatic(model.concentration, share, len(candidates.rows))
+        return automatic(model.concentration)

@@ -35,6 +35,7 @@ from rolin.model.summaries import Prediction
 from rolin.policies.base import Policy, first_with
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
+from rolin.policies.exploration import DrawRule
 from rolin.policies.first_choices import first_scores, first_shares
 from rolin.policies.keyed_random import Key
 from rolin.policies.options import options_of
@@ -101,14 +102,15 @@ class LinearPolicy(Policy[Posterior]):
 
     - `"mean"`: the posterior mean. Nothing is drawn.
     - `"bound"`: mean + width · std, with the same width for all arms. Nothing is drawn.
-    - `"marginal"`: mean + z · std, with independent normal draws z = `draws(n_arms, key)`, whose mean may differ from 0.
+    - `"marginal"`: mean + z · std, with independent normal draws z = `draws(n_arms, key)`. Their mean and their standard
+      deviation are the `optimism` and the `exploration` of `draw_rule()`.
     - `"joint"`: one draw of the coefficients, then one draw of every arm's effect given the coefficients.
       With n = `posterior.size`, the first n of `draws(n + n_arms, key)` draw the coefficients and the others the
       effects.
     - `"draws"`: mean + draw · std, with any numbers from `draws(n_arms, key)`. The default of a new policy.
     - `"own"`: a custom rule, implemented in `score`.
 
-    With slopes, `exploration="auto"` and one context for all arms, `RoLinTS` draws with more optimism than `draws`
+    With slopes, `exploration="auto"` and one context for all arms, `RoLinTS` adds more optimism than `draws` does
     (`draw_rule`). As long as `chooses_by_counts`, all rules but `"draws"` and `"own"` choose otherwise; a class that
     declares another rule and overrides `score` must do so, too.
 
@@ -223,6 +225,18 @@ class LinearPolicy(Policy[Posterior]):
         The arm with the highest sum is chosen, unless the policy `chooses_by_counts`. Random numbers come from
         `generator(key)` or `normals(key, n_arms)`.
         """
+
+    def draw_rule(self, candidates: Candidates | None = None) -> DrawRule:
+        """Return mean and standard deviation of the draws, if the rule is `"marginal"` or `"joint"`.
+
+        They are 0 and the attribute `exploration`, or 1 without it. Override it for other draws.
+
+        Parameters
+        ----------
+        candidates
+            The arms of one decision, and their contexts.
+        """
+        return DrawRule(getattr(self, "exploration", 1.0), 0.0)
 
     def score(self, candidates: Candidates, key: Key) -> Scores:
         """Score the candidates by mean + draw * std; override it for another rule."""

@@ -61,6 +61,9 @@ class NaiveRoLinTS(RoLinTS):
     _check_stored = staticmethod(check_dense)
     _unset_scales = "estimate"
     rule = "own"  # its posterior is dense, so the formulas of the other rules do not apply
+    _is_ever_automatic = (
+        False  # the numbers of a joint draw do not belong to arms, so none can be added for each
+    )
 
     def __init__(
         self,
@@ -90,8 +93,7 @@ class NaiveRoLinTS(RoLinTS):
     ) -> Posterior:
         if options:
             raise ParameterError(
-                "NaiveRoLinTS neither learns scales nor forgets, expected numbers as scales and as exploration, and no "
-                "half_life"
+                "NaiveRoLinTS neither learns scales nor forgets, expected numbers as scales, and no half_life"
             )
         return DensePosterior(scales, n_features)
 

@@ -110,17 +110,18 @@ class RoLinTS(WithExploration, LinearPolicy):
     def draws(self, n_arms: int, key: Key) -> Floats:
         """Return independent normal numbers, with the mean `optimism` and the standard deviation `exploration`.
 
-        With joint sampling, the first numbers draw the coefficients, and have the mean 0.
+        With the rule `"joint"`, the first `posterior.size` numbers draw the coefficients, and have the mean 0.
         """
-        return self._draws(n_arms, key, None)
+        return self._draws(n_arms, key, None, self._model.size if self.rule == "joint" else 0)
 
-    def _draws(self, n: int, key: Key, candidates: Candidates | None) -> Floats:
+    def _draws(self, n: int, key: Key, candidates: Candidates | None, n_coef: int) -> Floats:
+        """Return n draws; the first `n_coef` are those of the coefficients."""
         normals = self._random.normals(key, n)
         if self._exploration != 1.0:  # the rule takes 0.5 µs
             exploration, optimism = self.draw_rule(candidates)
             normals *= exploration  # in place: a catalogue draws millions
             if optimism != 0.0:
-                own = normals[self._model.size :] if self.sampling == "joint" else normals
+                own = normals[n_coef:]
                 own += optimism
         return normals
 
@@ -130,18 +131,9 @@ class RoLinTS(WithExploration, LinearPolicy):
         posterior = self._model
         if not posterior.tells_arms_apart and self.chooses_by_counts:
             return self._score_by_counts(candidates, key)
-        if posterior.takes_shared_context:
-            return self._score_with_slopes(candidates, key)
         if self.sampling == "marginal":
-            return posterior.score(x, rows, self.draws(len(rows), key))
-        return posterior.score_joint(x, rows, self.draws(posterior.size + len(rows), key))
-
-    def _score_with_slopes(self, candidates: Candidates, key: Key) -> Scores:
-        """Draw the mean reward of every candidate, by a rule that depends on the question."""
-        posterior, x, rows = self._model, candidates.contexts, candidates.rows
-        if self.sampling == "marginal":
-            return posterior.score(x, rows, self._draws(len(rows), key, candidates))
-        draws = self._draws(posterior.size + len(rows), key, candidates)
+            return posterior.score(x, rows, self._draws(len(rows), key, candidates, 0))
+        draws = self._draws(posterior.size + len(rows), key, candidates, posterior.size)
         return posterior.score_joint(x, rows, draws)
 
     def first_probabilities(self, candidates: Candidates) -> Probabilities:

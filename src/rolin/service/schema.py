@@ -223,7 +223,7 @@ class Settings(Struct, forbid_unknown_fields=True):
     propensities: bool | UnsetType = UNSET
     """Whether probabilities are recorded."""
     exploration: Annotated[float, Meta(ge=0)] | Literal["auto"] | UnsetType = UNSET
-    """Factor on the standard deviations of Thompson sampling."""
+    """Factor on the standard deviations of Thompson sampling, or `"auto"`."""
 
     def given(self) -> dict[str, Any]:
         """Return the settings that were given, by name."""

@@ -59,8 +59,9 @@ def draw_plan(plan: ExplorationPlan) -> Figure:
         errors = 2.0 * plan.std_error
         rows = list(zip(plan.factors, plan.mean, errors, strict=True))
         numbers = [row for row in rows if not isinstance(row[0], str)]
-        factors, means, lengths = zip(*numbers, strict=True) if numbers else ((), (), ())
-        ax.errorbar(factors, means, yerr=lengths, marker="o", capsize=3, label="fixed factor")
+        if numbers:
+            factors, means, lengths = zip(*numbers, strict=True)
+            ax.errorbar(factors, means, yerr=lengths, marker="o", capsize=3, label="fixed factor")
         for name, mean, error in rows:
             if isinstance(name, str):
                 ax.axhline(mean, color="#d55e00", label=name)

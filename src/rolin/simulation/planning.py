@@ -76,27 +76,26 @@ class ExplorationPlan:
     runs: int
     """Number of problems that were drawn."""
     factors: tuple[Exploration, ...]
-    """The factors that were tried, then `"auto"` if it was."""
+    """What was tried: numbers, then perhaps `"auto"`."""
     rewards: Floats
-    """(runs, F): mean reward per round of each of them in each run. All play the same problems."""
+    """(runs, F): mean reward per round of each choice in each run. All choices play the same problems."""
 
     @property
     def mean(self) -> Floats:
-        """(F,): expected reward per round of each of them."""
+        """(F,): expected reward per round of each choice."""
         return np.asarray(self.rewards.mean(axis=0))
 
     @property
     def std_error(self) -> Floats:
-        """(F,): standard error of the difference to the best of them, in paired runs; 0 for the best."""
+        """(F,): standard error of the difference to the best choice, in paired runs; 0 for the best."""
         apart = self.rewards - self.rewards[:, [int(np.argmax(self.mean))]]
         return np.asarray(apart.std(axis=0, ddof=1) / math.sqrt(self.runs))
 
     @property
     def best(self) -> Exploration:
-        """What to set: `"auto"` or the largest factor whose expected reward is within two standard errors of the highest.
+        """What to set: `"auto"`, if its expected reward is within two standard errors of the highest, else a factor.
 
-        `"auto"` comes first, because it adapts. If factors earn about the same, the larger one is safer: it also explores
-        what the model does not know.
+        Of the factors within two standard errors, it is the largest, which also explores what the model does not know.
         """
         short = self.mean.max() - self.mean
         good = [

@@ -237,7 +237,7 @@ def average_over_models(
     noises: Floats,  # (N,): factors on its standard deviations
     weights: Floats,  # (N,)
     exploration: float,  # factor on all standard deviations
-    optimism: float,  # number of standard deviations, without this factor, to add to the means
+    optimism: float,  # number of standard deviations, times their noise, to add to the means
     out: Floats,  # (K,), written
 ) -> None:
     """Average the probabilities over several models and several factors on their standard deviations.

@@ -280,7 +280,7 @@ def play(name: str, study: Study, runs: int, rounds: int, n_jobs: int, out: Path
             handles,
             labels,
             loc="outside lower center",
-            ncols=min(len(labels), 2 * len(study.worlds)),
+            ncols=min(len(labels), 1 + len(study.worlds)),
             frameon=False,
         )
     out.mkdir(parents=True, exist_ok=True)

@@ -102,19 +102,27 @@ def written(value: Any, spell: Callable[[str], str]) -> str:
     return json.dumps(value)
 
 
-def first_repeated(value: Any, place: str = "") -> str | None:
-    """Return the place of a member that is given twice, as a user would write it."""
-    inside = [(f"{place}[{i}]", v) for i, v in enumerate(value)] if type(value) is list else []
+def first_repeated(value: Any, place: str | None = None) -> str | None:
+    """Return the place of a member that is given twice, as a user would write it; names may be empty."""
+
+    def member(name: str) -> str:
+        return name if place is None else f"{place}.{name}"
+
+    inside = (
+        [(f"{place or ''}[{i}]", v) for i, v in enumerate(value)] if type(value) is list else []
+    )
     if isinstance(value, Pairs):
         names = [k for k, _ in value]
         for i, name in enumerate(names):
             if name in names[:i]:
-                return f"{place}.{name}".lstrip(".")
-        inside = [(f"{place}.{k}", v) for k, v in value]
+                return member(name)
+        inside = [(member(k), v) for k, v in value]
     return next((p for where, v in inside if (p := first_repeated(v, where)) is not None), None)
 
 
 @given(PAIRS, st.booleans())
+@example(Pairs([("", Pairs([("", None), ("", None)]))]), escaped=False)
+@example([Pairs([("a", Pairs([("", None), ("", None)]))])], escaped=False)
 def test_a_member_given_twice_is_found(value: Any, escaped: bool) -> None:
     """However its name is spelt, and only within one object."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal, NamedTuple
 
@@ -50,7 +50,7 @@ class DrawRule(NamedTuple):
     """Number of standard deviations that are added to every mean."""
 
 
-@cache
+@lru_cache(maxsize=1000)
 def best_of(n: int) -> float:
     """Return how far the best of n arms is expected to be above their mean, in standard deviations (Blom 1958).
 

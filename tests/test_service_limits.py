@@ -121,8 +121,8 @@ def first_repeated(value: Any, place: str | None = None) -> str | None:
 
 
 @given(PAIRS, st.booleans())
-@example(Pairs([("", Pairs([("", None), ("", None)]))]), escaped=False)
-@example([Pairs([("a", Pairs([("", None), ("", None)]))])], escaped=False)
+@example(Pairs([("", Pairs([("", None), ("", None)]))]), False)
+@example([Pairs([("a", Pairs([("", None), ("", None)]))])], False)
 def test_a_member_given_twice_is_found(value: Any, escaped: bool) -> None:
     """However its name is spelt, and only within one object."""
 

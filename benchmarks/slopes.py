@@ -79,6 +79,8 @@ def _updates(section: Section, plan: Plan, step: Step) -> None:
     micros = [number(t.micro) for t in times.values()]
     section.tables.append(table(header, [[*micros, *map(number, ratios)]]))
     section.raw["updates"] = {name: raw(t) for name, t in times.items()}
+    against = f"update with slopes against without, K = {_FEW}"
+    section.targets.append(Target(against, 1.5, ratios[0], at_least=False))
     what = f"update with slopes, K = {_MANY:,} of which {_FEW} are in play, against K = {_FEW}"
     section.targets.append(Target(what, 1.3, flat, at_least=False))
 

@@ -205,7 +205,7 @@ def has_parts(row: int, n_features: int, own: Floats, parts: Floats) -> bool:
     return bool(own.shape[2] == n_features + 2 and parts.shape[2] == 1 + n_features)
 
 
-@compiled(reorder=False)
+@compiled(reorder=False, inline=True)
 def fold_slopes(
     context: Floats, reward: float, weight: float, row: int, arms: Floats, tails: Tails,
     coef: Floats, factor: Floats, scatter: Floats, numbers: Floats,
@@ -217,38 +217,42 @@ def fold_slopes(
 
         c = σ²/h + z'V z,  u = x - B'z,  y = r - z'a,  M += u u'/c,  b += u y/c
         g = V z/c,  a += g y,  B += g u',  V -= g (V z)'
+
+    One `return` and few names for slices save a tenth of the time, because Numba counts references to arrays.
     """
     size, d, q = factor.shape[0], context.shape[0], own.shape[1]
-    # The arrays have these shapes, unless threads change the state without a lock.
-    if not is_within(row, context, arms, tails) or not has_parts(row, d, own, parts):
-        return False
     work = np.empty((9, max(size, q, d) + 2))
     u, f, alpha, gain, step = work[0, :size], work[1], work[2], work[3], work[4, : 1 + d]
     z, own_f, p, inverse = work[5, :q], work[6, :q], work[7, :q], work[8, :q]
-    prior, mine, scatter_of_arm = parts[0], own[row], parts[row]
-    before = arms[row, WEIGHT]
-    if before == 0.0:  # the first reward of the arm, or the first after all others were forgotten
-        mine[:] = own[0]
-    if not differences(context, reward, weight, row, arms, tails, scatter, step):
-        return False
-    scaled_entries(context, prior, z)
-    invert_stds(prior, inverse)
-    own_variance, level = own_products(mine, z, own_f, p)
-    residual(context, z, p, mine, inverse, prior[0], u)
-    finite, scaled, y = _predict(
-        weight, reward, own_variance, level, before, coef, factor, numbers, u, f, alpha
-    )
-    if not finite:
-        return False
-    update_coefficients(weight, scaled, coef, factor, numbers, f, alpha, gain)
-    _update_own(mine, own_f, p, numbers[NOISE_VARIANCE] / weight, y, u, prior, gain)
-    pull = before * (weight / (before + weight))
-    for i in range(q - 1):
-        part, t = scatter_of_arm[1 + i], pull * step[1 + column(prior, i)]
-        for j in range(1 + d):
-            part[j] += t * step[j]
-    update_moments(weight, row, arms, tails, scatter, numbers, step)
-    return True
+    scaled, y, before = 0.0, 0.0, 0.0
+    # The arrays have these shapes, unless threads change the state without a lock.
+    finite = is_within(row, context, arms, tails) and has_parts(row, d, own, parts)
+    if finite:
+        before = arms[row, WEIGHT]
+        if (
+            before == 0.0
+        ):  # the first reward of the arm, or the first after all others were forgotten
+            own[row] = own[0]
+        finite = differences(context, reward, weight, row, arms, tails, scatter, step)
+    if finite:
+        scaled_entries(context, parts[0], z)
+        invert_stds(parts[0], inverse)
+        own_variance, level = own_products(own[row], z, own_f, p)
+        residual(context, z, p, own[row], inverse, parts[0, 0], u)
+        finite, scaled, y = _predict(
+            weight, reward, own_variance, level, before, coef, factor, numbers, u, f, alpha
+        )
+    if finite:
+        update_coefficients(weight, scaled, coef, factor, numbers, f, alpha, gain)
+        noise = numbers[NOISE_VARIANCE] / weight
+        _update_own(own[row], own_f, p, noise, y, u, parts[0], gain)
+        pull = before * (weight / (before + weight))
+        for i in range(q - 1):
+            t = pull * step[1 + column(parts[0], i)]
+            for j in range(1 + d):
+                parts[row, 1 + i, j] += t * step[j]
+        update_moments(weight, row, arms, tails, scatter, numbers, step)
+    return finite
 
 
 @compiled(reorder=False)

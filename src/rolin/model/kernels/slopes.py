@@ -229,9 +229,8 @@ def fold_slopes(
     finite = is_within(row, context, arms, tails) and has_parts(row, d, own, parts)
     if finite:
         before = arms[row, WEIGHT]
-        if (
-            before == 0.0
-        ):  # the first reward of the arm, or the first after all others were forgotten
+        # The first reward of the arm, or the first after all others were forgotten.
+        if before == 0.0:
             own[row] = own[0]
         finite = differences(context, reward, weight, row, arms, tails, scatter, step)
     if finite:

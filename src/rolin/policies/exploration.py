@@ -141,8 +141,8 @@ class WithExploration:
     def optimism(self) -> float:
         """Number of standard deviations that draws add to the means, at present: 0 unless `exploration="auto"`.
 
-        It is larger if arms have slopes and share one context. With joint sampling, it counts the standard deviations that
-        are left when the coefficients are known.
+        If arms have slopes and share one context, `draw_rule` returns a larger number. With joint sampling, it counts the
+        standard deviations that are left when the coefficients are known.
         """
         return self.draw_rule().optimism
 

@@ -82,7 +82,8 @@ def automatic(concentration: float, slopes: float = 0.0, n_arms: int = 1) -> Dra
     if slopes:
         least += (_LEAST_ALONE - _LEAST) * slopes
         optimism += (best_of(n_arms) - _OPTIMISM) * slopes
-    return DrawRule(least + (1.0 - least) * concentration, optimism * (1.0 - concentration))
+    rule = least + (1.0 - least) * concentration, optimism * (1.0 - concentration)
+    return tuple.__new__(DrawRule, rule)  # in a third of the time
 
 
 def exploration_of(value: object) -> Exploration:
@@ -162,7 +163,7 @@ class WithExploration:
         """
         exploration = self._exploration
         if exploration != "auto":
-            return DrawRule(exploration, 0.0)
+            return tuple.__new__(DrawRule, (exploration, 0.0))  # in a third of the time
         model = self._model  # type: ignore[attr-defined]  # the policy has one
         if (
             candidates is not None

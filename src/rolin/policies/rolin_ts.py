@@ -13,7 +13,7 @@ from rolin.model.draws import Sampling, Scores, check_sampling
 from rolin.policies.candidates import Candidates
 from rolin.policies.decision import Probabilities
 from rolin.policies.exploration import Exploration, WithExploration
-from rolin.policies.kernels import COARSE, FINE, average_over_pairs
+from rolin.policies.kernels import COARSE, FINE, average_over_pairs, scale_draws
 from rolin.policies.keyed_random import Key
 from rolin.policies.linear import LinearPolicy, Rule
 from rolin.policies.options import RoLinOptions, with_shared_options
@@ -117,12 +117,8 @@ class RoLinTS(WithExploration, LinearPolicy):
     def _draws(self, n: int, key: Key, candidates: Candidates | None, n_coef: int) -> Floats:
         """Return n draws; the first `n_coef` are those of the coefficients."""
         normals = self._random.normals(key, n)
-        if self._exploration != 1.0:  # the rule takes 0.5 µs
-            exploration, optimism = self.draw_rule(candidates)
-            normals *= exploration  # in place: a catalogue draws millions
-            if optimism != 0.0:
-                own = normals[n_coef:]
-                own += optimism
+        if self._exploration != 1.0:  # the rule takes 0.4 µs
+            scale_draws(normals, *self.draw_rule(candidates), n_coef)
         return normals
 
     def score(self, candidates: Candidates, key: Key) -> Scores:

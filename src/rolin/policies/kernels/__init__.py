@@ -1,10 +1,11 @@
-"""Compiled inner loops of the policies: keyed normal draws, propensities, and the update of hLinUCB."""
+"""Compiled inner loops of the policies: keyed normal draws, their scale, propensities, and the update of hLinUCB."""
 
 from collections.abc import Callable
 from contextlib import suppress
 
 import numba
 
+from rolin.policies.kernels.draws import scale_draws
 from rolin.policies.kernels.hidden_features import observe_hidden
 from rolin.policies.kernels.noise import fill_noise_nodes, n_noise_nodes
 from rolin.policies.kernels.propensity import (
@@ -32,4 +33,5 @@ __all__ = [
     "n_noise_nodes",
     "observe_hidden",
     "probabilities_of_highest",
+    "scale_draws",
 ]

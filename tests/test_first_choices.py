@@ -239,3 +239,6 @@ def test_the_reference_counts_rewards_too(rng: np.random.Generator) -> None:
     rows = fast.candidates(np.ones((3, 1)), [1, 2, 3]).rows
     assert fast.posterior.weights(rows).tolist() == [0.5, 0.0, 3.0]
     assert dense.posterior.weights(rows).tolist() == [0.5, 0.0, 3.0]
+    shares = np.array([0.5, 3.0]) / 3.5
+    for policy in (fast, dense):
+        assert policy.posterior.concentration == pytest.approx(float(shares @ shares), rel=1e-12)

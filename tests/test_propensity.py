@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import erfcx, log_ndtr, ndtr
-from scipy.stats import chi2, norm
+from scipy.stats import chi2, nct, norm
 from scipy.stats import t as student
 
 import rolin
@@ -372,21 +372,31 @@ def test_the_nodes_of_the_noise_average_probabilities(
     assert by_nodes == pytest.approx(fine, abs=1e-9)
 
 
+@pytest.mark.parametrize("exploration", [0.7, "auto"])
 @pytest.mark.parametrize("rewards", [0, 5, 40, 400])
 def test_unknown_scales_of_two_arms_have_a_closed_form(
-    rewards: int, rng: np.random.Generator
+    rewards: int, exploration: Any, rng: np.random.Generator
 ) -> None:
-    """Σ_g p(g) F_ν(difference/scale), with the distribution function F_ν of Student's t: to 1e-9."""
-    policy = rolin.BayesRoLinTS(n_features=2, exploration=0.7, seed=0)
+    """Σ_g p(g) F_ν(difference/scale), with the distribution function F_ν of Student's t: to 1e-9.
+
+    With optimism o, the difference has the mean o (τ₁ - τ₂) noise more, so t is noncentral.
+    """
+    policy = rolin.BayesRoLinTS(n_features=2, exploration=exploration, seed=0)
     history = random_history(rng, rewards, 6, 2)
     policy.update_many(history.arms.tolist(), history.x, history.r)
-    beliefs = policy.beliefs
+    beliefs, (factor, optimism) = policy.beliefs, policy.draw_rule()
+    assert (optimism > 0.0) == (exploration == "auto")
     for _ in range(5):
         x = rng.normal(size=(2, 2))
         each = [part.predict(x) for part in policy.posteriors]
         z = [(mean[0] - mean[1]) / np.hypot(*std) for mean, std in each]
-        t = np.array(z) / (0.7 * beliefs.noise_std)
-        expected = beliefs.weight @ student.cdf(t, beliefs.freedom)
+        t = np.array(z) / (factor * beliefs.noise_std)
+        if optimism:
+            shift = np.array([(std[0] - std[1]) / np.hypot(*std) for _, std in each])
+            each_p = nct.cdf(t, beliefs.freedom, -optimism * shift / factor)
+        else:
+            each_p = student.cdf(t, beliefs.freedom)
+        expected = beliefs.weight @ each_p
         assert policy.probabilities(x)[0] == pytest.approx(expected, abs=1e-9)
 
 

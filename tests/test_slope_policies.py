@@ -361,6 +361,14 @@ def test_arms_that_share_one_context_are_explored_more(sampling: Any, seed: int)
             chosen[best] += 1.0 / n
         p, error = policy.probabilities_with_error(question, names)
         assert (np.abs(chosen - p) <= 5 * np.sqrt(p * (1 - p) / n + error**2) + 1e-3).all()
+        if sampling == "marginal":  # two arms have a closed form
+            two = policy.candidates(question[:2] if question.ndim > 1 else question, names[:2])
+            exploration, optimism = policy.draw_rule(two)
+            mean, std, _ = model.score(contexts[:2], rows[:2], np.zeros(2)).table
+            apart = mean[0] - mean[1] + optimism * (std[0] - std[1])
+            exact = stats.norm.cdf(apart / (exploration * np.hypot(*std)))
+            found = policy.probabilities(two.contexts, names[:2])[0]
+            assert found == pytest.approx(exact, abs=1e-9)
     many = policy.decide_many([x, other], [names, names])
     again = [policy.decide(q, names, key=k).arm for k, q in enumerate([x, other])]
     assert [decision.arm for decision in many] == again

@@ -52,7 +52,10 @@ class DrawRule(NamedTuple):
 
 @lru_cache(maxsize=1000)
 def best_of(n: int) -> float:
-    """Return how far the best of n arms is expected to be above their mean, in standard deviations (Blom 1958).
+    """Return how far the best of n arms is expected to be above their mean, in standard deviations.
+
+    Blom (1958), *Statistical Estimates and Transformed Beta-Variables*, whose formula is 5 % too large for two arms, and
+    closer for more.
 
     >>> [round(best_of(n), 1) for n in (1, 3, 10, 1000)]
     [0.0, 0.9, 1.5, 3.2]
@@ -82,8 +85,7 @@ def automatic(concentration: float, slopes: float = 0.0, n_arms: int = 1) -> Dra
     if slopes:
         least += (_LEAST_ALONE - _LEAST) * slopes
         optimism += (best_of(n_arms) - _OPTIMISM) * slopes
-    rule = least + (1.0 - least) * concentration, optimism * (1.0 - concentration)
-    return tuple.__new__(DrawRule, rule)  # in a third of the time
+    return DrawRule(least + (1.0 - least) * concentration, optimism * (1.0 - concentration))
 
 
 def exploration_of(value: object) -> Exploration:
@@ -163,7 +165,7 @@ class WithExploration:
         """
         exploration = self._exploration
         if exploration != "auto":
-            return tuple.__new__(DrawRule, (exploration, 0.0))  # in a third of the time
+            return DrawRule(exploration, 0.0)
         model = self._model  # type: ignore[attr-defined]  # the policy has one
         if (
             candidates is not None
